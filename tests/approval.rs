@@ -1,6 +1,6 @@
 //! Approval by the real binary: policies, persons, agents that would decide for themselves, rejected checkpoints, the audit.
 
-use std::{fs, path::Path, process::Stdio};
+use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Stdio};
 
 use parhelia_tests::Scratch;
 use serde_json::Value;
@@ -66,6 +66,14 @@ fn policies_decide_by_the_trigger_and_say_by_which_rule() {
     assert_eq!(status(&s, &plain), "none");
     let policies = acts(&s, "policy.change");
     assert_eq!((policies.len(), &policies[0]["subject"]), (1, &"auto".into()));
+    // Other rules decide from here on, and change nothing that was decided.
+    fs::write(s.path("work/other"), "other\n").unwrap();
+    let mut command = s.command(&["create", "s", "-w", s.path("work").to_str().unwrap()]);
+    assert!(command.env("PARHELIA_COST_THRESHOLD_USD", "9").status().unwrap().success());
+    let changed = acts(&s, "policy.change");
+    assert_eq!(changed[1]["data"]["rules"]["escalation"]["cost_threshold_usd"], 9.0, "{changed:?}");
+    assert_ne!(changed[1]["data"]["definition"], policies[0]["data"]["definition"]);
+    assert_eq!((status(&s, &manual), status(&s, id(last))), ("auto_approved".into(), "pending".into()));
     assert!(policies[0]["data"]["rules"]["escalation"]["cost_threshold_usd"].is_number());
     assert!(acts(&s, "checkpoint.auto_approve").iter().any(|entry| entry["subject"] == manual.as_str()));
     let listed = s.expect(0, &["audit", "log"]);
@@ -202,14 +210,16 @@ fn a_policy_may_let_an_agent_decide() {
 fn nothing_goes_on_from_what_was_rejected_and_what_waits_is_said() {
     let s = Scratch::new();
     let made = session(&s, &[], FAILS);
-    let recovery = |s: &Scratch| {
+    let preferred = |s: &Scratch, which: &str| {
         let mut command = s.command(&["session", "recover", "s", "--json"]);
-        let said = command.env("PARHELIA_RESUME_PREFER", "auto_approved").output().unwrap();
+        let said = command.env("PARHELIA_RESUME_PREFER", which).output().unwrap();
         let lines = String::from_utf8(said.stdout).unwrap();
         let mut lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         lines.find(|line| line["type"] == "recovery").unwrap()
     };
+    let recovery = |s: &Scratch| preferred(s, "auto_approved");
     let (first, last) = (id(&made[0]), id(made.last().unwrap()));
+    assert_eq!(preferred(&s, "approved")["from"], first);
     let by_default = s.run(&["session", "recover", "s", "--json"]);
     let by_default = String::from_utf8(by_default.stdout).unwrap();
     assert!(by_default.contains(&format!("\"from\":\"{last}\"")), "{by_default}");
@@ -218,6 +228,7 @@ fn nothing_goes_on_from_what_was_rejected_and_what_waits_is_said() {
     assert!(found["skipped"][0]["reason"].as_str().unwrap().contains("waits for a review (trigger error)"), "{found}");
     s.expect(0, &["session", "approve", last]);
     assert_eq!(recovery(&s)["from"], last);
+    assert_eq!(preferred(&s, "approved")["from"], last);
     let rejected = s.summary(&["session", "reject", last, "--change"]);
     assert_eq!(rejected["previous_approved"], first);
     let text = s.expect(0, &["session", "reject", last]);
@@ -282,6 +293,11 @@ fn the_audit_is_exported_and_verified_and_a_cut_is_found() {
     let file = s.path("audit.csv");
     s.expect(0, &["audit", "export", "--format", "csv", "-o", file.to_str().unwrap()]);
     assert_eq!(fs::read_to_string(&file).unwrap(), csv);
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(lines(&s, &["audit", "log", "-n", "1"])[0]["action"], "checkpoint.delete");
+    assert_eq!(lines(&s, &["audit", "log", "--since", "2000-01-01", "--session", "s", "--all"]).len(), objects.len());
+    assert_eq!(lines(&s, &["audit", "log", "--since", "2999-01-01"]).len(), 0);
+    assert_eq!(s.run(&["audit", "log", "--session", "nobody"]).status.code(), Some(10));
     assert_eq!(s.run(&["audit", "export", "-o", file.to_str().unwrap()]).status.code(), Some(1));
     assert_eq!(s.run(&["audit", "log", "--action", "nothing"]).status.code(), Some(2));
 }
@@ -303,4 +319,30 @@ fn safeties_that_were_switched_off_are_in_the_audit() {
     assert_eq!(acts(&s, "safety.override").last().unwrap()["rule"], "protected");
     s.expect(0, &["rollback", last, "--yes"]);
     assert_eq!(acts(&s, "session.rollback").len(), 1);
+}
+
+#[test]
+fn a_review_shows_what_was_done_since_a_person_approved() {
+    let s = Scratch::new();
+    let made = session(&s, &[], FAILS);
+    let (first, last) = (id(&made[0]), id(made.last().unwrap()));
+    let text = s.expect(0, &["session", "review", "s"]);
+    for part in ["pending review (trigger error)", "nobody approved one yet", "A file", "+1", &format!("session approve {last}")]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let review = |s: &Scratch| lines(s, &["session", "review", "s"]).pop().unwrap();
+    let found = review(&s);
+    assert_eq!((found["since"].as_str(), found["since_approved"].as_bool()), (Some(first), Some(false)));
+    assert_eq!((&found["waiting"][0], &found["errors"]), (&last.into(), &1.into()));
+    s.expect(0, &["session", "approve", last]);
+    fs::write(s.path("work/next"), "next\n").unwrap();
+    let next = s.create("s", &s.path("work"));
+    let found = review(&s);
+    assert_eq!((found["since"].as_str(), found["checkpoint"].as_str()), (Some(last), Some(next.as_str())));
+    assert!(found["since_approved"].as_bool().unwrap() && found["waiting"].as_array().unwrap().is_empty());
+    let changed: Vec<Value> =
+        lines(&s, &["session", "review", "s"]).into_iter().filter(|line| line["type"] == "change").collect();
+    assert_eq!((changed.len(), &changed[0]["path"]), (1, &"next".into()));
+    assert_eq!(s.run(&["session", "review", "nobody"]).status.code(), Some(10));
 }

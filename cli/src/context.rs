@@ -12,8 +12,8 @@ use std::{
 use parhelia_session::config::{self, Config, ConfigFiles};
 use parhelia_session::secrets::secrets;
 use parhelia_store::{
-    Error, OpenOptions, Store, event::Actor, pin::Pin, progress::Progress, record::Checkpoint, selector, store::default_path,
-    view::View,
+    Error, OpenOptions, Store, event::Actor, id::Ulid, pin::Pin, progress::Progress, record::Checkpoint, selector,
+    store::default_path, view::View,
 };
 use tempfile::TempDir;
 
@@ -184,6 +184,14 @@ impl Context {
             None => selector::find(&view, selector),
         };
         found.map_err(|error| explained(&view, selector, error))
+    }
+
+    /// The id of the checkpoint that a selector names. A whole id is taken as it is, so that one that was deleted is called that.
+    pub fn find_id(&self, store: &Store, selector: &str) -> Result<Ulid> {
+        match selector.parse() {
+            Ok(id) => Ok(id),
+            Err(_) => Ok(self.find(store, selector)?.record.id),
+        }
     }
 
     /// The same for a verb that overwrites or deletes: `latest` is that of the sessions of the current folder, or else of the folder `to`

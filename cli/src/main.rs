@@ -8,6 +8,7 @@ macro_rules! tell {
 mod args;
 mod ask;
 mod audit;
+mod changed;
 mod check;
 mod checkpoint;
 mod complete;

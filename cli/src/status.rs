@@ -17,7 +17,8 @@ use parhelia_store::{
 use parhelia_wire::{self as wire, Line};
 
 use crate::{
-    checkpoint::{changed, marks},
+    changed,
+    checkpoint::marks,
     context::Context,
     exit::{Code, Result},
     human,

@@ -4,7 +4,7 @@ use std::{os::unix::ffi::OsStrExt, path::Path};
 
 use parhelia_agent::briefing::GO_ON;
 use parhelia_session::{
-    Error, Refusal,
+    DecisionRefusal, Error, Refusal,
     notice::{Idle, Notice},
     safety::Safety,
 };
@@ -86,7 +86,7 @@ fn next_step(refusal: &Refusal) -> String {
         Refusal::AliveHere { from, .. } => format!("; `parhelia checkpoint rollback {from} --stop` ends it and goes back"),
         Refusal::TakenOver { session } => format!("; `parhelia session show {session}` says who"),
         Refusal::UnknownCommand { .. } => "; start it with `parhelia session run`".into(),
-        Refusal::Rejected { .. } => ", or give --from-rejected".into(),
+        Refusal::Decision(DecisionRefusal::Rejected { .. }) => ", or give --from-rejected".into(),
         Refusal::NotMounted { session, .. } => format!(
             ". Mount it, and try again; `parhelia session move {session} FOLDER` records another folder, and with --recreate-workspace \
              `session resume` restores the checkpoint's files there all the same"
@@ -121,8 +121,8 @@ fn next_step(refusal: &Refusal) -> String {
         Refusal::IsProtected { checkpoint, .. } => {
             format!("; give --protected to delete it all the same, or see `parhelia checkpoint show {checkpoint}`")
         }
-        Refusal::AlreadyDecided { .. } => "; give --change to decide otherwise".into(),
-        Refusal::MayNotDecide { .. } => {
+        Refusal::Decision(DecisionRefusal::AlreadyDecided { .. }) => "; give --change to decide otherwise".into(),
+        Refusal::Decision(DecisionRefusal::MayNotDecide { .. }) => {
             "; a person decides from a terminal of their own, or `approval.self_approval` in your parhelia.toml allows it".into()
         }
         Refusal::NotTagged { tag, .. } => {

@@ -8,7 +8,7 @@ use std::{
 
 use parhelia_store::{ErrorKind, id::Ulid};
 
-pub use crate::refusal::Refusal;
+pub use crate::refusal::{DecisionRefusal, Refusal};
 
 /// An error of a session.
 #[derive(Debug, thiserror::Error)]
@@ -88,6 +88,12 @@ pub enum Error {
     /// The request makes no sense as put.
     #[error("{0}")]
     Invalid(String),
+}
+
+impl From<DecisionRefusal> for Error {
+    fn from(refusal: DecisionRefusal) -> Self {
+        Refusal::from(refusal).into()
+    }
 }
 
 impl Error {

@@ -4,17 +4,19 @@
 //! A workflow takes a request, a [`Host`](host::Host) that stands for the caller, and an [`Observer`](host::Observer); it prints nothing, asks
 //! nothing and returns a typed outcome. [`checkpoint`] makes checkpoints, [`supervise`] starts an agent and watches over it, [`resume`] brings a
 //! session back to life, [`rollback`] and [`restore`] put files back, [`ending`] stops, pauses and ends, [`retention`] thins, [`hook`] takes in
-//! an agent's events, [`review`] says something of checkpoints: tags, annotations, links; and [`search`] finds them by words.
+//! an agent's events, [`review`] says something of checkpoints: tags, annotations, links, decisions; and [`search`] finds them by words.
 //!
 //! Below them, [`overwrite`] knows what a restore would replace and makes safety checkpoints of it, [`target`] the session that a folder's
 //! checkpoint belongs to, [`place`] where its workspace is by now, [`conversation`] puts the agent's conversation back, [`intent`] holds a
-//! session's turn and the rollback under way. [`capture`] takes what a checkpoint keeps beside the workspace, [`run`] knows a session's runs, [`briefing`] has the words for a
+//! session's turn and the rollback under way. [`approval`] has the policies by which checkpoints count as good, [`scan`] looks for secrets in them. [`capture`] takes what a checkpoint keeps beside the workspace, [`run`] knows a session's runs, [`briefing`] has the words for a
 //! resumed agent, [`overview`] tells how a session is, and [`manifest`] what a checkpoint says of itself to other programs. Agents themselves are
 //! [`parhelia_agent`]'s.
 
 mod age;
+pub mod approval;
 pub mod briefing;
 pub mod capture;
+mod changed;
 pub mod checkpoint;
 pub mod config;
 pub mod context;
@@ -27,6 +29,7 @@ pub mod host;
 pub mod intent;
 pub mod manifest;
 pub mod notice;
+mod overrides;
 pub mod overview;
 pub mod overwrite;
 pub mod place;
@@ -49,4 +52,4 @@ mod testing;
 pub mod tmux;
 pub mod verification;
 
-pub use error::{Error, Refusal, Result};
+pub use error::{DecisionRefusal, Error, Refusal, Result};

@@ -1,15 +1,12 @@
 //! Things that a workflow has to say, as data. A face adds the flag or the command that leads further.
 
+mod leftovers;
 mod words;
 
 use std::path::PathBuf;
 
 use jiff::Timestamp;
-use parhelia_agent::{
-    folder::ConfigFolder,
-    process::{Ended, Found, Owner, RUN_MARKER, Stopped},
-    trouble::Trouble,
-};
+use parhelia_agent::{folder::ConfigFolder, process::RUN_MARKER, trouble::Trouble};
 use parhelia_store::{id::Ulid, name::Shown as _};
 
 use self::words::{count, not_secured, shown, some_of, was};
@@ -500,21 +497,4 @@ pub enum Idle {
     /// Nobody would see it.
     #[error("an interactive agent needs a terminal")]
     NoTerminal,
-}
-
-impl Notice {
-    /// The fate of processes that dead runs have left behind.
-    pub fn of_leftovers(stopped: &Stopped) -> Vec<Notice> {
-        let ended = stopped.ended.iter().map(|(found, how)| match how {
-            Ended::Not => Notice::ProcessNotStopped { process: found.text() },
-            _ => Notice::ProcessStopped { process: found.text() },
-        });
-        // A shell is where its user works.
-        let is_named = |found: &&Found| found.owner == Owner::Marked || !found.is_shell();
-        let others = stopped.others.iter().filter(is_named).map(|found| match found.owner {
-            Owner::Marked => Notice::ProcessMarked { process: found.text() },
-            _ => Notice::ProcessInWorkspace { process: found.text() },
-        });
-        ended.chain(others).collect()
-    }
 }

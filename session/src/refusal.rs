@@ -1,5 +1,6 @@
 //! Reasons for which a workflow is refused, as data. A face adds the flag or the command that leads further.
 
+mod decision;
 mod kind;
 mod words;
 
@@ -11,6 +12,7 @@ use parhelia_store::{
     name::{self, Shown as _},
 };
 
+pub use self::decision::DecisionRefusal;
 use self::words::{as_bytes, by, listed};
 
 /// The reason for which a workflow is refused: a state that is against it, or a request that makes no sense as put.
@@ -192,14 +194,6 @@ pub enum Refusal {
         of: String,
         /// The session that was meant.
         session: String,
-    },
-    /// The checkpoint was rejected.
-    #[error("checkpoint {checkpoint} {why}; choose another one")]
-    Rejected {
-        /// The checkpoint.
-        checkpoint: Ulid,
-        /// The decision, as a predicate.
-        why: String,
     },
     /// The workspace's disk is not mounted.
     #[error("the workspace {path} of session {session} is {how}, and {lost} ({recorded})")]
@@ -469,33 +463,9 @@ pub enum Refusal {
         /// By whom, where it was a person.
         user: Option<String>,
     },
-    /// The caller may not decide about the checkpoint.
-    #[error("cannot decide about checkpoint {checkpoint}: {why}; the attempt is recorded")]
-    MayNotDecide {
-        /// The checkpoint.
-        checkpoint: Ulid,
-        /// The reason.
-        why: String,
-    },
-    /// Somebody has decided otherwise.
-    #[error("checkpoint {checkpoint} was {status} by {user} on {}; that holds, and this decision is recorded as refused",
-        at.strftime("%Y-%m-%d at %H:%M:%S UTC"))]
-    AlreadyDecided {
-        /// The checkpoint.
-        checkpoint: Ulid,
-        /// The decision that holds.
-        status: &'static str,
-        /// The person who made it.
-        user: String,
-        /// Time of that decision.
-        at: Timestamp,
-    },
-    /// There is no policy of that name.
-    #[error("cannot choose a policy of approval: {why}")]
-    NoPolicy {
-        /// The fault.
-        why: String,
-    },
+    /// A decision about a checkpoint.
+    #[error(transparent)]
+    Decision(#[from] DecisionRefusal),
     /// The checkpoint does not have the tag.
     #[error("checkpoint {checkpoint} does not have the tag '{tag}'; it has {}", listed(has))]
     NotTagged {

@@ -18,11 +18,11 @@ use crate::{
     host::{Host, Observer},
     intent::{self, Turn},
     notice::Notice,
+    overrides,
     overwrite::{
         LiveAgent, Overwritten, SafetyRequest, Unsecured, display, folders, live_agents, others_below, overwritten,
         refuse_another, secure, unsecured,
     },
-    review::overrides,
     rollback, run,
     safety::{BEFORE_RESTORE, Safety, made_since},
 };

@@ -38,7 +38,7 @@ pub enum Line {
     Manifest(Map<String, Value>),
     /// A tag in use.
     Tag(checkpoint::Tag),
-    /// What a person looks at before a decision.
+    /// A review of a session, for whoever decides.
     Review(Box<session::Review>),
     /// An entry of the audit.
     Audit(Box<audit::Entry>),

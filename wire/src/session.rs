@@ -310,7 +310,7 @@ pub struct Recovery {
     pub interrupted_rollback: Option<String>,
 }
 
-/// What a person looks at before a decision; the files that changed stand before it, as `change` lines.
+/// A review of a session, for whoever decides; the files that changed stand before it, as `change` lines.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Review {
     /// The session.

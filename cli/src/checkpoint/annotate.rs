@@ -5,7 +5,6 @@ use std::io::{self, Read};
 use parhelia_session::review::annotation::{self, ANNOTATION_BYTES_MAX, Text};
 use parhelia_wire::Summary;
 
-use super::marks;
 use crate::{
     complete,
     context::Context,
@@ -28,7 +27,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let text = if args.text == "-" { read()? } else { args.text.clone() };
     let text = Text::new(&text)?;
     let store = context.open()?;
-    let id = marks::chosen(context, &store, &args.checkpoint)?;
+    let id = context.find_id(&store, &args.checkpoint)?;
     let (annotation, annotations) = annotation::annotate(&store, &context.host()?, id, &text, &context.progress())?;
     context.out.did(format!("checkpoint {id} is annotated"));
     context.out.remark(format!("Annotated {id}."))?;

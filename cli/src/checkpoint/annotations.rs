@@ -23,7 +23,7 @@ pub struct Args {
 /// Prints them.
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let store = context.open()?;
-    let checkpoint = args.checkpoint.as_ref().map(|selector| marks::chosen(context, &store, selector)).transpose()?;
+    let checkpoint = args.checkpoint.as_ref().map(|selector| context.find_id(&store, selector)).transpose()?;
     let found = annotation::annotations(&store.view(), checkpoint)?;
     if found.is_empty() {
         let of = checkpoint.map_or_else(|| format!("in {}", store.path().shown()), |id| format!("of {id}"));

@@ -1,7 +1,6 @@
 //! `checkpoint diff`: two checkpoints, or a checkpoint and a folder as it is now.
 
 mod conversation;
-pub mod files;
 mod report;
 
 use std::{
@@ -22,12 +21,12 @@ use parhelia_store::{
 };
 use parhelia_wire::{self as wire, Line};
 
-use self::{
-    files::Comparison,
-    report::{DiffReport, Told},
-};
-use super::changed::{self};
+use self::report::{DiffReport, Told};
 use crate::{
+    changed::{
+        self,
+        files::{self, Comparison},
+    },
     complete,
     context::Context,
     exit::{Code, Failure, Result},

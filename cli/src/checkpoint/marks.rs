@@ -3,29 +3,16 @@
 use std::{collections::BTreeSet, str::FromStr};
 
 use parhelia_session::Refusal;
-use parhelia_store::{
-    Store,
-    id::Ulid,
-    projection::{Annotation, Issue, Marks},
-};
+use parhelia_store::projection::{Annotation, Issue, Marks};
 use parhelia_wire::checkpoint as wire;
 
 use crate::{
-    context::Context,
     exit::{Failure, Result},
     human,
 };
 
 /// Checkpoints or other things that a line names.
 const SHOWN: usize = 3;
-
-/// The checkpoint that a selector names. A whole id is taken as it is, so that one that was deleted is called that.
-pub fn chosen(context: &Context, store: &Store, selector: &str) -> Result<Ulid> {
-    match selector.parse() {
-        Ok(id) => Ok(id),
-        Err(_) => Ok(context.find(store, selector)?.record.id),
-    }
-}
 
 /// The things that words of the command line name. All of them are understood before anything is done.
 pub fn parsed<T: FromStr<Err = Refusal>>(words: &[String]) -> Result<Vec<T>> {

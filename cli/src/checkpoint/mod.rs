@@ -3,10 +3,9 @@
 mod annotate;
 mod annotations;
 mod cat;
-pub mod changed;
 mod create;
 mod delete;
-pub mod diff;
+mod diff;
 mod entry;
 mod find;
 mod link;

@@ -3,7 +3,6 @@
 use parhelia_session::manifest::Manifest;
 use parhelia_store::{
     Error, clock,
-    omitted::{Omission, Reason},
     projection::{Marks, VerifyLevel},
     record::{Checkpoint, Consistency, Part, Rules},
 };
@@ -12,7 +11,7 @@ use serde_json::Value;
 
 use super::{marks, secrets};
 use crate::{
-    complete,
+    changed, complete,
     context::Context,
     exit::{Code, Failure, Result},
     human, session,
@@ -66,7 +65,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     context.out.facts(facts(checkpoint), 12)?;
     let shown = if context.global.verbose { omissions.len() } else { OMISSIONS_SHOWN };
     for omission in omissions.iter().take(shown) {
-        context.out.line(format!("  {}", omission_text(omission)))?;
+        context.out.line(format!("  {}", changed::omission_text(omission)))?;
     }
     if omissions.len() > shown {
         context.out.line(format!("  and {} more; -v names them", human::number((omissions.len() - shown) as u64)))?;
@@ -207,14 +206,4 @@ fn rules_text(rules: &Rules) -> String {
         parts.push("what was not listed".into());
     }
     parts.join(", ")
-}
-
-/// The entry that was left out and the reason, for people.
-pub fn omission_text(omission: &Omission) -> String {
-    let path = human::path(&omission.path);
-    match &omission.reason {
-        Reason::Excluded(rule) => format!("{path}: excluded ({rule})"),
-        Reason::Unreadable(error) => format!("{path}: not read: {error}"),
-        Reason::Changing => format!("{path}: kept changing; stored as it was read last"),
-    }
 }

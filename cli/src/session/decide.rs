@@ -14,7 +14,6 @@ use parhelia_store::{
 use parhelia_wire::{Summary, summary::Decision};
 
 use crate::{
-    checkpoint::marks,
     complete,
     context::Context,
     exit::{Code, Result},
@@ -48,7 +47,7 @@ pub fn reject(context: &mut Context, args: &Args) -> Result<Code> {
 fn run(context: &mut Context, args: &Args, verdict: Verdict) -> Result<Code> {
     let reason = args.reason.as_ref().map(|text| Text::new(text)).transpose()?;
     let store = context.open()?;
-    let checkpoint = marks::chosen(context, &store, &args.checkpoint)?;
+    let checkpoint = context.find_id(&store, &args.checkpoint)?;
     let host = context.host()?;
     let session = store.view().checkpoint(checkpoint)?.map(|found| found.record.session).unwrap_or_default();
     let place = store.view().session(&session)?.and_then(|session| session.workspace).map(|place| Place::folder(&place));

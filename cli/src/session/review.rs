@@ -5,7 +5,7 @@ use parhelia_store::{clock, diff::store_content, projection::ApprovalStatus};
 use parhelia_wire::{Line, Summary, session as wire};
 
 use crate::{
-    checkpoint::diff::files::Comparison,
+    changed::files::Comparison,
     complete,
     context::Context,
     exit::{Code, Result},

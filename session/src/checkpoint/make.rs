@@ -7,19 +7,19 @@ use parhelia_store::{
     create::{self, FullWalk, Options, Outcome},
     event::NewEvent,
     projection::{Scan, Session},
-    record::{Part, SAFETY},
+    record::{Checkpoint, Part, SAFETY},
 };
 
 use super::CheckpointRequest;
 use crate::{
+    approval::automatic,
     capture::{self, Capture, environment_job, git_job, session_state, tmux_job},
+    config::{Config, OnFinding},
     error::Result,
     host::{Host, Observer},
     notice::Notice,
     place::Standing,
-    retention,
-    review::automatic,
-    scan, verification,
+    retention, scan, verification,
 };
 
 /// A checkpoint that was made, and whether it is whole.
@@ -111,18 +111,28 @@ pub fn make(store: &Store, host: &dyn Host, request: &CheckpointRequest<'_>, obs
     let scan = scanned(store, &outcome, request, observer);
     let mut findings: Vec<NewEvent> = verified.iter().flatten().map(|report| verification::event(report, &actor)).collect();
     findings.extend(scan.as_ref().map(|scan| scan::event(outcome.checkpoint.record.id, scan, &actor)));
+    if !outcome.skipped && is_agents(request, known.as_ref()) && !outcome.checkpoint.record.fenced {
+        findings.extend(decision(store, &outcome.checkpoint, request.config, scan.as_ref(), observer));
+    }
     if !findings.is_empty() {
-        // One append for both: each of them waits for the disk.
+        // One append for all: each of them waits for the disk.
         verification::record(store, &findings, observer);
     }
     let mut made = Made { outcome, verified, scan, standing, notice, thinned: None };
-    if !made.outcome.skipped && is_agents(request, known.as_ref()) && !made.outcome.checkpoint.record.fenced {
-        automatic::decide(store, &made.outcome.checkpoint, request.config, made.scan.as_ref(), observer);
-    }
     if request.thins && made.is_sound() {
         made.thinned = retention::after(store, &made.outcome, &request.config.retention, &actor, observer);
     }
     Ok(made)
+}
+
+/// The decision of the session's policy about a new checkpoint. It counts as made whether this succeeds or not.
+fn decision(store: &Store, made: &Checkpoint, config: &Config, scan: Option<&Scan>, observer: &dyn Observer) -> Vec<NewEvent> {
+    let asks = config.secrets.on_finding == OnFinding::Review;
+    let secrets = scan.filter(|_| asks).map_or(0, |scan| scan.found);
+    automatic::decision(store, made, &config.approval, secrets).unwrap_or_else(|e| {
+        observer.warn(&Notice::NotRecorded { what: "no policy has decided about the checkpoint", why: e.to_string() });
+        Vec::new()
+    })
 }
 
 /// Scans a new checkpoint for secrets, and tells of those that it has. It is committed by now: a scan that fails does it no harm.

@@ -22,8 +22,8 @@ use parhelia_store::{name::Shown as _, record::Rules};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+pub use crate::approval::policy::Approval;
 use crate::error::{Error, Result};
-pub use crate::review::policy::Approval;
 pub use options::OPTIONS;
 use options::{Level, Opt};
 

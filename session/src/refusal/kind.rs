@@ -2,7 +2,7 @@
 
 use parhelia_store::ErrorKind;
 
-use super::Refusal;
+use super::{DecisionRefusal, Refusal};
 
 impl Refusal {
     /// The class of this refusal: a request that makes no sense as put, or a state that is against it.
@@ -13,7 +13,7 @@ impl Refusal {
             | Refusal::NoPattern { .. }
             | Refusal::NoAnnotation { .. }
             | Refusal::NoLink { .. }
-            | Refusal::NoPolicy { .. }
+            | Refusal::Decision(DecisionRefusal::NoPolicy { .. })
             | Refusal::NoQuery { .. }
             | Refusal::KeepsNoConversation
             | Refusal::WorksElsewhere { .. }

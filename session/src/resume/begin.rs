@@ -13,13 +13,14 @@ use serde_json::json;
 
 use super::{Choice, Prepared, Resume, ResumeRequest, Workspace, bring_back, choose};
 use crate::{
+    approval::policy::Prefer,
     conversation::{Restored, aside, put_back},
     error::{Error, Refusal, Result},
     host::{Host, Observer},
     intent::Turn,
     notice::Notice,
+    overrides::overridden,
     place::move_to,
-    review::{overrides::overridden, policy::Prefer},
     run::{self, Begin, Current},
     supervise,
 };

@@ -11,9 +11,9 @@ use parhelia_store::{
 };
 
 use crate::{
-    error::{Refusal, Result},
+    approval::policy::Prefer,
+    error::{DecisionRefusal, Refusal, Result},
     intent,
-    review::policy::Prefer,
 };
 
 /// A checkpoint to go on from.
@@ -37,7 +37,7 @@ pub fn choose(store: &Store, session: &Session, from: Option<Ulid>, override_rej
             return Err(Refusal::OtherSession { checkpoint: id, of: other.clone(), session: this.clone() }.into());
         }
         if let Some(why) = rejected(store, id)?.filter(|_| !override_rejection) {
-            return Err(Refusal::Rejected { checkpoint: id, why }.into());
+            return Err(DecisionRefusal::Rejected { checkpoint: id, why }.into());
         }
         return Ok(Choice { checkpoint: Some(found), skipped: Vec::new() });
     }

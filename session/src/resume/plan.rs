@@ -20,13 +20,13 @@ use parhelia_store::{
 
 use super::{Choice, ResumeRequest, choose, choose::waits};
 use crate::{
+    approval::policy::Prefer,
     conversation::held,
     error::{Refusal, Result},
     host::{Host, Observer},
     intent::{self, Turn},
     notice::Notice,
     place::ensure_place,
-    review::policy::Prefer,
     rollback::{self, Rollback},
     run,
 };

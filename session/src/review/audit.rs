@@ -158,7 +158,7 @@ pub fn entries(store: &Store, filter: &Filter) -> Result<Vec<Entry>> {
     Ok(found)
 }
 
-/// Where a chain is broken.
+/// A break in a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Break {
     /// Place in the journal of the event that does not continue it.

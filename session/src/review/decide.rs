@@ -8,13 +8,15 @@ use parhelia_store::{
     Error as StoreError, Store,
     event::{Actor, NewEvent, kind},
     id::Ulid,
-    projection::{Approval, ApprovalStatus, Marks},
+    projection::{Approval, ApprovalStatus, Marks, Run},
 };
 
-use super::{annotation::Text, mark, policy};
+use super::{annotation::Text, mark};
 use crate::{
-    error::{Refusal, Result},
+    approval::policy,
+    error::Result,
     host::{Host, Observer},
+    refusal::DecisionRefusal,
     run,
     target::own_run,
 };
@@ -98,9 +100,7 @@ impl Caller {
         let newest = session.as_ref().and_then(|session| session.run.as_deref()).map(|id| view.run(id)).transpose()?.flatten();
         // A process that drops the marker from its environment still descends from the agent.
         let line = ancestors();
-        let descends = |run: &parhelia_store::projection::Run| {
-            run::roots_of(run).all().any(|root| line.iter().any(|known| known.is_same(root)))
-        };
+        let descends = |run: &Run| run::roots_of(run).all().any(|root| line.iter().any(|known| known.is_same(root)));
         own = newest
             .filter(|run| run.is_open() && descends(run))
             .or(own.filter(|run| run::is_inside(run, &|name| host.variable(name))));
@@ -129,10 +129,11 @@ fn made(request: &DecisionRequest<'_>, caller: &Caller, marks: &Marks) -> (Vec<N
         let event = NewEvent::new(kind, id.to_string(), caller.actor.clone()).with("status", status.name());
         request.reason.into_iter().fold(event, |event, reason| event.with("reason", reason.as_str()))
     };
-    let refused =
-        |why: String, refusal: Refusal| (vec![event(kind::CHECKPOINT_DECISION_REFUSED).with("why", why)], Err(refusal.into()));
+    let refused = |why: String, refusal: DecisionRefusal| {
+        (vec![event(kind::CHECKPOINT_DECISION_REFUSED).with("why", why)], Err(refusal.into()))
+    };
     if let Some(why) = caller.barred.clone() {
-        return refused(why.clone(), Refusal::MayNotDecide { checkpoint: id, why });
+        return refused(why.clone(), DecisionRefusal::MayNotDecide { checkpoint: id, why });
     }
     let before = marks.approval.clone();
     if let Some(first) = before.as_ref().filter(|before| before.is_by_person() && !request.changes) {
@@ -142,7 +143,7 @@ fn made(request: &DecisionRequest<'_>, caller: &Caller, marks: &Marks) -> (Vec<N
         let user = first.user.clone().unwrap_or_default();
         let why = format!("{user} had decided before: {}", first.status.name());
         let at = first.timestamp;
-        return refused(why, Refusal::AlreadyDecided { checkpoint: id, status: first.status.name(), user, at });
+        return refused(why, DecisionRefusal::AlreadyDecided { checkpoint: id, status: first.status.name(), user, at });
     }
     let (policy, definition) =
         before.as_ref().map(|before| (before.policy.clone(), before.definition.clone())).unwrap_or_default();

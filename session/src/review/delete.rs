@@ -10,10 +10,11 @@ use parhelia_store::{
     view::View,
 };
 
-use super::{marks_of, overrides::overridden};
+use super::marks_of;
 use crate::{
     error::{Error, Refusal, Result},
     host::{Host, Observer},
+    overrides::overridden,
 };
 
 /// Deletes checkpoints, all or none. One that is tagged, linked or approved is refused, unless `with_protected`.

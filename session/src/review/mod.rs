@@ -8,12 +8,9 @@
 
 pub mod annotation;
 pub mod audit;
-pub(crate) mod automatic;
 pub mod decide;
 mod delete;
 pub mod link;
-pub(crate) mod overrides;
-pub mod policy;
 pub mod report;
 pub mod tag;
 #[cfg(test)]

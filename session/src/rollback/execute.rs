@@ -22,9 +22,9 @@ use crate::{
     error::{Error, Result},
     host::{Host, Observer},
     intent::{self, GoesBack, Intent, Last},
+    overrides::overridden,
     overwrite::{self, SafetyRequest},
     place::move_to,
-    review::overrides::overridden,
 };
 
 /// The result of a rollback.

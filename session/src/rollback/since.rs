@@ -2,19 +2,11 @@
 
 use std::{collections::HashMap, path::Path};
 
-use parhelia_store::{
-    Store,
-    diff::{ChangeKind, Side, TreeChange, compare_each},
-    name,
-    projection::Session,
-    record::Checkpoint,
-    restore::is_staged,
-    tree::Kind,
-};
+use parhelia_store::{Store, projection::Session, record::Checkpoint, tree::Kind};
 
 use super::look::sessions_below;
 use crate::intent::{self, Intent};
-use crate::{error::Result, run::works_in};
+use crate::{changed::each_content, error::Result, run::works_in};
 
 /// The rollback of a session that was interrupted, so that files of two states stand in its workspace. One that is just being done is none.
 pub fn interrupted(store: &Store, session: &Session) -> Option<Intent> {
@@ -69,18 +61,4 @@ pub(super) fn worked_on(store: &Store, target: &Checkpoint, safety: &Checkpoint,
         }
     })?;
     Ok(found)
-}
-
-/// Calls `visit` with each file, link or other entry without entries of its own whose content is not as it was.
-fn each_content(store: &Store, then: &Checkpoint, now: &Checkpoint, visit: &mut dyn FnMut(TreeChange)) -> Result<()> {
-    let (then, now) = (store.workspace_node(then)?, store.workspace_node(now)?);
-    compare_each(Side::new(store, &then), Side::new(store, &now), false, &mut |change| {
-        let is_metadata = matches!(change.kind, ChangeKind::Metadata(_));
-        let is_folder = change.new.as_ref().or(change.old.as_ref()).is_some_and(|node| node.as_folder().is_some());
-        if !is_metadata && !is_folder && !name::components(&change.path).any(|part| part == b".git" || is_staged(part)) {
-            visit(change);
-        }
-        Ok(())
-    })?;
-    Ok(())
 }

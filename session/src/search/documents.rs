@@ -6,19 +6,12 @@ use parhelia_agent::{
     briefing::is_ours,
     transcript::messages::{Message, Role},
 };
-use parhelia_store::{
-    Store,
-    diff::{ChangeKind, Side, compare_each},
-    id::TreeId,
-    name,
-    projection::Marks,
-    record::Checkpoint,
-    view::View,
-};
+use parhelia_store::{Store, id::TreeId, name, projection::Marks, record::Checkpoint, view::View};
 use serde_json::Value;
 
 use super::text::indexed;
 use crate::{
+    changed::each_content,
     conversation::added,
     error::{Error, Result},
     state::state_json,
@@ -155,7 +148,7 @@ pub fn of(store: &Store, view: &View, checkpoint: &Checkpoint, base: Option<&Che
     Ok(document)
 }
 
-/// What was said of a checkpoint, by field.
+/// Statements about a checkpoint, by field.
 pub fn marks(marks: &Marks) -> [(Field, String); 3] {
     let annotations = marks.annotations.iter().map(|annotation| annotation.text.as_str());
     let links = marks.links.iter().map(|issue| match issue.id == issue.url {
@@ -207,20 +200,15 @@ impl Lines {
 /// Paths of files that a checkpoint adds to its base, or whose content it changes; without a base all of them, those near the top first.
 fn files(store: &Store, checkpoint: &Checkpoint, base: Option<&Checkpoint>) -> Result<(String, bool)> {
     let mut lines = Lines::new(PATHS_BYTES_MAX, PATHS_MAX);
-    let new = store.workspace_node(checkpoint)?;
     match base {
         Some(base) => {
-            let old = store.workspace_node(base)?;
-            compare_each(Side::new(store, &old), Side::new(store, &new), false, &mut |change| {
-                let is_content = matches!(change.kind, ChangeKind::Added | ChangeKind::Modified | ChangeKind::TypeChanged);
-                let is_file = change.new.as_ref().is_some_and(|node| node.as_folder().is_none());
-                if is_content && is_file && !change.path.split(|b| *b == b'/').any(|part| part == b".git") {
+            each_content(store, base, checkpoint, &mut |change| {
+                if change.new.is_some() {
                     lines.add(&name::display(&change.path));
                 }
-                Ok(())
             })?;
         }
-        None => list(store, new.as_folder().map(|(tree, _)| tree), &mut lines)?,
+        None => list(store, store.workspace_node(checkpoint)?.as_folder().map(|(tree, _)| tree), &mut lines)?,
     }
     Ok((lines.text, lines.is_whole))
 }

@@ -24,7 +24,7 @@ use super::{
 };
 use crate::host::Observer;
 
-/// What was indexed is committed after about so long.
+/// Time between two commits of what was indexed.
 const COMMIT_EVERY: Duration = Duration::from_millis(500);
 /// So many checkpoints are asked for at once.
 const AT_ONCE: u32 = 64;
@@ -87,7 +87,7 @@ fn begin(writing: &Writing<'_>, view: &View) -> Result<(), Fault> {
     Ok(())
 }
 
-/// What the journal has told since an index was built.
+/// News of the journal since an index was built.
 #[derive(Default)]
 struct Since {
     /// New checkpoints.
@@ -99,7 +99,7 @@ struct Since {
     sessions: BTreeSet<String>,
 }
 
-/// What the journal has told since a position; none where it does not go on from there, because it was cut, or is that of another store.
+/// News of the journal since a position; none where it does not go on from there, because it was cut, or is that of another store.
 fn since(store: &Store, view: &View, known: &str) -> Option<Since> {
     let position: Position = serde_json::from_str(known).ok()?;
     // Also a position with another hash: then nothing follows it.

@@ -12,6 +12,7 @@ use crate::{
     error::{Refusal, Result},
     host::{Host, Observer},
     notice::Notice,
+    refusal::DecisionRefusal,
     rollback,
     run::{self, Begin, Current},
 };
@@ -109,7 +110,7 @@ impl Launch {
         let environment = agent.map(|_| environment::request(host, workspace, &argv)).transpose()?;
         let config = host.config(workspace)?;
         if let Some(policy) = self.request.policy.as_ref().filter(|policy| !config.approval.knows(policy)) {
-            return Err(Refusal::NoPolicy { why: config.approval.unknown(policy) }.into());
+            return Err(DecisionRefusal::NoPolicy { why: config.approval.unknown(policy) }.into());
         }
         let begin = Begin {
             session: run::new_session_id(workspace),

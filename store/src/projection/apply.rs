@@ -267,6 +267,8 @@ fn mark(marks: &mut Marks, event: &Event) -> Result<bool, Unfit> {
             let url: String = field(event, "url")?;
             marks.links.retain(|issue| issue.url != url);
         }
+        // A policy that decides while a person does is the one that did not know.
+        kind::CHECKPOINT_DECIDED if user.is_none() && marks.approval.as_ref().is_some_and(Approval::is_by_person) => {}
         kind::CHECKPOINT_DECIDED => {
             marks.approval = Some(Approval {
                 status: field(event, "status")?,

@@ -122,6 +122,8 @@ fn what_is_said_of_a_checkpoint_adds_up_and_outlives_it() {
             .with("id", "o/r#1")
             .with("url", "https://github.com/o/r/issues/1"),
         about(kind::CHECKPOINT_DECIDED).with("status", "approved").with("reason", "fine").with("policy", "review"),
+        // A policy does not overrule a person.
+        NewEvent { actor: Actor::program("policy"), ..about(kind::CHECKPOINT_DECIDED).with("status", "auto_approved") },
         about(kind::CHECKPOINT_VERIFIED).with("level", "deep").with("ok", true),
     ] {
         append(&test, event).unwrap();

@@ -7,7 +7,7 @@ use parhelia_store::{Store, create::Options, diff::Summary, omitted::Reason};
 use parhelia_wire::{self as wire, Line, summary::Created};
 
 use crate::{
-    checkpoint::{changed, show},
+    changed,
     context::Context,
     exit::{Code, Result},
     human,
@@ -50,14 +50,14 @@ pub fn run(context: &mut Context, store: &Store, options: &Options) -> Result<Co
         context.out.line(format!("Would leave out {}:", human::count(excluded.len() as u64, "entry")))?;
         let most = if context.global.verbose { usize::MAX } else { LEFT_OUT_MAX };
         for omission in excluded.iter().take(most) {
-            context.out.line(format!("  {}", show::omission_text(omission)))?;
+            context.out.line(format!("  {}", changed::omission_text(omission)))?;
         }
         if excluded.len() > most {
             context.out.line(format!("  and {} more; -v names them", human::number((excluded.len() - most) as u64)))?;
         }
     }
     for omission in &unread {
-        tell!("parhelia: {}", show::omission_text(omission));
+        tell!("parhelia: {}", changed::omission_text(omission));
     }
     let number = |is: &dyn Fn(&Reason) -> bool| unread.iter().filter(|omission| is(&omission.reason)).count() as u64;
     context.out.summary(wire::Summary::CheckpointCreate(Box::new(Created {

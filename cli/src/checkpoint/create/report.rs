@@ -15,6 +15,7 @@ use parhelia_wire::{
 };
 
 use crate::{
+    changed,
     checkpoint::show,
     context::Context,
     exit::{Code, Result},
@@ -85,9 +86,9 @@ fn omissions(context: &mut Context, omissions: &[Omission]) -> Result<()> {
     for omission in omissions {
         context.out.object(Line::Omission(omission.into()))?;
         if !matches!(omission.reason, Reason::Excluded(_)) {
-            tell!("parhelia: {}", show::omission_text(omission));
+            tell!("parhelia: {}", changed::omission_text(omission));
         } else if context.global.verbose {
-            context.out.line(show::omission_text(omission))?;
+            context.out.line(changed::omission_text(omission))?;
         }
     }
     Ok(())

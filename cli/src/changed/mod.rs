@@ -1,5 +1,7 @@
 //! The entries of a folder as it is now that differ from a checkpoint, and changes as they are shown.
 
+pub mod files;
+
 use std::path::PathBuf;
 
 use parhelia_store::{
@@ -14,7 +16,6 @@ use parhelia_store::{
 use parhelia_wire::Line;
 
 use crate::{
-    checkpoint::show,
     context::Context,
     exit::{Failure, Result},
     human,
@@ -65,7 +66,7 @@ pub fn unread(omissions: Vec<Omission>) -> Vec<Omission> {
 pub fn tell_unread(context: &mut Context, unread: &[Omission]) -> Result<()> {
     for omission in unread {
         context.out.object(Line::Omission(omission.into()))?;
-        tell!("parhelia: {}", show::omission_text(omission));
+        tell!("parhelia: {}", omission_text(omission));
     }
     Ok(())
 }
@@ -168,4 +169,14 @@ pub fn line(out: &Output, change: &TreeChange) -> String {
         _ => String::new(),
     };
     format!("{} {}{fields}", out.styled(style, mark), shown_path(change))
+}
+
+/// The entry that was left out and the reason, for people.
+pub fn omission_text(omission: &Omission) -> String {
+    let path = human::path(&omission.path);
+    match &omission.reason {
+        Reason::Excluded(rule) => format!("{path}: excluded ({rule})"),
+        Reason::Unreadable(error) => format!("{path}: not read: {error}"),
+        Reason::Changing => format!("{path}: kept changing; stored as it was read last"),
+    }
 }

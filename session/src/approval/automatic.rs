@@ -1,50 +1,28 @@
 //! The decision of a policy about a checkpoint that was just made.
 
 use parhelia_store::{
-    Error as StoreError, Store,
-    diff::{ChangeKind, Side, compare_each},
+    Store,
     event::{Actor, NewEvent, kind},
     name,
-    projection::{Approval, ApprovalStatus, Scan, Session},
+    projection::{Approval, ApprovalStatus, Session},
     record::{Checkpoint, Trigger},
     view::View,
 };
 
 use super::policy::{self, Facts};
-use crate::{
-    config::{Config, OnFinding},
-    error::Result,
-    host::Observer,
-    run,
-};
+use crate::{changed::each_content, error::Result, run};
 
 /// So many checkpoints behind a new one are asked for the last state that counts as good.
 const ANCESTORS_MAX: usize = 1000;
 /// The rule of a checkpoint in which secrets were found begins so.
-pub(crate) const SECRETS: &str = "secrets found";
+const SECRETS: &str = "secrets found";
 
-/// Decides about a checkpoint of an agent's session, by what the scan of its new content found as well, and records the decision. Does nothing
-/// about one that somebody decided about already. A checkpoint counts as made whether this succeeds or not.
-pub fn decide(store: &Store, made: &Checkpoint, config: &Config, scan: Option<&Scan>, observer: &dyn Observer) {
-    let asks = config.secrets.on_finding == OnFinding::Review;
-    let found = scan.filter(|scan| asks && scan.found > 0).map(|scan| format!("{SECRETS}: {}", scan.found));
-    match try_decide(store, made, &config.approval, found, observer) {
-        // It was deleted meanwhile, or a newer run goes on: then it is no longer this one's.
-        Ok(()) | Err(crate::Error::Store(StoreError::NoCheckpoint { .. } | StoreError::Fenced { .. })) => {}
-        Err(e) => observer.notice(&format!("no policy has decided about checkpoint {}: {e}", made.record.id)),
-    }
-}
-
-fn try_decide(
-    store: &Store,
-    made: &Checkpoint,
-    options: &policy::Approval,
-    found: Option<String>,
-    observer: &dyn Observer,
-) -> Result<()> {
+/// The events of a decision about a checkpoint of an agent's session in which so many secrets were found that ask for a person. They are none
+/// where the session is not known. A person who has decided meanwhile is not overruled by them.
+pub fn decision(store: &Store, made: &Checkpoint, options: &policy::Approval, secrets: u64) -> Result<Vec<NewEvent>> {
     let view = store.refresh()?;
     let record = &made.record;
-    let Some(session) = view.session(&record.session)? else { return Ok(()) };
+    let Some(session) = view.session(&record.session)? else { return Ok(Vec::new()) };
     let name = session.policy.clone().unwrap_or_else(|| options.default_policy.clone());
     let basis = Basis::of(&view, made)?;
     let facts = Facts {
@@ -59,11 +37,11 @@ fn try_decide(
         } else {
             Vec::new()
         },
-        inherited: found.or(basis.inherited),
+        inherited: (secrets > 0).then(|| format!("{SECRETS}: {secrets}")).or(basis.inherited),
     };
     let (status, rule) = options.judge(&name, &facts);
     let definition = options.definition(&name);
-    let actor = Actor { via: "policy".into(), ..Actor::default() };
+    let actor = Actor::program("policy");
     let decided = NewEvent::new(kind::CHECKPOINT_DECIDED, record.id.to_string(), actor.clone())
         .with("status", status.name())
         .with("policy", name.as_str())
@@ -74,13 +52,7 @@ fn try_decide(
         .with("session", record.session.as_str())
         .with("definition", definition.as_str())
         .with("rules", options.rules(&name));
-    let events = |view: &View| match view.marks(record.id) {
-        Ok(marks) if marks.approval.is_some() => Ok(Vec::new()),
-        Ok(_) => Ok(is_new_policy.then(|| changed.clone()).into_iter().chain([decided.clone()]).collect()),
-        Err(e) => Err(e),
-    };
-    store.append_events_of(&events, observer)?;
-    Ok(())
+    Ok(is_new_policy.then_some(changed).into_iter().chain([decided]).collect())
 }
 
 /// The checkpoints that a new one builds on.
@@ -134,17 +106,10 @@ fn active_seconds(view: &View, session: &Session, made: &Checkpoint) -> Result<u
 }
 
 /// Paths of the files whose content is not as it was, as shown. Nothing changed since nothing.
-pub(super) fn changed(store: &Store, then: Option<&Checkpoint>, now: &Checkpoint) -> Result<Vec<String>> {
-    let Some(then) = then else { return Ok(Vec::new()) };
-    let (then, now) = (store.workspace_node(then)?, store.workspace_node(now)?);
+fn changed(store: &Store, then: Option<&Checkpoint>, now: &Checkpoint) -> Result<Vec<String>> {
     let mut found = Vec::new();
-    compare_each(Side::new(store, &then), Side::new(store, &now), false, &mut |change| {
-        let is_metadata = matches!(change.kind, ChangeKind::Metadata(_));
-        let is_folder = change.new.as_ref().or(change.old.as_ref()).is_some_and(|node| node.as_folder().is_some());
-        if !is_metadata && !is_folder && !name::components(&change.path).any(|part| part == b".git") {
-            found.push(name::display(&change.path));
-        }
-        Ok(())
-    })?;
+    if let Some(then) = then {
+        each_content(store, then, now, &mut |change| found.push(name::display(&change.path)))?;
+    }
     Ok(found)
 }

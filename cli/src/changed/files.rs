@@ -12,8 +12,8 @@ use parhelia_store::{
 };
 use parhelia_wire::{self as wire, Line, diff::Change};
 
+use super::{self as changed, mark, shown_path};
 use crate::{
-    checkpoint::changed::{self, mark, shown_path},
     exit::{Code, Failure, Result},
     human,
     output::{Output, Style},
