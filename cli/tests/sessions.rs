@@ -266,7 +266,7 @@ fn the_log_tells_what_happened_also_to_what_is_gone() {
     assert_eq!(text.lines().count(), 3, "{text}");
     assert!(text.contains("manual: first"), "{text}");
     agent.home.run(&["log", "--session", "nobody"]).expect(10);
-    assert_eq!(summary(&agent.run(&["check", "--json"]))["events"], 6);
+    assert_eq!(summary(&agent.run(&["check", "--json"]))["events"], 8);
 }
 
 /// A checkpoint as another one, but for its parts and what of `state` is kept.
