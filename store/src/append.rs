@@ -7,7 +7,7 @@ use ulid::Ulid;
 use crate::{
     clock,
     error::{Error, Result},
-    event::{self, Appended, EVENT_SCHEMA, Event, NewEvent, kind},
+    event::{self, Actor, Appended, EVENT_SCHEMA, Event, NewEvent, kind},
     files,
     id::OpId,
     journal::{Entry, Journal, Logged, Position, Tail, encode_entry},
@@ -49,12 +49,14 @@ impl Store {
         let (view, tail) = self.latest(&lock)?;
         let new = make(&view)?;
         let mut chain = Chain::new(&view)?;
+        if !new.is_empty() {
+            chain.note_lost(&tail, progress)?;
+        }
         let appended = new.iter().map(|new| chain.add(new)).collect::<Result<Vec<_>>>()?;
         let entries = chain.entries;
         if entries.is_empty() {
             return Ok(appended);
         }
-        tell_of_lost(&tail, progress);
         let settled = Journal::of(self.layout()).append(&tail, &entries)?;
         drop(lock);
         self.catch_up("what happened is recorded", &settled, &Default::default(), progress);
@@ -104,16 +106,6 @@ impl Store {
     }
 }
 
-/// Says that the journal had lost records, which is noted in it with what is appended now.
-pub(crate) fn tell_of_lost(tail: &Tail, progress: &dyn Progress) {
-    if tail.missing > 0 {
-        progress.notice(&format!(
-            "the journal has lost its last {} records, and is gone on with; gc keeps the packs that they told of; run `parhelia check`",
-            tail.missing
-        ));
-    }
-}
-
 /// Events on their way into the journal, behind what a view shows. The caller holds the writer lock.
 pub(crate) struct Chain<'a> {
     view: &'a View,
@@ -128,6 +120,19 @@ impl<'a> Chain<'a> {
     pub(crate) fn new(view: &'a View) -> Result<Self> {
         let (projections, base) = view.projections();
         Ok(Chain { view, last: projections.last_event(base)?, projections, base, entries: Vec::new() })
+    }
+
+    /// Says that the journal had lost records, and adds an event that says so for good.
+    pub(crate) fn note_lost(&mut self, tail: &Tail, progress: &dyn Progress) -> Result<()> {
+        if tail.missing == 0 {
+            return Ok(());
+        }
+        progress.notice(&format!(
+            "the journal has lost its last {} records, and is gone on with; gc keeps the packs that they told of; run `parhelia check`",
+            tail.missing
+        ));
+        let event = NewEvent::new(kind::JOURNAL_CUT, "journal", Actor::program("store"));
+        self.add(&event.with("records", tail.missing)).map(|_| ())
     }
 
     /// Adds an event, unless it is there already.

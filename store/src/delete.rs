@@ -39,10 +39,15 @@ pub fn delete_chosen(
     reason: Option<&str>,
     progress: &dyn Progress,
 ) -> Result<Vec<Ulid>> {
-    let deletion = |id: &Ulid| NewEvent::new(kind::CHECKPOINT_DELETED, id.to_string(), actor.clone()).with("reason", reason);
+    let deletion = |view: &View, id: &Ulid| {
+        // Those that came from it are found from what came before it, as if it were there.
+        let parent = view.checkpoint(*id)?.and_then(|checkpoint| checkpoint.record.parent).map(|parent| parent.to_string());
+        let event = NewEvent::new(kind::CHECKPOINT_DELETED, id.to_string(), actor.clone()).with("reason", reason);
+        Ok(parent.into_iter().fold(event, |event, parent| event.with("parent", parent)))
+    };
     let events = |view: &View| {
         let mut seen = HashSet::new();
-        Ok(choose(view)?.iter().filter(|id| seen.insert(**id)).map(deletion).collect())
+        choose(view)?.iter().filter(|id| seen.insert(**id)).map(|id| deletion(view, id)).collect()
     };
     // Deleting is what makes room on a full disk.
     let mut room = Room::new(store.layout());

@@ -29,7 +29,7 @@ pub mod kind {
     pub const RUN_ENDED: &str = "run.ended";
     /// A conversation belongs to a session. Subject: the conversation's id. Data: `session`, `run`, `transcript`.
     pub const CONVERSATION_SEEN: &str = "conversation.seen";
-    /// A checkpoint no longer exists. Data: `reason`.
+    /// A checkpoint no longer exists. Data: `reason`, and `parent`, the checkpoint that it came from.
     pub const CHECKPOINT_DELETED: &str = "checkpoint.deleted";
     /// Data: `tag`.
     pub const CHECKPOINT_TAGGED: &str = "checkpoint.tagged";
@@ -51,6 +51,8 @@ pub mod kind {
     pub const SAFETY_OVERRIDDEN: &str = "safety.overridden";
     /// A restore replaced what was in a folder. Subject: the checkpoint that was restored. Data: `folder`, `safety`.
     pub const WORKSPACE_OVERWRITTEN: &str = "workspace.overwritten";
+    /// The journal was found to have lost its last records, and was gone on with. Subject: `journal`. Data: `records`, their number.
+    pub const JOURNAL_CUT: &str = "journal.cut";
     /// A checkpoint was verified. Data: `level` (`index`, `deep`), `ok`, `problems`.
     pub const CHECKPOINT_VERIFIED: &str = "checkpoint.verified";
     /// A checkpoint's new content was scanned for secrets. Data: fields of [`crate::projection::Scan`].

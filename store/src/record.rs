@@ -160,6 +160,8 @@ pub(crate) const IMPORTED: &str = "imported";
 /// Name of the field that a checkpoint has whose folder was not its session's.
 pub(crate) const ANOTHER_FOLDER: &str = "another_folder";
 
+/// Words in the details of a checkpoint that was made because a signal had ended the agent.
+pub const ENDED_BY_SIGNAL: &str = "was ended by signal";
 /// The `trigger_detail` of a checkpoint that was made before something was overwritten.
 pub const SAFETY: &str = "safety";
 
@@ -167,6 +169,11 @@ impl Record {
     /// True if it was made before something was overwritten: it holds what that replaced.
     pub fn is_safety(&self) -> bool {
         self.trigger_detail.as_deref() == Some(SAFETY)
+    }
+
+    /// True if it was made because a signal had ended the agent.
+    pub fn tells_of_signal(&self) -> bool {
+        self.trigger_detail.as_deref().is_some_and(|detail| detail.contains(ENDED_BY_SIGNAL))
     }
 
     /// True if `latest` may name it. Nobody means a safety checkpoint who asks for the newest work, nor one of a run that was taken over from,

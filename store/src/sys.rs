@@ -38,6 +38,11 @@ pub struct Stat {
 }
 
 impl Stat {
+    /// True if a file with this one and an earlier one was not changed between them, by its length and stamps.
+    pub fn is_unchanged(&self, before: &Stat) -> bool {
+        (self.size, self.mtime, self.ctime) == (before.size, before.mtime, before.ctime)
+    }
+
     fn new(s: &rustix::fs::Stat) -> Self {
         Stat {
             mode: s.st_mode,
@@ -111,6 +116,21 @@ pub fn open_file_at(folder: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd> {
         Err(Errno::PERM) => rustix::fs::openat(folder, name, flags, Mode::empty()),
         other => other,
     }
+}
+
+/// The bytes of an open file from its beginning on, at most so many. Its position stays.
+pub fn first_bytes(fd: BorrowedFd<'_>, bytes_max: usize) -> Result<Vec<u8>> {
+    let (mut bytes, mut filled) = (vec![0; bytes_max], 0);
+    while filled < bytes_max {
+        match rustix::io::pread(fd, &mut bytes[filled..], filled as u64) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(Errno::INTR) => {}
+            Err(e) => return Err(e),
+        }
+    }
+    bytes.truncate(filled);
+    Ok(bytes)
 }
 
 /// The names in an open folder, ordered, without `.` and `..`.

@@ -9,11 +9,11 @@ use super::{
     sink::{Batch, Sink},
 };
 use crate::{
-    append::{Chain, tell_of_lost},
+    append::Chain,
     disk,
     error::{Error, IoContext, Result},
     files::{self, How},
-    journal::{Entry, Journal},
+    journal::{Entry, Journal, Tail},
     layout::Layout,
     pack::{self, ObjectKind, PackInfo},
     pin::Pin,
@@ -128,9 +128,8 @@ fn try_commit(
         return Ok(None);
     }
     let stored_bytes = infos.iter().map(|info| info.bytes).sum();
-    let mut entries = events(&current, &record, belonging)?;
+    let mut entries = events(&current, &record, belonging, &tail, progress)?;
     entries.push(Entry::Commit { op: pin.op, record: sealed.clone(), packs: infos });
-    tell_of_lost(&tail, progress);
     let end = Journal::of(layout).append(&tail, &entries)?;
     let lock_held_ms = began.elapsed().as_millis() as u64;
     drop(lock);
@@ -140,8 +139,9 @@ fn try_commit(
 }
 
 /// The events that are appended before the checkpoint.
-fn events(current: &View, record: &Record, belonging: &Belonging) -> Result<Vec<Entry>> {
+fn events(current: &View, record: &Record, belonging: &Belonging, tail: &Tail, progress: &dyn Progress) -> Result<Vec<Entry>> {
     let mut chain = Chain::new(current)?;
+    chain.note_lost(tail, progress)?;
     for event in belonging.events(current, record)? {
         chain.add(&event)?;
     }

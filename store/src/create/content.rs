@@ -3,9 +3,16 @@
 mod cut;
 mod input;
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::{
+    fs::File,
+    io::{Seek, Write},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+};
 
-use rustix::{fs::SeekFrom, io::Errno};
+use rustix::{
+    fs::{MemfdFlags, SeekFrom},
+    io::Errno,
+};
 
 use self::{
     cut::{Cutter, Zeros},
@@ -134,6 +141,30 @@ impl<'p> Reader<'p> {
         content
     }
 
+    /// Keeps a file's content that was read already. Of `content`, the blob is for this to fill in.
+    pub fn keep(
+        &mut self,
+        bytes: &[u8],
+        name: &[u8],
+        content: FileContent,
+        earlier: &Earlier<'_>,
+        batch: &mut Batch<'_>,
+    ) -> Result<FileContent, Failure> {
+        let blob = if bytes.len() <= SINGLE_CHUNK_BYTES {
+            let blob = self.ids.blob(bytes);
+            if !bytes.is_empty() {
+                batch.small_chunk(blob.object(), bytes, name, earlier.small())?;
+            }
+            blob
+        } else {
+            let mut file = File::from(rustix::fs::memfd_create("content", MemfdFlags::CLOEXEC)?);
+            file.write_all(bytes).and_then(|()| file.rewind()).map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))?;
+            self.read_large(file.as_fd(), &content.holes, earlier, batch)?.0
+        };
+        self.progress.advance(1, bytes.len() as u64);
+        Ok(FileContent { blob, ..content })
+    }
+
     fn read_until_still(
         &mut self,
         fd: &OwnedFd,
@@ -146,7 +177,7 @@ impl<'p> Reader<'p> {
             let holes = if stat.blocks * 512 < stat.size { sys::holes(fd.as_fd(), stat.size)? } else { Vec::new() };
             let (blob, size) = self.read_once(fd.as_fd(), name, stat.size, &holes, earlier, batch)?;
             let after = sys::stat_fd(fd)?;
-            let same = after.size == stat.size && after.mtime == stat.mtime && after.ctime == stat.ctime && size == stat.size;
+            let same = after.is_unchanged(&stat) && size == stat.size;
             if same || attempt == TRIES {
                 let holes = if size == stat.size { holes } else { Vec::new() };
                 return Ok(FileContent { blob, stat: Stat { size, ..after }, holes, changing: !same });

@@ -34,6 +34,8 @@ pub fn look<'a>(store: &'a Store, options: &Options, progress: &dyn Progress) ->
     progress.phase(Phase::Plan, None, None);
     let sink = Sink::Look(store, Mutex::default());
     let folder = (&*target.path, target.forbidden);
+    let head = store.view().head(&options.session)?;
+    let options = (options, head.as_ref());
     let walk = whole_walk((store, &sink), &excluder, cache.as_ref(), &Clock::now(), folder, options, progress);
     let walked = walk.run(target.fd)?;
     let links = store_links(store, &sink, &walked.links, None, progress)?.map_or_else(Vec::new, |links| links.bytes);

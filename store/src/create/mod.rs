@@ -8,6 +8,7 @@ mod commit;
 mod content;
 mod exclude;
 mod import;
+mod judge;
 mod later;
 mod links;
 mod looking;
@@ -33,6 +34,7 @@ use std::{
 
 pub use append_cache::AppendCache;
 pub use import::{ImportOptions, import};
+pub use judge::Judge;
 pub use sink::Looked;
 pub use source::{FullWalk, Scope, Source};
 pub use state::{Captured, NoState, Seen, State, StateContent, StateFile};
@@ -93,6 +95,8 @@ pub struct Options {
     pub message: Option<String>,
     /// By which rules entries are left out.
     pub rules: Rules,
+    /// The judge that leaves files out by their content.
+    pub judge: Option<Judge>,
     /// Only these paths, from the workspace folder, and what is below them.
     pub listed: Option<Vec<Vec<u8>>>,
     /// Commit nothing where the session's head has the same root.
@@ -159,7 +163,8 @@ fn attempt(
     progress.phase(Phase::Capture, expected.map(|w| w.files), expected.map(|w| w.bytes));
     let sink = Sink::Store(Box::new(PackSink::new(store, store.view(), pin.op, adopted.content)));
     state.begin();
-    let whole = whole_walk((store, &sink), &excluder, cache, &clock, (&target.path, target.forbidden), options, progress);
+    let (folder, asked) = ((&*target.path, target.forbidden), (options, head.as_ref()));
+    let whole = whole_walk((store, &sink), &excluder, cache, &clock, folder, asked, progress);
     let walk = Walk { source, base_omissions: &base.omissions, cache_out, ..whole };
     let Taken { walked, captured, grown, roots } = match take(store, walk, target.fd, state, &mut pin, head.as_ref()) {
         Ok(taken) => taken,
@@ -202,7 +207,7 @@ fn whole_walk<'a>(
     cache: Option<&'a StatCache>,
     clock: &Clock,
     (workspace, forbidden): (&'a Path, Vec<(u64, u64)>),
-    options: &Options,
+    (options, head): (&'a Options, Option<&'a Checkpoint>),
     progress: &'a dyn Progress,
 ) -> Walk<'a> {
     Walk {
@@ -213,6 +218,7 @@ fn whole_walk<'a>(
         cache,
         trust: Trust::new(cache, clock),
         base_omissions: &[],
+        judge: options.judge.as_ref().map(|judge| (judge, head)),
         cache_out: None,
         progress,
         workspace,

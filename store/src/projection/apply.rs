@@ -86,7 +86,7 @@ impl Projections {
             session.epoch = session.epoch.max(record.epoch);
         }
         session.totals.checkpoints += 1;
-        session.totals.errors += u64::from(record.trigger == Trigger::Error);
+        session.totals.errors += u64::from(record.trigger == Trigger::Error && !record.tells_of_signal());
         let text = |value: &Option<Value>, name: &str| Some(value.as_ref()?.get(name)?.as_str()?.to_owned());
         if let Some(id) = text(&record.conversation, "agent_session_id") {
             let conversation = session.conversation(&id);
@@ -95,7 +95,8 @@ impl Projections {
             let number = |name: &str| record.conversation.as_ref()?.get(name);
             conversation.turn_count = number("turn_count").and_then(Value::as_u64).or(conversation.turn_count);
             let cost = record.usage.as_ref().and_then(|usage| usage.get("cost_estimate_usd")).and_then(Value::as_f64);
-            conversation.cost_usd = cost.or(conversation.cost_usd);
+            // A report of less is one of something else: nothing that was spent comes back.
+            conversation.cost_usd = cost.into_iter().chain(conversation.cost_usd).reduce(f64::max);
             let costs: Vec<f64> = session.conversations.iter().filter_map(|c| c.cost_usd).collect();
             session.totals.cost_usd = if costs.is_empty() { session.totals.cost_usd } else { Some(costs.iter().sum()) };
         }
@@ -281,13 +282,9 @@ fn mark(marks: &mut Marks, event: &Event) -> Result<bool, Unfit> {
             });
         }
         kind::CHECKPOINT_VERIFIED => {
-            let incomplete: Option<Vec<String>> = field(event, "incomplete")?;
-            marks.verification = Some(Verification {
-                level: field(event, "level")?,
-                ok: field(event, "ok")?,
-                at: event.at,
-                incomplete: incomplete.unwrap_or_default(),
-            });
+            let incomplete = field::<Option<Vec<String>>>(event, "incomplete")?.unwrap_or_default();
+            let (level, ok) = (field(event, "level")?, field(event, "ok")?);
+            marks.verification = Some(Verification { level, ok, at: event.at, incomplete });
         }
         kind::CHECKPOINT_SCANNED => {
             let mut scan = event.data.clone();
@@ -297,9 +294,9 @@ fn mark(marks: &mut Marks, event: &Event) -> Result<bool, Unfit> {
         }
         kind::CHECKPOINT_DELETED => {
             // Earlier releases had the reason beside the other fields.
-            let told = event.data.get("reason").or(event.extra.get("reason"));
-            let reason = told.and_then(Value::as_str).map(str::to_owned);
-            marks.deleted = Some(Deletion { at: event.at, user, reason });
+            let told = event.data.get("reason").or(event.extra.get("reason")).and_then(Value::as_str);
+            let reason = told.map(str::to_owned);
+            marks.deleted = Some(Deletion { at: event.at, user, reason, parent: field(event, "parent")? });
         }
         _ => return Ok(false),
     }

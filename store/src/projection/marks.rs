@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use ulid::Ulid;
 
 /// Status of a checkpoint's approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -177,6 +178,9 @@ pub struct Deletion {
     pub user: Option<String>,
     /// The reason.
     pub reason: Option<String>,
+    /// The checkpoint that it came from; none of the first one, and where an earlier release deleted it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Ulid>,
 }
 
 /// Everything that events said of a checkpoint. It outlives the checkpoint.

@@ -2,6 +2,7 @@
 //! journal's commits and events, in their order; RocksDB keeps it up to its own place in the journal, and the rest is in memory.
 
 mod apply;
+mod bearers;
 mod marks;
 mod merge;
 mod run;
@@ -12,6 +13,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) use apply::Unfit;
+pub(crate) use bearers::Mark;
 pub use marks::{
     Annotation, Approval, ApprovalStatus, Deletion, Issue, Marks, PossibleSecret, Scan, TAG_BYTES_MAX, Unscanned, Verification,
     VerifyLevel,
@@ -56,22 +58,6 @@ fn name_key(db: &Db, name: &str, id: &str) -> String {
     names_key(db, name) + &db.name(id)
 }
 
-/// The beginning of the keys of the checkpoints that bear a tag.
-fn tag_keys(db: &Db, tag: &str) -> String {
-    format!("{TAGS}{}\0", db.name(tag))
-}
-
-/// The key that says that a checkpoint bears a tag.
-fn tag_key(db: &Db, tag: &str, id: Ulid) -> String {
-    format!("{}{id}", tag_keys(db, tag))
-}
-
-/// The checkpoint of a key that [`tag_key`] made.
-fn tagged_of(key: &[u8]) -> Option<Ulid> {
-    let (_, id) = std::str::from_utf8(key).ok()?.rsplit_once('\0')?;
-    id.parse().ok()
-}
-
 fn run_key(id: &str) -> String {
     format!("r/{id}")
 }
@@ -83,9 +69,6 @@ fn marks_key(id: Ulid) -> String {
 fn idempotency_key(db: &Db, key: &str) -> String {
     format!("k/{}", db.name(key))
 }
-
-/// The beginning of the keys of tags.
-const TAGS: &str = "t/";
 
 const LAST_EVENT: &str = "e";
 
@@ -168,33 +151,6 @@ impl Projections {
         Ok(all)
     }
 
-    /// The checkpoints that bear a tag, deleted ones included.
-    pub(crate) fn tagged(&self, base: Base<'_>, tag: &str) -> Result<BTreeSet<Ulid>> {
-        let bears = |(id, marks): (&Ulid, &Marks)| marks.tags.contains(tag).then_some(*id);
-        let mut found: BTreeSet<Ulid> = self.marks.iter().filter_map(bears).collect();
-        let Some(db) = base else { return Ok(found) };
-        for entry in db.scan_prefix(Family::Projections, tag_keys(db, tag).as_bytes())? {
-            found.extend(tagged_of(&entry?.0).filter(|id| !self.marks.contains_key(id)));
-        }
-        Ok(found)
-    }
-
-    /// Every tag, and the checkpoints that bear it, deleted ones included.
-    pub(crate) fn tags(&self, base: Base<'_>) -> Result<BTreeMap<String, BTreeSet<Ulid>>> {
-        let mut found: BTreeMap<String, BTreeSet<Ulid>> = BTreeMap::new();
-        for (id, marks) in &self.marks {
-            marks.tags.iter().for_each(|tag| _ = found.entry(tag.clone()).or_default().insert(*id));
-        }
-        let Some(db) = base else { return Ok(found) };
-        for entry in db.scan_prefix(Family::Projections, TAGS.as_bytes())? {
-            let (key, tag) = entry?;
-            if let Some(id) = tagged_of(&key).filter(|id| !self.marks.contains_key(id)) {
-                found.entry(String::from_utf8_lossy(&tag).into_owned()).or_default().insert(id);
-            }
-        }
-        Ok(found)
-    }
-
     /// The event that was appended under an idempotency key.
     pub(crate) fn event_of_key(&self, base: Base<'_>, key: &str) -> Result<Option<Event>> {
         match self.keys.get(key) {
@@ -227,10 +183,7 @@ impl Projections {
         self.runs.iter().for_each(|(id, run)| put(batch, run_key(id), run));
         for (id, marks) in &self.marks {
             let before: Marks = load(Some(base), |_| marks_key(*id))?.unwrap_or_default();
-            before.tags.difference(&marks.tags).for_each(|tag| batch.delete(Family::Projections, tag_key(base, tag, *id)));
-            for tag in marks.tags.difference(&before.tags) {
-                batch.put(Family::Projections, tag_key(base, tag, *id), tag.as_bytes());
-            }
+            bearers::store(base, batch, *id, &before, marks);
             put(batch, marks_key(*id), marks);
         }
         self.keys.iter().for_each(|(key, event)| put(batch, idempotency_key(base, key), event));

@@ -9,11 +9,24 @@ use super::{
 use crate::{
     error::Result,
     id::Ulid,
+    projection::Mark,
     record::{Checkpoint, Outline, Unreadable},
     threads,
 };
 
 impl View {
+    /// The nearest checkpoint that exists and that another one came from, over those that were deleted.
+    pub fn ancestor(&self, checkpoint: &Checkpoint) -> Result<Option<Checkpoint>> {
+        let mut next = checkpoint.record.parent;
+        while let Some(id) = next {
+            if let Some(found) = self.checkpoint(id)? {
+                return Ok(Some(found));
+            }
+            next = self.marks(id)?.deleted.and_then(|deleted| deleted.parent);
+        }
+        Ok(None)
+    }
+
     /// The checkpoints that exist, in order of commit.
     pub fn checkpoints(&self) -> Result<&[Checkpoint]> {
         if let Some(found) = self.all_checkpoints.get() {
@@ -90,7 +103,7 @@ impl View {
     /// The checkpoints that bear a tag and exist, newest first, each read when it is asked for. No other ones are read.
     pub fn newest_first_tagged(&self, tag: &str) -> Result<impl Iterator<Item = Result<Checkpoint>> + '_> {
         let mut found = Vec::new();
-        for id in self.projections.tagged(self.db.as_deref(), tag)? {
+        for id in self.projections.bearers(self.db.as_deref(), Mark::Tag, tag)? {
             found.extend(self.sequence(id)?.map(|sequence| (sequence, id)));
         }
         found.sort_unstable_by_key(|(sequence, _)| Reverse(*sequence));

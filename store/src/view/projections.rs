@@ -7,7 +7,7 @@ use crate::{
     db::Db,
     error::{Error, Result},
     id::Ulid,
-    projection::{Goal, Marks, Projections, Run, Session},
+    projection::{Goal, Mark, Marks, Projections, Run, Session},
 };
 
 impl View {
@@ -82,7 +82,27 @@ impl View {
 
     /// The tags in use, and the checkpoints that bear each, deleted ones included. Reads no marks beside tags.
     pub fn tags(&self) -> Result<BTreeMap<String, BTreeSet<Ulid>>> {
-        self.projections.tags(self.db.as_deref())
+        self.tags_beginning("")
+    }
+
+    /// The same of tags that begin so.
+    pub fn tags_beginning(&self, begins: &str) -> Result<BTreeMap<String, BTreeSet<Ulid>>> {
+        self.projections.borne(self.db.as_deref(), Mark::Tag, begins)
+    }
+
+    /// The addresses that checkpoints are linked to, and the checkpoints of each, deleted ones included. Reads no marks beside links.
+    pub fn links(&self) -> Result<BTreeMap<String, BTreeSet<Ulid>>> {
+        self.projections.borne(self.db.as_deref(), Mark::Link, "")
+    }
+
+    /// The checkpoints with annotations, deleted ones included.
+    pub fn annotated(&self) -> Result<BTreeSet<Ulid>> {
+        self.projections.bearers(self.db.as_deref(), Mark::Annotation, "")
+    }
+
+    /// The checkpoints that were rejected, deleted ones included.
+    pub fn rejected(&self) -> Result<BTreeSet<Ulid>> {
+        self.projections.bearers(self.db.as_deref(), Mark::Rejection, "")
     }
 
     /// Hash of the last event; `None` before the first.

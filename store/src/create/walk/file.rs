@@ -12,14 +12,19 @@ use super::{
     pending::{Folder, Looked, Now},
 };
 use crate::{
-    create::content::{Earlier, Failure},
+    create::content::{Earlier, Failure, FileContent},
     error::Result,
+    id::BlobId,
     name,
     omitted::Reason,
+    record::Checkpoint,
     statcache::Cached,
     sys::{self, Stat},
     tree::{Kind, Node},
 };
+
+/// A file that shrinks and grows around the longest one that is judged is looked at this often.
+const JUDGED_TRIES: u32 = 8;
 
 /// An entry that is to be looked at closely: the folder it is in, how that was looked at, whether the entry is on another filesystem, and
 /// what the cache had.
@@ -97,7 +102,7 @@ impl Shared<'_, '_> {
             };
             let path = || name::join(&folder.path(), &entry_name);
             let now = match self.read_file(&reading, &entry_name, &path, worker) {
-                Ok(now) => Some(now),
+                Ok(now) => now,
                 Err(Failure::Unreadable(errno)) => {
                     self.omit_failed(path(), errno);
                     None
@@ -110,14 +115,14 @@ impl Shared<'_, '_> {
         Ok(())
     }
 
-    /// Reads a file. The name in the node is for the caller to fill in.
+    /// Reads a file; none where the judge leaves it out. The name in the node is for the caller to fill in.
     fn read_file(
         &self,
         reading: &Reading<'_>,
         entry_name: &[u8],
         path: &dyn Fn() -> Vec<u8>,
         worker: &mut Worker<'_>,
-    ) -> Result<Cached, Failure> {
+    ) -> Result<Option<Cached>, Failure> {
         let fd = sys::open_file_at(reading.fd.as_fd(), entry_name)?;
         let stat = sys::stat_fd(&fd)?;
         if !stat.is_file() {
@@ -129,10 +134,10 @@ impl Shared<'_, '_> {
         let inode = self.inode((stat.dev, stat.ino));
         let mut decision = lock(&inode);
         let now = match &*decision {
-            Some(decided) => Cached { ctime: stat.ctime, racy: decided.racy || reading.elsewhere, ..decided.clone() },
+            Some(decided) => Some(Cached { ctime: stat.ctime, racy: decided.racy || reading.elsewhere, ..decided.clone() }),
             None => self.read_open(reading, &fd, &stat, entry_name, path, worker)?,
         };
-        Ok(self.decided(&mut decision, now, &reading.looked, path))
+        Ok(now.map(|now| self.decided(&mut decision, now, &reading.looked, path)))
     }
 
     fn read_open(
@@ -143,7 +148,7 @@ impl Shared<'_, '_> {
         entry_name: &[u8],
         path: &dyn Fn() -> Vec<u8>,
         worker: &mut Worker<'_>,
-    ) -> Result<Cached, Failure> {
+    ) -> Result<Option<Cached>, Failure> {
         let old = reading.old.as_ref();
         let xattrs = sys::xattrs_fd(fd.as_fd())?;
         let is_known = |stat: &Stat| !reading.elsewhere && !self.is_racy(&reading.looked, old, stat);
@@ -154,14 +159,14 @@ impl Shared<'_, '_> {
             _ => None,
         });
         let earlier = Earlier::new(self.walk.store, before);
-        let content = worker.reader.read(fd, entry_name, &earlier, &mut worker.batch)?;
+        let Some(content) = self.read_judged(fd, entry_name, path, &earlier, worker)? else { return Ok(None) };
         self.files_read.fetch_add(1, Ordering::Relaxed);
         self.bytes_read.fetch_add(content.stat.size, Ordering::Relaxed);
         if content.changing {
             self.omit(path(), Reason::Changing);
         }
         let stat = &content.stat;
-        Ok(Cached {
+        Ok(Some(Cached {
             node: Node {
                 name: Vec::new(),
                 meta: stat.meta(xattrs),
@@ -172,6 +177,50 @@ impl Shared<'_, '_> {
             ctime: stat.ctime,
             racy: content.changing || !settled || !is_known(stat),
             section: 0,
-        })
+        }))
+    }
+
+    /// True if a checkpoint has a file with this content.
+    fn has(&self, checkpoint: &Checkpoint, path: &[u8], content: BlobId) -> bool {
+        let found = self.walk.store.node_at(checkpoint, path);
+        found.is_ok_and(|node| matches!(node.kind, Kind::File { blob, .. } if blob == content))
+    }
+
+    /// Reads an open file's content; none where the judge leaves it out. The very bytes that it has seen are stored.
+    fn read_judged(
+        &self,
+        fd: &OwnedFd,
+        entry_name: &[u8],
+        path: &dyn Fn() -> Vec<u8>,
+        earlier: &Earlier<'_>,
+        worker: &mut Worker<'_>,
+    ) -> Result<Option<FileContent>, Failure> {
+        for _ in 0..JUDGED_TRIES {
+            let before = sys::stat_fd(fd)?;
+            let Some((judge, last)) = self.walk.judge.filter(|(judge, _)| judge.sees(before.size)) else {
+                let content = worker.reader.read(fd, entry_name, earlier, &mut worker.batch)?;
+                return Ok(Some(content));
+            };
+            // One byte more, to notice growth.
+            let bytes = sys::first_bytes(fd.as_fd(), before.size as usize + 1)?;
+            let after = sys::stat_fd(fd)?;
+            let is_still = after.is_unchanged(&before) && bytes.len() as u64 == before.size;
+            if !is_still && !judge.sees(after.size.max(bytes.len() as u64)) {
+                // It is no file to be judged any more.
+                continue;
+            }
+            if let Some(reason) = judge.reason(&path(), &bytes)
+                && !last.is_some_and(|last| self.has(last, &path(), worker.reader.ids().blob(&bytes)))
+            {
+                self.omit(path(), Reason::Excluded(reason));
+                return Ok(None);
+            }
+            let holes =
+                if is_still && before.blocks * 512 < before.size { sys::holes(fd.as_fd(), before.size)? } else { Vec::new() };
+            let stat = Stat { size: bytes.len() as u64, ..after };
+            let content = FileContent { blob: BlobId::EMPTY, stat, holes, changing: !is_still };
+            return Ok(Some(worker.reader.keep(&bytes, entry_name, content, earlier, &mut worker.batch)?));
+        }
+        Err(Failure::Unreadable(Errno::AGAIN))
     }
 }

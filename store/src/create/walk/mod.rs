@@ -26,6 +26,7 @@ use self::{
 use super::{
     content::Reader,
     exclude::{Excluder, Repository},
+    judge::Judge,
     sink::{Batch, Sink},
     source::Source,
 };
@@ -37,6 +38,7 @@ use crate::{
     name,
     omitted::{Omission, Reason},
     progress::{self, Progress},
+    record::Checkpoint,
     statcache::{self, Cached, StatCache, Trust},
     store::Store,
     sys::{self, Stat},
@@ -60,6 +62,8 @@ pub struct Walk<'a> {
     pub trust: Trust,
     /// Omissions of the cache's checkpoint, in order.
     pub base_omissions: &'a [Omission],
+    /// The judge of new content, and the session's last checkpoint, of which everything stays as it is.
+    pub judge: Option<(&'a Judge, Option<&'a Checkpoint>)>,
     /// The new stat cache.
     pub cache_out: Option<Mutex<statcache::Writer>>,
     /// Receives progress.
