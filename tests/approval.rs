@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Stdio};
 
-use parhelia_tests::Scratch;
+use parhelia_tests::{Scratch, user::User};
 use serde_json::Value;
 
 /// The user whom the kernel knows this process by.
@@ -68,8 +68,8 @@ fn policies_decide_by_the_trigger_and_say_by_which_rule() {
     assert_eq!((policies.len(), &policies[0]["subject"]), (1, &"auto".into()));
     // Other rules decide from here on, and change nothing that was decided.
     fs::write(s.path("work/other"), "other\n").unwrap();
-    let mut command = s.command(&["create", "s", "-w", s.path("work").to_str().unwrap()]);
-    assert!(command.env("PARHELIA_COST_THRESHOLD_USD", "9").status().unwrap().success());
+    fs::write(s.path("own.toml"), "[approval.escalation]\ncost_threshold_usd = 9.0\n").unwrap();
+    s.expect(0, &["--config", s.path("own.toml").to_str().unwrap(), "create", "s", "-w", s.path("work").to_str().unwrap(), "-q"]);
     let changed = acts(&s, "policy.change");
     assert_eq!(changed[1]["data"]["rules"]["escalation"]["cost_threshold_usd"], 9.0, "{changed:?}");
     assert_ne!(changed[1]["data"]["definition"], policies[0]["data"]["definition"]);
@@ -210,22 +210,30 @@ fn a_policy_may_let_an_agent_decide() {
 fn nothing_goes_on_from_what_was_rejected_and_what_waits_is_said() {
     let s = Scratch::new();
     let made = session(&s, &[], FAILS);
+    let (work, away) = (s.path("work"), s.path("away"));
     let preferred = |s: &Scratch, which: &str| {
+        // What a checkpoint brings back is asked, as where the machine was lost.
+        fs::rename(&work, &away).unwrap();
         let mut command = s.command(&["session", "recover", "s", "--json"]);
         let said = command.env("PARHELIA_RESUME_PREFER", which).output().unwrap();
+        fs::rename(&away, &work).unwrap();
         let lines = String::from_utf8(said.stdout).unwrap();
         let mut lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         lines.find(|line| line["type"] == "recovery").unwrap()
     };
     let recovery = |s: &Scratch| preferred(s, "auto_approved");
+    let here = |s: &Scratch| s.run(&["session", "recover", "s", "--json"]);
     let (first, last) = (id(&made[0]), id(made.last().unwrap()));
     assert_eq!(preferred(&s, "approved")["from"], first);
-    let by_default = s.run(&["session", "recover", "s", "--json"]);
-    let by_default = String::from_utf8(by_default.stdout).unwrap();
-    assert!(by_default.contains(&format!("\"from\":\"{last}\"")), "{by_default}");
+    assert_eq!(preferred(&s, "newest")["from"], last);
+    let kept = String::from_utf8(here(&s).stdout).unwrap();
+    assert!(kept.contains(&format!("\"from\":\"{last}\"")), "a workspace that is there goes on as it is: {kept}");
     let found = recovery(&s);
     assert_eq!(found["from"], first, "{found}");
-    assert!(found["skipped"][0]["reason"].as_str().unwrap().contains("waits for a review (trigger error)"), "{found}");
+    assert!(
+        found["skipped"][0]["reason"].as_str().unwrap().contains("waits for a review (trigger error); name it with --from"),
+        "{found}"
+    );
     s.expect(0, &["session", "approve", last]);
     assert_eq!(recovery(&s)["from"], last);
     assert_eq!(preferred(&s, "approved")["from"], last);
@@ -236,8 +244,13 @@ fn nothing_goes_on_from_what_was_rejected_and_what_waits_is_said() {
     assert!(text.contains("session end"), "{text}");
     let found = recovery(&s);
     assert!(found["skipped"][0]["reason"].as_str().unwrap().contains("was rejected"), "{found}");
-    let refused = s.run(&["session", "resume", "s", "--yes", "--from", last]);
-    assert_eq!(refused.status.code(), Some(4), "{}", String::from_utf8_lossy(&refused.stderr));
+    for more in [&["--from", last][..], &[]] {
+        let refused = s.expect(4, &[&["session", "resume", "s", "--yes"][..], more].concat());
+        assert!(refused.contains("was rejected by"), "{refused}");
+    }
+    let refused = here(&s);
+    assert_eq!(refused.status.code(), Some(4));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("puts the workspace back"), "{refused:?}");
     // What comes next has the rejected work in it.
     fs::write(s.path("work/next"), "next\n").unwrap();
     let next = s.create("s", &s.path("work"));
@@ -252,7 +265,7 @@ fn decisions_about_what_is_not_there_are_errors() {
     let last = id(made.last().unwrap());
     fs::write(s.path("work/next"), "next\n").unwrap();
     s.create("s", &s.path("work"));
-    s.expect(0, &["delete", last]);
+    s.expect(0, &["delete", "--protected", last]);
     let deleted = s.run(&["session", "approve", last]);
     let text = String::from_utf8_lossy(&deleted.stderr);
     assert_eq!(deleted.status.code(), Some(10), "{text}");
@@ -327,7 +340,8 @@ fn a_review_shows_what_was_done_since_a_person_approved() {
     let made = session(&s, &[], FAILS);
     let (first, last) = (id(&made[0]), id(made.last().unwrap()));
     let text = s.expect(0, &["session", "review", "s"]);
-    for part in ["pending review (trigger error)", "nobody approved one yet", "A file", "+1", &format!("session approve {last}")]
+    for part in
+        ["pending review (trigger error)", "nobody approved one that is left", "A file", "+1", &format!("session approve {last}")]
     {
         assert!(text.contains(part), "{part}: {text}");
     }
@@ -345,4 +359,343 @@ fn a_review_shows_what_was_done_since_a_person_approved() {
         lines(&s, &["session", "review", "s"]).into_iter().filter(|line| line["type"] == "change").collect();
     assert_eq!((changed.len(), &changed[0]["path"]), (1, &"next".into()));
     assert_eq!(s.run(&["session", "review", "nobody"]).status.code(), Some(10));
+}
+
+#[test]
+fn of_two_users_of_a_store_each_decides_in_their_own_name() {
+    let s = Scratch::new();
+    let made = session(&s, &[], FAILS);
+    let (first, last) = (id(&made[0]).to_owned(), id(made.last().unwrap()).to_owned());
+    let other = User::owning(&s, &[&s.path("")]);
+    other.expect(&["session", "approve", &last, "--reason", "by the other"]);
+    let refused = s.expect(4, &["session", "reject", &last]);
+    assert!(refused.contains("was approved by nobody"), "{refused}");
+    s.expect(0, &["session", "approve", &first]);
+    other.expect(&["session", "reject", &first, "--change"]);
+    let found = acts(&s, "checkpoint.");
+    let decided = found.iter().filter(|entry| !entry["user"].is_null());
+    let decided: Vec<_> = decided.map(|entry| (entry["user"].as_str().unwrap(), entry["action"].as_str().unwrap())).collect();
+    let root = user();
+    assert_eq!(
+        decided,
+        [
+            ("nobody", "checkpoint.approve"),
+            (root.as_str(), "checkpoint.reject_refused"),
+            (root.as_str(), "checkpoint.approve"),
+            ("nobody", "checkpoint.reject")
+        ]
+    );
+    other.expect(&["audit", "verify"]);
+}
+
+/// A new ssh key of a person.
+fn key(s: &Scratch, person: &str) -> std::path::PathBuf {
+    let path = s.path(person);
+    let mut command = std::process::Command::new("ssh-keygen");
+    command.args(["-q", "-t", "ed25519", "-N", "", "-C", person, "-f"]).arg(&path);
+    assert!(command.status().unwrap().success());
+    path
+}
+
+/// The public half of a key, for the file of allowed signers.
+fn allowed(s: &Scratch, person: &str) -> String {
+    let public = fs::read_to_string(s.path(&format!("{person}.pub"))).unwrap();
+    format!("{person}@example.org namespaces=\"parhelia\" {public}")
+}
+
+#[test]
+fn decisions_are_signed_by_ssh_keys_and_the_audit_checks_them() {
+    let s = Scratch::new();
+    let made = session(&s, &[], FAILS);
+    let (first, last) = (id(&made[0]), id(made.last().unwrap()));
+    let signers = s.path("allowed");
+    let with = |key: Option<&Path>, arguments: &[&str], code: i32| {
+        let mut command = s.command(arguments);
+        command.env("PARHELIA_ALLOWED_SIGNERS", &signers);
+        if let Some(key) = key {
+            command.env("PARHELIA_SIGNING_KEY", key);
+        }
+        let output = command.output().unwrap();
+        let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {text}");
+        text
+    };
+    let (ada, eve) = (key(&s, "ada"), key(&s, "eve"));
+    fs::write(&signers, allowed(&s, "ada")).unwrap();
+    let missing = with(Some(&s.path("no key")), &["session", "approve", first], 4);
+    assert!(missing.contains("cannot be signed") && status(&s, first) == "auto_approved", "{missing}");
+
+    with(Some(&ada), &["session", "approve", first, "--reason", "read \"all\" of it\nto the end"], 0);
+    let verified = with(None, &["audit", "verify"], 0);
+    assert!(verified.contains("Signed by ada@example.org: 1 decision."), "{verified}");
+    let unchecked = s.expect(0, &["audit", "verify"]);
+    assert!(unchecked.contains("Signed, and not checked: 1 decision;"), "{unchecked}");
+
+    with(None, &["session", "reject", last], 0);
+    let verified = with(None, &["audit", "verify"], 0);
+    assert!(verified.contains("Not signed: 1 decision."), "{verified}");
+
+    // A key that nobody has allowed: it is refused where that is known, and found where it was not.
+    with(Some(&eve), &["session", "approve", last, "--change"], 4);
+    let mut command = s.command(&["session", "approve", last, "--change"]);
+    assert!(command.env("PARHELIA_SIGNING_KEY", &eve).status().unwrap().success());
+    let refused = with(None, &["audit", "verify"], 12);
+    assert!(refused.contains(last) && refused.contains("its key is none of the allowed ones"), "{refused}");
+    fs::write(&signers, allowed(&s, "ada") + &allowed(&s, "eve")).unwrap();
+    assert!(with(None, &["audit", "verify"], 0).contains("Signed by eve@example.org: 1 decision."));
+
+    // Copied to another decision, and to the same one once more: whoever can write to the store has no key.
+    let signature = acts(&s, "checkpoint.approve").last().unwrap()["data"]["signature"].clone();
+    for status in ["rejected", "approved"] {
+        let store = parhelia_store::Store::open(&s.store(), &parhelia_store::OpenOptions::default()).unwrap();
+        let actor = parhelia_store::event::Actor { user: Some(user()), ..parhelia_store::event::Actor::program("cli") };
+        let forged = parhelia_store::event::NewEvent::new("checkpoint.decided", last, actor).with("status", status);
+        let mut signature = signature.clone();
+        // Another text, and the same signature.
+        signature["text"] = signature["text"].as_str().unwrap().trim_end().into();
+        store.append_events(&[forged.with("signature", signature)], &()).unwrap();
+    }
+    let refused = with(None, &["audit", "verify"], 12);
+    assert!(
+        refused.contains("an earlier decision has the same one") && refused.contains("it is not of this decision"),
+        "{refused}"
+    );
+}
+
+/// Writes a file into the session's folder, and makes a checkpoint for a reason. Returns its id.
+fn written(s: &Scratch, name: &str, trigger: &str) -> String {
+    fs::write(s.path("work").join(name), format!("{name}\n")).unwrap();
+    made(s, trigger)
+}
+
+fn made(s: &Scratch, trigger: &str) -> String {
+    let work = s.path("work");
+    s.expect(0, &["create", "s", "-w", work.to_str().unwrap(), "--trigger", trigger, "-q"]);
+    id(checkpoints(s).last().unwrap()).to_owned()
+}
+
+/// An agent's session whose first checkpoint is good, and that first one.
+fn begun(s: &Scratch) -> String {
+    session(s, &[], "exit 0");
+    made(s, "periodic")
+}
+
+fn configure(s: &Scratch, text: &str) {
+    fs::create_dir_all(s.path("home/.config/parhelia")).unwrap();
+    fs::write(s.path("home/.config/parhelia/parhelia.toml"), text).unwrap();
+}
+
+fn rule(s: &Scratch, id: &str) -> String {
+    lines(s, &["show", id])[0]["approval"]["rule"].as_str().unwrap_or_default().to_owned()
+}
+
+/// The checkpoint that a resume would bring back if the workspace was lost, and the exit code of saying so.
+fn brought_back(s: &Scratch) -> (String, Option<i32>) {
+    fs::rename(s.path("work"), s.path("away")).unwrap();
+    let said = s.run(&["session", "recover", "s", "--json"]);
+    fs::rename(s.path("away"), s.path("work")).unwrap();
+    let text = String::from_utf8(said.stdout).unwrap();
+    let found = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()).find(|line| line["type"] == "recovery");
+    (found.unwrap()["from"].as_str().unwrap_or("none").to_owned(), said.status.code())
+}
+
+#[test]
+fn a_rejection_concerns_the_same_content_and_all_that_builds_on_it() {
+    let s = Scratch::new();
+    let good = begun(&s);
+    // A periodic checkpoint has the change before the one that a person looks at.
+    let same = written(&s, "evil", "periodic");
+    let looked_at = made(&s, "complete");
+    let newer = written(&s, "newer", "periodic");
+    assert_eq!((status(&s, &same).as_str(), status(&s, &newer).as_str()), ("auto_approved", "auto_approved"));
+    let rejected = s.summary(&["session", "reject", &looked_at, "--reason", "evil"]);
+    assert_eq!((&rejected["previous_approved"], &rejected["builds_on_it"]), (&good.as_str().into(), &1.into()), "{rejected}");
+    assert_eq!(brought_back(&s).0, good, "neither the same content nor what builds on it");
+    let later = written(&s, "later", "periodic");
+    assert_eq!(rule(&s, &later), format!("builds on {looked_at}, which was rejected"));
+    // A person's word about a later one is what counts from there.
+    s.expect(0, &["session", "approve", &later]);
+    assert_eq!(brought_back(&s).0, later);
+    let after = written(&s, "after", "periodic");
+    assert_eq!(status(&s, &after), "auto_approved");
+}
+
+#[test]
+fn a_state_from_before_the_change_is_good_though_the_change_was_undone() {
+    let s = Scratch::new();
+    let good = begun(&s);
+    written(&s, "evil", "periodic");
+    fs::remove_file(s.path("work/evil")).unwrap();
+    // The files are as they were; something else was wrong.
+    let undone = made(&s, "complete");
+    let rejected = s.summary(&["session", "reject", &undone]);
+    assert_ne!(rejected["previous_approved"], Value::Null, "{rejected}");
+    s.expect(0, &["session", "reject", rejected["previous_approved"].as_str().unwrap()]);
+    assert_eq!(brought_back(&s).0, good);
+}
+
+#[test]
+fn a_new_session_does_not_make_rejected_content_good() {
+    let s = Scratch::new();
+    begun(&s);
+    let evil = written(&s, "evil", "complete");
+    s.expect(0, &["session", "reject", &evil]);
+    let work = s.path("work");
+    s.run(&["session", "run", "--name", "other", "-w", work.to_str().unwrap(), "--", "true"]);
+    let first = lines(&s, &["list", "other"]).pop().unwrap();
+    assert_eq!(first["approval"]["rule"], format!("has the content of {evil}, which was rejected"), "{first}");
+}
+
+#[test]
+fn a_safety_checkpoint_makes_nothing_good() {
+    let s = Scratch::new();
+    configure(&s, "[approval.escalation]\npaths = [\"**/migrations/**\"]\n");
+    let good = begun(&s);
+    fs::create_dir_all(s.path("work/db/migrations")).unwrap();
+    let migration = written(&s, "db/migrations/1.sql", "periodic");
+    assert_eq!(status(&s, &migration), "pending");
+    s.expect(0, &["rollback", &good, "--yes"]);
+    s.expect(0, &["undo", "s", "--yes"]);
+    let after = written(&s, "after", "periodic");
+    assert_eq!(rule(&s, &after), "path db/migrations/1.sql matches **/migrations/**");
+
+    // Rejected, it does not come back by the same way.
+    s.expect(0, &["session", "reject", &migration]);
+    s.expect(0, &["rollback", &migration, "--yes"]);
+    s.expect(0, &["rollback", &good, "--yes"]);
+    s.expect(0, &["undo", "s", "--yes"]);
+    let refused = s.expect(4, &["session", "resume", "s", "--yes"]);
+    assert!(refused.contains("rejected"), "{refused}");
+    assert_eq!(brought_back(&s).0, good);
+}
+
+#[test]
+fn deletion_and_a_link_get_round_no_limit() {
+    let s = Scratch::new();
+    configure(&s, "[approval.escalation]\npaths = [\"db/migrations/**\"]\n");
+    let good = begun(&s);
+    fs::create_dir_all(s.path("work/db/migrations/.git")).unwrap();
+    let migration = written(&s, "db/migrations/.git/1.sql", "periodic");
+    assert_eq!(status(&s, &migration), "pending", "a folder that is called .git is none of git");
+    let refused = s.expect(4, &["delete", &migration]);
+    assert!(refused.contains("waiting for a review"), "{refused}");
+    // What was good before is gone, and what it was compared with.
+    let before: Vec<String> = checkpoints(&s).iter().map(|one| id(one).to_owned()).take_while(|id| *id != migration).collect();
+    let all: Vec<&str> = ["delete", "--protected"].into_iter().chain(before.iter().map(String::as_str)).collect();
+    assert!(before.contains(&good));
+    s.expect(0, &all);
+    let next = written(&s, "next", "periodic");
+    assert_eq!(rule(&s, &next), "the last state that counted as good was deleted");
+    s.expect(0, &["session", "approve", &next]);
+
+    fs::remove_dir_all(s.path("work/db/migrations")).unwrap();
+    std::os::unix::fs::symlink("elsewhere", s.path("work/db/migrations")).unwrap();
+    let linked = made(&s, "periodic");
+    assert!(rule(&s, &linked).contains("matches db/migrations/**"), "{}", rule(&s, &linked));
+}
+
+#[test]
+fn secrets_that_were_found_ask_until_somebody_has_looked_whatever_the_first_rule_was() {
+    let s = Scratch::new();
+    configure(&s, "[secrets]\non_finding = \"review\"\n");
+    begun(&s);
+    fs::write(s.path("work/key"), ["gh", "p_", "q7Rk2ZpX9vLmT4wB8nYc3HsD6gJfA1eU5oKx\n"].concat()).unwrap();
+    let first = made(&s, "complete");
+    assert_eq!(rule(&s, &first), "trigger complete");
+    let next = written(&s, "next", "periodic");
+    assert_eq!(rule(&s, &next), "secrets found: 1");
+    let review = s.expect(0, &["session", "review", "s"]);
+    assert!(review.contains("key:1 (github-token)"), "{review}");
+    s.expect(0, &["session", "approve", &next]);
+    assert_eq!(status(&s, &written(&s, "more", "periodic")), "auto_approved");
+}
+
+#[test]
+fn an_agent_does_not_decide_about_another_sessions_work_either() {
+    let s = Scratch::new();
+    let work = s.path("work");
+    let script = "parhelia -q create other -w . --trigger complete >id; parhelia session approve other@latest; echo $? >code";
+    let path = format!("{}:{}", parhelia_tests::binary().parent().unwrap().display(), std::env::var("PATH").unwrap());
+    fs::create_dir_all(&work).unwrap();
+    let mut command = s.command(&["session", "run", "--name", "s", "-w", work.to_str().unwrap(), "--", "sh", "-c", script]);
+    assert!(command.env("PATH", path).status().unwrap().success());
+    assert_eq!(fs::read_to_string(work.join("code")).unwrap().trim(), "4");
+    let refused = &acts(&s, "checkpoint.approve_refused")[0];
+    assert_eq!(
+        (refused["via"].as_str(), refused["rule"].as_str().unwrap().contains("an agent")),
+        (Some("agent"), true),
+        "{refused}"
+    );
+    let deleted = s.run(&["-q", "delete", "other@latest"]);
+    assert!(deleted.status.success());
+    assert_eq!(acts(&s, "checkpoint.delete")[0]["via"], "cli");
+}
+
+#[test]
+fn what_somebody_says_about_the_latest_is_about_no_strangers() {
+    let s = Scratch::new();
+    let last = begun(&s);
+    let elsewhere = s.path("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    for arguments in
+        [&["session", "approve"][..], &["session", "reject", "latest"], &["tag", "latest", "t"], &["annotate", "latest", "x"]]
+    {
+        let output = s.command(arguments).current_dir(&elsewhere).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(4) && text.contains("@latest if that is meant"), "{arguments:?}: {text}");
+    }
+    assert_eq!(status(&s, &last), "auto_approved");
+    s.expect(2, &["annotate", "s@latest", "--jsno"]);
+    s.expect(0, &["annotate", "s@latest", "--", "--jsno"]);
+}
+
+#[test]
+fn a_default_policy_that_is_not_there_stops_nothing_and_approves_nothing() {
+    let s = Scratch::new();
+    begun(&s);
+    configure(&s, "[approval]\ndefault_policy = \"typo\"\n");
+    let next = written(&s, "next", "periodic");
+    assert!(rule(&s, &next).contains("there is no policy 'typo'"), "{}", rule(&s, &next));
+    assert!(s.expect(0, &["list", "s"]).contains("pending"));
+    assert_eq!(lines(&s, &["list", "s", "--approval", "pending"]).len(), 1);
+    assert!(s.expect(0, &["session", "list"]).contains("pending"));
+}
+
+#[test]
+fn the_audit_says_what_it_could_not_check_and_what_was_lost() {
+    let s = Scratch::new();
+    let last = begun(&s);
+    let missing = s.command(&["audit", "verify"]).env("PARHELIA_ALLOWED_SIGNERS", s.path("missing")).output().unwrap();
+    assert_eq!(missing.status.code(), Some(1), "{missing:?}");
+    assert!(String::from_utf8_lossy(&missing.stderr).contains("missing"));
+    let journal = fs::read_dir(s.store().join("journal")).unwrap().flatten().map(|entry| entry.path());
+    let log = journal.filter(|path| path.extension().is_some_and(|ending| ending == "log")).max().unwrap();
+    let before = fs::metadata(&log).unwrap().len();
+    s.expect(0, &["session", "approve", &last]);
+    fs::OpenOptions::new().write(true).open(&log).unwrap().set_len(before).unwrap();
+    assert!(s.expect(12, &["audit", "verify"]).contains("has lost its last 1 record"));
+    written(&s, "after", "periodic");
+    let verified = s.expect(0, &["audit", "verify"]);
+    assert!(verified.contains("The journal had lost"), "{verified}");
+    assert!(!acts(&s, "journal.cut").is_empty());
+}
+
+#[test]
+fn nothing_in_the_audit_steers_a_terminal() {
+    let s = Scratch::new();
+    let last = begun(&s);
+    let store = parhelia_store::Store::open(&s.store(), &parhelia_store::OpenOptions::default()).unwrap();
+    let actor = parhelia_store::event::Actor {
+        user: Some("\u{1b}[2J=x\u{9b}\u{202e}".into()),
+        ..parhelia_store::event::Actor::program("cli")
+    };
+    let forged = parhelia_store::event::NewEvent::new("checkpoint.decided", last, actor).with("status", "approved");
+    store.append_events(&[forged.with("reason", "a\rb\u{7}")], &()).unwrap();
+    for arguments in
+        [&["audit", "export"][..], &["audit", "export", "--format", "csv"], &["audit", "log", "--json"], &["audit", "log"]]
+    {
+        let text = s.expect(0, arguments);
+        assert!(!text.chars().any(|c| (c.is_control() && c != '\n') || c == '\u{202e}'), "{arguments:?}: {text:?}");
+        assert!(text.contains("2J=x"), "{text}");
+    }
 }

@@ -132,7 +132,8 @@ fn bad_input_is_refused_with_the_reason_and_records_nothing() {
     let (s, ids) = three();
     let id = ids[0].as_str();
     let long = "x".repeat(201);
-    let cases: [(i32, &[&str], &str); 13] = [
+    let nested = format!("{}a{}", "{".repeat(500), "}".repeat(500));
+    let cases: [(i32, &[&str], &str); 15] = [
         (2, &["tag", id, "good", "a b"], "it has a space"),
         (2, &["tag", id, ""], "it is empty"),
         (2, &["tag", id, "a//b"], "empty part"),
@@ -141,6 +142,8 @@ fn bad_input_is_refused_with_the_reason_and_records_nothing() {
         (2, &["tag", id, &long], "more than 200 bytes"),
         (2, &["tag", id, "--", "-x"], "begins with '-'"),
         (2, &["list", "--tag", "a["], "is no pattern of tags"),
+        (2, &["list", "--tag", &nested], "is no pattern of tags"),
+        (2, &["find", &nested], "does not parse"),
         (2, &["annotate", id, " \n"], "it is empty"),
         (2, &["annotate", id, "\x1b]0;title\x07"], "control characters"),
         (2, &["link", id, "ABC-123"], "Linear or of Jira"),

@@ -163,3 +163,212 @@ fn a_project_cannot_switch_the_scan_off_and_its_user_can() {
     assert!(made["id"].is_string() && made["scan"].is_null(), "a checkpoint that is not scanned is made all the same: {made}");
     assert!(said.contains("the checkpoint was not scanned for secrets: `secrets.allow`: "), "{said}");
 }
+
+impl Folder {
+    /// A folder whose files with possible secrets are left out.
+    fn leaving_out() -> Self {
+        let f = Folder::new();
+        f.configure("[secrets]\non_finding = \"leave_out\"\n");
+        f
+    }
+
+    fn work(&self) -> String {
+        self.work.to_string_lossy().into_owned()
+    }
+
+    fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.work.join(path)).unwrap()
+    }
+}
+
+#[test]
+fn a_file_with_a_secret_is_left_out_until_the_secret_is_gone() {
+    let f = Folder::leaving_out();
+    let secret = format!("first\ntoken = {}\n", token('x'));
+    let long = format!("{}\n{}", token('y'), "lines of text\n".repeat(40_000));
+    f.put("kept", "kept\n");
+    f.put("a/.env", &secret);
+    f.put("long", &long);
+    fs::hard_link(f.work.join("a/.env"), f.work.join("linked")).unwrap();
+    let planned = f.s.expect(0, &["create", "-w", &f.work(), "--dry-run", "-v"]);
+    assert!(planned.contains("possible secret: github-token in line 2"), "{planned}");
+    let (made, said) = f.create();
+    assert!(said.contains("leaves out 3 files with possible secrets: a/.env (github-token in line 2), linked"), "{said}");
+    assert_eq!(
+        (&made["scan"]["left_out"], &made["excluded"], &made["scan"]["found"]),
+        (&3.into(), &3.into(), &0.into()),
+        "{made}"
+    );
+    assert!(f.has_stored("kept\n") && !f.has_stored(&secret) && !f.has_stored(&long));
+    assert_eq!(f.s.expect(0, &["ls", "work@latest:"]).trim_end(), "a/\nkept", "what is left out is not there");
+    let shown = f.s.expect(0, &["show", "-v"]);
+    assert!(shown.contains("a/.env") && shown.contains("possible secret: github-token in line 2"), "{shown}");
+
+    f.put("kept", "kept, too\n");
+    let (made, said) = f.create();
+    assert_eq!((said.as_str(), &made["excluded"]), ("", &3.into()), "it is told once: {made}");
+    f.put("a/.env", "token = ${TOKEN}\n");
+    assert_eq!(f.create().0["excluded"], 1, "both names of it are kept by now");
+    assert!(f.has_stored("token = ${TOKEN}\n"));
+}
+
+#[test]
+fn what_a_checkpoint_has_of_a_file_already_is_kept() {
+    let f = Folder::new();
+    let secret = format!("token = {}\n", token('x'));
+    f.put("before", &secret);
+    f.create();
+    f.configure("[secrets]\non_finding = \"leave_out\"\n");
+    f.put("before", &secret);
+    f.put("other", "other\n");
+    assert_eq!(f.create().0["excluded"], 0, "it has the content that it had");
+    f.put("before", &format!("{secret}more\n"));
+    assert_eq!(f.create().0["excluded"], 1);
+}
+
+#[test]
+fn a_file_that_was_left_out_is_neither_removed_nor_overwritten() {
+    let f = Folder::leaving_out();
+    f.put("settings", "none yet\n");
+    f.put("file", "one\n");
+    let first = f.create().0["id"].as_str().unwrap().to_owned();
+    let secret = format!("token = {}\n", token('x'));
+    let state = |f: &Folder| (f.read("settings"), f.read("new"), f.read("file"));
+    let change = |f: &Folder| {
+        f.put("settings", &secret);
+        f.put("new", &secret);
+        f.put("file", "two\n");
+    };
+    change(&f);
+    f.create();
+    let stays = (secret.clone(), secret.clone(), "one\n".to_owned());
+    let rolled = f.s.expect(3, &["rollback", &first, "--yes"]);
+    assert_eq!(state(&f), stays, "{rolled}");
+    assert!(rolled.contains("settings: left as it is") && rolled.contains("new: left as it is"), "{rolled}");
+
+    change(&f);
+    let restored = f.s.expect(3, &["restore", &first, "--to", &f.work(), "--in-place", "--delete"]);
+    assert_eq!(state(&f), stays, "{restored}");
+    for path in ["settings", "new"] {
+        assert!(restored.contains(&format!("{path}: kept as it is: it may hold a secret")), "{restored}");
+    }
+    assert!(!f.has_stored(&secret), "no safety checkpoint has it");
+
+    change(&f);
+    f.s.expect(0, &["restore", &first, "--to", &f.work(), "--in-place", "--delete", "--no-safety"]);
+    assert_eq!(f.read("settings"), "none yet\n");
+    assert!(!f.work.join("new").exists());
+}
+
+#[test]
+fn of_a_single_file_that_was_left_out_nothing_is_written() {
+    let f = Folder::leaving_out();
+    f.put("d/.env", "none yet\n");
+    let first = f.create().0["id"].as_str().unwrap().to_owned();
+    let secret = format!("token = {}\n", token('x'));
+    f.put("d/.env", &secret);
+    let target = f.work.join("d/.env");
+    let said = f.s.expect(1, &["restore", &format!("{first}:d/.env"), "--to", target.to_str().unwrap(), "--in-place"]);
+    assert!(said.contains("it may hold a secret"), "{said}");
+    assert_eq!(f.read("d/.env"), secret);
+}
+
+#[test]
+fn no_safety_checkpoint_has_what_is_left_out_of_what_rules_leave_out() {
+    let f = Folder::new();
+    f.put("package.json", "{}\n");
+    f.put("node_modules/c.js", "none yet\n");
+    let work = f.work();
+    f.s.expect(0, &["create", "work", "-w", &work, "--no-default-excludes"]);
+    f.configure("[secrets]\non_finding = \"leave_out\"\n");
+    let secret = format!("token = {}\n", token('x'));
+    f.put("node_modules/c.js", &secret);
+    f.s.expect(3, &["restore", "work@latest", "--to", &work, "--in-place"]);
+    assert!(f.read("node_modules/c.js") == secret && !f.has_stored(&secret));
+    // What comes next follows the checkpoint of the whole folder.
+    let next = f.create().0;
+    let shown = f.s.expect(0, &["show", next["id"].as_str().unwrap(), "--json"]);
+    let parent = serde_json::from_str::<Value>(shown.lines().next().unwrap()).unwrap()["parent_checkpoint_id"].clone();
+    let parent = f.s.expect(0, &["show", parent.as_str().unwrap()]);
+    assert!(!parent.contains("what the checkpoint of all leaves out"), "{parent}");
+}
+
+#[test]
+fn a_secret_that_comes_and_goes_while_a_checkpoint_is_made_is_never_stored() {
+    let f = Folder::leaving_out();
+    // The same length, so that one write exchanges them; longer than one chunk.
+    let with = |first: &str| format!("{first:<60}\n{}", "lines of text\n".repeat(30_000));
+    let (secret, harmless) = (with(&format!("token = {}", token('x'))), with("nothing"));
+    let paths: Vec<PathBuf> = (0..4).map(|i| f.work.join(format!("flips{i}"))).collect();
+    for path in &paths {
+        fs::write(path, &harmless).unwrap();
+    }
+    let is_done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            use std::os::unix::fs::FileExt;
+            let files: Vec<fs::File> = paths.iter().map(|path| fs::OpenOptions::new().write(true).open(path).unwrap()).collect();
+            while !is_done.load(std::sync::atomic::Ordering::Relaxed) {
+                for content in [&secret, &harmless] {
+                    files.iter().for_each(|file| file.write_all_at(&content.as_bytes()[..60], 0).unwrap());
+                }
+            }
+        });
+        for _ in 0..10 {
+            f.s.run(&["create", "work", "-w", &f.work()]);
+        }
+        is_done.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    assert!(!f.is_readable("packs", &token('x')), "a pack has the secret");
+    assert!(f.s.expect(0, &["ls", "work@latest:"]).len() < 100);
+}
+
+#[test]
+fn what_a_checkpoint_has_is_kept_also_where_the_cache_is_lost() {
+    let f = Folder::new();
+    f.put("before", &format!("token = {}\n", token('x')));
+    f.create();
+    f.configure("[secrets]\non_finding = \"leave_out\"\n");
+    for _ in 0..2 {
+        fs::remove_dir_all(f.s.store().join("cache")).unwrap();
+        assert_eq!(f.create().0["excluded"], 0);
+    }
+}
+
+#[test]
+fn a_file_that_is_left_out_is_told_of_where_it_matters() {
+    let f = Folder::leaving_out();
+    f.put("kept", "kept\n");
+    f.put("settings", "none yet\n");
+    let first = f.create().0["id"].as_str().unwrap().to_owned();
+    f.put("settings", &format!("token = {}\n", token('x')));
+    f.put("new", &format!("token = {}\n", token('x')));
+    let second = f.create().0["id"].as_str().unwrap().to_owned();
+    let diff = f.s.expect(0, &["diff", &first, &second]);
+    assert!(!diff.contains("settings"), "it was not deleted: {diff}");
+    let status = f.s.command(&["status"]).current_dir(&f.work).output().unwrap();
+    let status = String::from_utf8(status.stdout).unwrap();
+    assert!(!status.contains("new") && !status.contains("settings"), "{status}");
+    let restored = f.s.expect(0, &["restore", &second, "--to", &f.s.path("elsewhere").to_string_lossy()]);
+    assert!(restored.contains("leaves out 2 files with possible secrets"), "{restored}");
+
+    // By a rule, and then because of a secret: that is news.
+    f.put("by-rule", "nothing\n");
+    f.s.expect(0, &["create", "work", "-w", &f.work(), "--exclude", "by-rule"]);
+    f.put("by-rule", &format!("token = {}\n", token('y')));
+    assert!(f.create().1.contains("by-rule (github-token"));
+}
+
+#[test]
+fn a_folder_that_is_called_as_gits_hides_nothing() {
+    let f = Folder::new();
+    f.put("a", "a\n");
+    f.create();
+    f.put("x/.git/objects/conf.py", &format!("T = '{}'\n", token('x')));
+    assert_eq!(f.found(), ["x/.git/objects/conf.py:1 github-token"]);
+    f.configure("[secrets]\nallow = [\"quiet/\"]\n");
+    f.put("quiet/conf.py", &format!("T = '{}'\n", token('y')));
+    assert!(f.found().is_empty());
+    fs::rename(f.work.join("quiet/conf.py"), f.work.join("conf.py")).unwrap();
+    assert_eq!(f.found(), ["conf.py:1 github-token"], "it lay where nothing is scanned");
+}

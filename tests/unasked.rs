@@ -328,3 +328,23 @@ fn a_real_agent_without_a_terminal_does_nothing() {
     assert_eq!(live.api.exchanges().len(), 0);
     all_ended(&live, &id);
 }
+
+#[test]
+fn a_policy_has_a_dead_session_wait_for_a_person() {
+    let work = Work::new(&[]);
+    work.behave("wait");
+    let resumed = work.on_terminal(&[]);
+    kill(work.process());
+    let output = resumed.wait_with_output().unwrap();
+    assert!(!output.status.success(), "{}", shown(&output));
+    let before = work.starts().len();
+    write(&work.scratch.path("home/.config/parhelia/parhelia.toml"), b"[approval]\ndefault_policy = \"strict\"\n").unwrap();
+    let said = work.scratch.expect(0, &["session", "resume", "--all"]);
+    assert!(said.contains("policy strict has it wait for a person"), "{said}");
+    assert_eq!(work.starts().len(), before, "nothing was started");
+    let shown = work.scratch.expect(0, &["session", "show", "work"]);
+    assert!(shown.contains("Wanted") && shown.contains("paused") && shown.contains("policy strict has it wait"), "{shown}");
+    // It is a person's from now on, whatever the policy says later.
+    fs::remove_file(work.scratch.path("home/.config/parhelia/parhelia.toml")).unwrap();
+    assert!(work.scratch.expect(0, &["session", "resume", "--all"]).contains("No session needs to be resumed"));
+}

@@ -194,6 +194,14 @@ impl Context {
         }
     }
 
+    /// The same for a verb that says something about the checkpoint: `latest` is that of this folder, and no stranger's.
+    pub fn find_id_to_mark(&self, store: &Store, selector: &str) -> Result<Ulid> {
+        match selector.parse() {
+            Ok(id) => Ok(id),
+            Err(_) => Ok(self.find_to_overwrite(store, selector, None)?.record.id),
+        }
+    }
+
     /// The same for a verb that overwrites or deletes: `latest` is that of the sessions of the current folder, or else of the folder `to`
     /// that is changed. Where neither has one it is refused.
     pub fn find_to_overwrite(&self, store: &Store, selector: &str, to: Option<&Path>) -> Result<Checkpoint> {
@@ -247,6 +255,9 @@ fn explained(view: &View, selector: &str, error: Error) -> Failure {
             Some(_) => Failure::NotFound(format!("'{selector}' is a session; {word}@latest is its newest checkpoint")),
             None => Failure::NotFound(format!("'{selector}' is a session, and has no checkpoint yet")),
         };
+    }
+    if view.tags_beginning(selector).is_ok_and(|tags| tags.contains_key(selector)) {
+        return Failure::NotFound(format!("'{selector}' is a tag; tag:{selector} is the newest checkpoint that bears it"));
     }
     match selector::split(selector) {
         (checkpoint, Some(_)) if selector::find(view, checkpoint).is_ok() => Failure::Usage(format!(

@@ -1,5 +1,6 @@
 //! `gc`: frees what no checkpoint needs.
 
+use parhelia_session::search;
 use parhelia_store::gc::{self, GcOptions, GcPlan, GcReport};
 use parhelia_wire::{Summary, summary::Collection};
 
@@ -29,6 +30,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         context.out.summary(Summary::Gc(Box::new(Collection { dry_run: true, plan: (&plan).into(), done: None })))?;
     } else {
         let report = gc::run(&store, &options, &progress)?;
+        search::forget_deleted(&store, &context.host()?, &progress)?;
         drop(progress);
         context.out.did(format!("gc has freed {}", human::size(report.freed_bytes)));
         print_report(context, &report)?;

@@ -10,6 +10,7 @@ use std::{
 };
 
 use nix::unistd::{Uid, User};
+use parhelia_agent::process::RUN_MARKER;
 use parhelia_session::{
     Error,
     host::{Host, Observer},
@@ -48,9 +49,22 @@ impl Shell {
 
 /// The person at the command line, as the kernel says: variables can be set by anybody.
 pub fn actor() -> Actor {
-    let uid = rustix::process::getuid().as_raw();
+    let uid = outside(rustix::process::getuid().as_raw());
     let login = login_uid().filter(|login| *login != uid).map(user_name);
-    Actor { user: Some(user_name(uid)), via: "cli".into(), uid: Some(uid), login }
+    // Whatever a program of an agent does is not done by the person whose name it bears.
+    let via = if std::env::var_os(RUN_MARKER).is_some() { "agent" } else { "cli" };
+    Actor { user: Some(user_name(uid)), via: via.into(), uid: Some(uid), login }
+}
+
+/// The number that a user has outside of the user namespace that this process is in: inside, anybody can have any.
+fn outside(uid: u32) -> u32 {
+    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let ranges = map.lines().filter_map(|line| {
+        let mut numbers = line.split_whitespace().filter_map(|number| number.parse::<u32>().ok());
+        Some((numbers.next()?, numbers.next()?, numbers.next()?))
+    });
+    let mut found = ranges.filter(|(inside, _, count)| uid >= *inside && uid - inside < *count);
+    found.next().map_or(uid, |(inside, outside, _)| outside.saturating_add(uid - inside))
 }
 
 /// The name of a user, where the system knows one.

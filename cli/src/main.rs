@@ -25,7 +25,6 @@ mod hook;
 mod hook_log;
 mod hooks;
 mod host;
-mod human;
 mod import;
 mod init;
 mod interrupt;
@@ -56,6 +55,7 @@ mod workspace;
 use std::process::ExitCode;
 
 use clap_complete::CompleteEnv;
+use parhelia_screen::human;
 
 use exit::Code;
 

@@ -51,6 +51,10 @@ pub struct Args {
 /// From how many bytes on the allocator takes memory from the system for each piece: less than most blocks have.
 const OUTSIDE_OF_HEAP_BYTES: &str = "262144";
 
+/// The command of a process that detaches a mount whose own process died. By this name the program is found even where it has been replaced
+/// or removed.
+pub const GUARD: [&str; 3] = ["/proc/self/exe", "mount-guard", "--"];
+
 /// Mounts.
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let (what, mountpoint) = match args.places.as_slice() {
@@ -78,8 +82,7 @@ fn foreground(context: &mut Context, args: &Args, what: Option<&OsString>, mount
         }
     };
     let log = Arc::new(|line: &str| tell!("{} {line}", clock::timestamp()));
-    // By this name the program is found even where it has been replaced or removed.
-    let guard = ["/proc/self/exe", "mount-guard", "--"].map(OsString::from).into();
+    let guard = GUARD.map(OsString::from).into();
     let options =
         Options { allow_other: args.allow_other, guard, log, manifest: |of| Manifest::of(of).to_text(), ..Options::default() };
     let mounted = parhelia_fuse::mount(store, what, mountpoint, &options)?;

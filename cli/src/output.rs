@@ -4,6 +4,7 @@ use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 
 use parhelia_store::name;
 use parhelia_wire::{Line, Summary};
+use serde::Serialize;
 
 use crate::{
     exit::{Failure, Result},
@@ -155,8 +156,7 @@ impl Output {
         if !self.json {
             return Ok(());
         }
-        let mut text = serde_json::to_vec(&line).map_err(|e| Failure::Output(e.into()))?;
-        text.push(b'\n');
+        let text = self::line(&line).map_err(Failure::Output)?;
         let written = self.out.write_all(&text);
         self.unless_done(written)
     }
@@ -211,6 +211,11 @@ impl Output {
         self.terminal
     }
 
+    /// True if colours are wanted.
+    pub fn has_colours(&self) -> bool {
+        self.colours
+    }
+
     /// The text, made to stand out where that is wanted.
     pub fn styled(&self, style: Style, text: impl std::fmt::Display) -> String {
         if !self.colours {
@@ -218,6 +223,21 @@ impl Output {
         }
         format!("{}{text}{PLAIN}", style.code())
     }
+}
+
+/// An object as a line of JSON. Characters that steer a terminal or hide in a text are escaped, as JSON allows for any.
+pub fn line(object: &impl Serialize) -> io::Result<Vec<u8>> {
+    let text = serde_json::to_string(object)?;
+    let is_hidden = |c: char| matches!(c, '\u{7f}'..='\u{9f}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
+    let mut line = String::with_capacity(text.len() + 1);
+    for c in text.chars() {
+        match is_hidden(c) {
+            true => line.push_str(&format!("\\u{:04x}", u32::from(c))),
+            false => line.push(c),
+        }
+    }
+    line.push('\n');
+    Ok(line.into_bytes())
 }
 
 /// The code that ends a [`Style`].

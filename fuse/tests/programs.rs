@@ -50,7 +50,7 @@ fn git_finds_the_same_repository() {
     assert_eq!(status, "MM log\n D src/m0/f0.rs\n?? untracked\n");
     assert_eq!(same_words(&f, &format!("{git} log --format='%H %s %ct' --stat")).matches("commit").count(), 12);
     same_words(&f, &format!("{git} fsck --full --strict 2>&1"));
-    same_words(&f, &format!("{git} diff HEAD~5 --stat && {git} show v1:log && {git} grep -c a && {git} blame log"));
+    same_words(&f, &format!("{git} diff HEAD~5 --stat && {git} show v1:log && {git} grep -c a && {git} blame -s log"));
     let clone = f.folder("clone");
     run(&clone, &format!("{git} clone --quiet --no-hardlinks '{}' c && cd c && {git} fsck --full", f.mountpoint.display()));
 }

@@ -1,5 +1,7 @@
 //! Content that differs between two checkpoints of a workspace.
 
+use std::collections::BTreeMap;
+
 use parhelia_store::{
     Store,
     diff::{ChangeKind, Side, TreeChange, compare_each},
@@ -8,19 +10,62 @@ use parhelia_store::{
     restore::is_staged,
 };
 
-use crate::error::Result;
+use crate::{error::Result, scan::LeftOut};
 
-/// Calls `visit` with each file, link or other entry without entries of its own whose content is not as it was. Git's own folders, and what a
-/// restore was building, are left out.
+/// Calls `visit` with each file, link or other entry without entries of its own whose content is not as it was. The folders of git
+/// repositories, and what a restore was building, are left out.
 pub fn each_content(store: &Store, then: &Checkpoint, now: &Checkpoint, visit: &mut dyn FnMut(TreeChange)) -> Result<()> {
-    let (then, now) = (store.workspace_node(then)?, store.workspace_node(now)?);
-    compare_each(Side::new(store, &then), Side::new(store, &now), false, &mut |change| {
+    let sides = (store.workspace_node(then)?, store.workspace_node(now)?);
+    let left_out = LeftOut::of(store.omissions(then)?, store.omissions(now)?);
+    let mut of_git = OfGit::new(store, [then, now]);
+    compare_each(Side::new(store, &sides.0), Side::new(store, &sides.1), false, &mut |change| {
         let is_metadata = matches!(change.kind, ChangeKind::Metadata(_));
         let is_folder = change.new.as_ref().or(change.old.as_ref()).is_some_and(|node| node.as_folder().is_some());
-        if !is_metadata && !is_folder && !name::components(&change.path).any(|part| part == b".git" || is_staged(part)) {
+        let is_staged = name::components(&change.path).any(is_staged);
+        if !is_metadata && !is_folder && !is_staged && !left_out.is(&change) && !of_git.has(&change.path) {
             visit(change);
         }
         Ok(())
     })?;
     Ok(())
+}
+
+/// The git repositories of two checkpoints. Whoever calls a folder .git has not made it one of git.
+pub(crate) struct OfGit<'a> {
+    store: &'a Store,
+    sides: [&'a Checkpoint; 2],
+    /// Folders called .git, and whether they are repositories.
+    known: BTreeMap<Vec<u8>, bool>,
+}
+
+impl<'a> OfGit<'a> {
+    pub(crate) fn new(store: &'a Store, sides: [&'a Checkpoint; 2]) -> Self {
+        OfGit { store, sides, known: BTreeMap::new() }
+    }
+
+    /// True if a path is that of a repository, or of something in it.
+    pub(crate) fn has(&mut self, path: &[u8]) -> bool {
+        let Some(git) = git_folder(path) else { return false };
+        if git == path {
+            return true;
+        }
+        let is_one = || {
+            let head = [git, b"/HEAD"].concat();
+            self.sides.iter().any(|side| self.store.node_at(side, &head).is_ok())
+        };
+        *self.known.entry(git.to_vec()).or_insert_with(is_one)
+    }
+}
+
+/// The part of a path up to its first component `.git`.
+fn git_folder(path: &[u8]) -> Option<&[u8]> {
+    let mut end = 0;
+    for part in path.split(|byte| *byte == b'/') {
+        end += part.len();
+        if part == b".git" {
+            return Some(&path[..end]);
+        }
+        end += 1;
+    }
+    None
 }

@@ -1,7 +1,10 @@
 //! Things that a workflow has to say, as data. A face adds the flag or the command that leads further.
 
 mod leftovers;
+mod secrets;
 mod words;
+
+pub use secrets::Secrets;
 
 use std::path::PathBuf;
 
@@ -9,7 +12,7 @@ use jiff::Timestamp;
 use parhelia_agent::{folder::ConfigFolder, process::RUN_MARKER, trouble::Trouble};
 use parhelia_store::{id::Ulid, name::Shown as _};
 
-use self::words::{count, not_secured, shown, some_of, was};
+use self::words::{count, not_secured, shown};
 
 use crate::{age::age, refusal::Refusal, safety::Safety};
 
@@ -49,24 +52,9 @@ pub enum Notice {
         /// The sentence.
         text: String,
     },
-    /// A new checkpoint has texts that look like credentials.
-    #[error("checkpoint {checkpoint} has {}: {}; they are in it, and were not removed", count(*found, "possible secret"), some_of(*found, first))]
-    PossibleSecrets {
-        /// The checkpoint.
-        checkpoint: Ulid,
-        /// Their number.
-        found: u64,
-        /// The first of them, each as path, line and rule.
-        first: Vec<String>,
-    },
-    /// Not all of a new checkpoint could be scanned for secrets.
-    #[error("{} of checkpoint {checkpoint} not scanned for secrets, as that took too long or was interrupted", was(*files, "new file"))]
-    NotScanned {
-        /// The checkpoint.
-        checkpoint: Ulid,
-        /// The number of its files that were not.
-        files: u64,
-    },
+    /// A scan for secrets has found something, or left something out.
+    #[error(transparent)]
+    Secrets(Secrets),
     /// A transcript does not have the message that its event tells of.
     #[error("the transcript does not have the turn's last message")]
     NoLastMessage,

@@ -30,7 +30,7 @@ pub(crate) fn overridden(
     append(store, &off.collect::<Vec<_>>(), observer);
 }
 
-/// Notes that a restore has replaced what was in a folder of some session. Without safety checkpoints, what was there is gone.
+/// Notes that a restore is about to replace what is in a folder of some session. Without safety checkpoints, what was there is gone.
 pub(crate) fn overwritten(
     store: &Store,
     host: &dyn Host,

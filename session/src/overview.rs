@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use parhelia_store::{
     Store,
     id::Ulid,
-    projection::{Conversation, Goal, Run, Session, Status},
+    projection::{ApprovalStatus, Conversation, Goal, Run, Session, Status},
     record::Checkpoint,
 };
 
@@ -106,6 +106,8 @@ pub struct Overview {
     pub why: Option<String>,
     /// Its head.
     pub last_checkpoint: Option<Saved>,
+    /// The decision about that, if it waits for a person or was rejected.
+    pub review: Option<ApprovalStatus>,
     /// The last prompt of its user, shortened.
     pub last_prompt: Option<String>,
     /// Checkpoints that have failed since.
@@ -134,12 +136,15 @@ impl Overview {
         // One that was made since, by whomever, is as good.
         let is_over = |failing: &Failing| head.as_ref().is_some_and(|head| head.record.created_at > failing.since);
         let failing = run::failing(session).filter(|failing| !is_over(failing));
+        let decided = head.as_ref().map(|head| view.marks(head.record.id)).transpose()?.and_then(|marks| marks.approval);
+        let is_open = |status: &ApprovalStatus| matches!(status, ApprovalStatus::Pending | ApprovalStatus::Rejected);
         let last_prompt = last_prompt(store, session, head.as_ref()).map(|prompt| shortened(&prompt));
         Ok(Overview {
             wanted: session.run.as_ref().map(|_| session.goal()),
             observed,
             why,
             last_checkpoint: head.map(|head| Saved { id: head.record.id, created_at: head.record.created_at }),
+            review: decided.map(|approval| approval.status).filter(is_open),
             last_prompt,
             failing,
             store_is_read_only: observed.is_alive() && store.is_read_only(),

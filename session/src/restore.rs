@@ -1,14 +1,15 @@
 //! A restore from its plan to its end. In place, what is replaced in a session's folder is in a safety checkpoint first.
 
 use std::{
-    os::unix::ffi::OsStringExt,
+    collections::BTreeSet,
+    os::unix::ffi::{OsStrExt, OsStringExt},
     path::{Path, PathBuf},
 };
 
 use parhelia_store::{
-    ErrorKind, Store, clock,
+    ErrorKind, Store, clock, name,
     record::Checkpoint,
-    restore::{self, Options, Plan, RestoreReport},
+    restore::{self, Options, Plan, RestoreReport, Skipped, Why},
 };
 
 use crate::{
@@ -25,6 +26,7 @@ use crate::{
     },
     rollback, run,
     safety::{BEFORE_RESTORE, Safety, made_since},
+    scan,
 };
 
 /// A restore that is asked for.
@@ -154,26 +156,53 @@ impl<'a> Planned<'a> {
         let mut safeties: Vec<Safety> = Vec::new();
         let since = clock::next();
         let say = |safeties: &[Safety]| safeties.iter().for_each(|safety| observer.warn(&Notice::SafetyMade(safety.clone())));
+        let changed: BTreeSet<PathBuf> = overwritten(&plan)?.into_iter().collect();
+        let (mut spared, mut kept): (Vec<Vec<u8>>, Vec<Vec<u8>>) = Default::default();
         for found in &reached {
-            safeties.extend(found.secure(store, host, checkpoint, observer).inspect_err(|_| say(&safeties))?);
+            let (made, left_out) = found.secure(store, host, checkpoint, observer).inspect_err(|_| say(&safeties))?;
+            safeties.extend(made);
+            for path in &left_out {
+                let Ok(from_target) = path.strip_prefix(&target) else { continue };
+                let from_target = from_target.as_os_str().as_bytes().to_vec();
+                if path.ancestors().any(|above| changed.contains(above)) {
+                    kept.push(from_target.clone());
+                }
+                spared.push(from_target);
+            }
+        }
+        if !spared.is_empty() {
+            spared.retain(|path| !path.is_empty());
+            if kept.iter().any(Vec::is_empty) {
+                say(&safeties);
+                let reason = "it may hold a secret, so that no safety checkpoint has it (secrets.on_finding)".into();
+                return Err(Error::NotRestored { path: display(&target), reason, entries: 1 });
+            }
+            let mut options = request.options.clone();
+            options.spare.extend(spared);
+            plan = restore::plan(store, checkpoint, &options, observer)?;
         }
         if !safeties.is_empty() {
             // What is changed from here on is in none of them.
             plan.guard(since);
         }
         self::overridden(store, host, &request, observer);
+        if request.in_place.is_some() {
+            // Before the first file is changed: whoever dies in between has overwritten some.
+            let ids: Vec<_> = safeties.iter().map(|safety| safety.id.clone()).collect();
+            let of = (checkpoint.record.id, checkpoint.record.session.as_str());
+            overrides::overwritten(store, host, of, &target, &ids, observer);
+        }
         let (mut plan, mut done) = (Some(plan), None);
         host.by_umask(&mut || done = plan.take().map(|plan| restore::execute(store, checkpoint, plan, observer)));
-        let report = done.unwrap_or(Err(parhelia_store::Error::Cancelled)).inspect_err(|error| {
+        let mut report = done.unwrap_or(Err(parhelia_store::Error::Cancelled)).inspect_err(|error| {
             safeties.iter().for_each(|safety| observer.warn(&Notice::SafetyHolds(safety.clone())));
             if error.is_damage() {
                 observer.warn(&Notice::RestoreMetDamage { checkpoint: checkpoint.record.id });
             }
         })?;
-        if request.in_place.is_some() {
-            let ids: Vec<_> = safeties.iter().map(|safety| safety.id.clone()).collect();
-            let of = (checkpoint.record.id, checkpoint.record.session.as_str());
-            overrides::overwritten(store, host, of, &target, &ids, observer);
+        report.skipped.extend(kept.into_iter().map(left_as_it_is));
+        if request.in_place.is_none() {
+            scan::left_out_of(store, checkpoint)?.iter().for_each(|notice| observer.warn(notice));
         }
         Ok(Restored { target, report, safeties, live, unsecured })
     }
@@ -207,9 +236,18 @@ fn kept(store: &Store, plan: &Plan, restored: (&Checkpoint, &[u8]), observer: &d
 }
 
 impl Overwritten {
-    /// Makes safety checkpoints that hold what is overwritten; none where nothing is.
-    fn secure(&self, store: &Store, host: &dyn Host, restored: &Checkpoint, observer: &dyn Observer) -> Result<Vec<Safety>> {
-        let Some(session) = self.folder.keeper(restored).filter(|_| !self.paths.is_empty()) else { return Ok(Vec::new()) };
+    /// Makes safety checkpoints that hold what is overwritten; none where nothing is. Beside them, the files that they leave out because of
+    /// possible secrets.
+    fn secure(
+        &self,
+        store: &Store,
+        host: &dyn Host,
+        restored: &Checkpoint,
+        observer: &dyn Observer,
+    ) -> Result<(Vec<Safety>, Vec<PathBuf>)> {
+        let Some(session) = self.folder.keeper(restored).filter(|_| !self.paths.is_empty()) else {
+            return Ok(Default::default());
+        };
         let settings = host.config(&self.folder.path)?;
         let request = SafetyRequest {
             session,
@@ -229,8 +267,19 @@ impl Overwritten {
             folder: self.folder.path.clone(),
             is_rest: i > 0,
         };
-        Ok(made.iter().enumerate().map(safety).collect())
+        let mut left_out: Vec<PathBuf> = Vec::new();
+        for checkpoint in &made {
+            let omissions = store.omissions(checkpoint)?.into_iter().filter(scan::is_left_out);
+            left_out.extend(omissions.map(|omission| self.folder.path.join(name::as_path(&omission.path))));
+        }
+        Ok((made.iter().enumerate().map(safety).collect(), left_out))
     }
+}
+
+/// A file that is not overwritten because no safety checkpoint has it.
+fn left_as_it_is(path: Vec<u8>) -> Skipped {
+    let error = "kept as it is: it may hold a secret, so that no safety checkpoint has it (secrets.on_finding)".into();
+    Skipped { path, error, why: Why::Withheld }
 }
 
 /// Tells that a safety checkpoint failed. `made` is one that was committed before that. Whoever interrupted it knows that nothing was made.

@@ -80,12 +80,14 @@ fn what_an_undo_brought_back_is_where_the_session_goes_on() {
     assert!(!notices.contains("passed over"), "{notices}");
     assert_eq!(parent(&head()), stands_on);
 
-    // Behind one that was rejected, it still is where somebody has gone to.
-    let rejected = NewEvent::new(kind::CHECKPOINT_DECIDED, head(), Actor::default()).with("status", "rejected");
-    opened(&work).append_events(&[rejected], &()).unwrap();
-    let (from, notices) = resumed();
-    assert_eq!(from, stands_on);
-    assert!(notices.contains("was rejected"), "{notices}");
+    // What was rejected does not go on, and what somebody approves then does.
+    let ann = Actor { user: Some("ann".into()), ..Actor::default() };
+    for (status, code) in [("rejected", 4), ("approved", 0)] {
+        let decided = NewEvent::new(kind::CHECKPOINT_DECIDED, head(), ann.clone()).with("status", status);
+        opened(&work).append_events(&[decided], &()).unwrap();
+        let said = work.scratch.expect(code, &["session", "resume", &work.session, "--yes"]);
+        assert_eq!(said.contains("which was rejected by ann"), code == 4, "{said}");
+    }
 
     // Another safety checkpoint is none to go on from, and that is said.
     fs::write(work.workspace.join("src/m1/f1.rs"), "spoiled again").unwrap();

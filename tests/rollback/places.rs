@@ -92,9 +92,9 @@ fn what_cannot_be_read_is_named_and_a_look_needs_no_store_that_can_be_written() 
         assert_eq!(fs::read(&file).unwrap(), b"changed");
         text
     };
-    let planned = roll("--dry-run", "a: would be left as it is, since it cannot be read for the safety checkpoint");
+    let planned = roll("--dry-run", "a: would be left as it is, since the safety checkpoint does not have it");
     assert!(!planned.contains("M a"), "{planned}");
-    roll("--yes", "a: left as it is, since it cannot be read for the safety checkpoint");
+    roll("--yes", "a: left as it is, since the safety checkpoint does not have it");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
 
     let writable = |mode: &str| {

@@ -38,6 +38,14 @@ impl Live {
         Some(Live { agent, api, store })
     }
 
+    /// The same with a newer release of the agent, which writes down what a conversation has cost.
+    pub fn newer() -> Option<Self> {
+        let api = Api::start([]);
+        let agent = Agent::newer(&api)?;
+        let store = tempfile::tempdir().unwrap_or_else(|e| panic!("no folder for a store: {e}"));
+        Some(Live { agent, api, store })
+    }
+
     /// The store.
     pub fn store(&self) -> PathBuf {
         self.store.path().join("store")

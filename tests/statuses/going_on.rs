@@ -143,7 +143,6 @@ fn a_session_goes_on_from_an_earlier_checkpoint() {
 fn what_was_rejected_or_made_for_safety_is_passed_over_and_that_is_said() {
     let work = Work::new();
     work.run("exit 0");
-    let first = text(&work.checkpoints()[0], "id").to_owned();
     let (second, third) = (work.create("two\n"), work.create("three\n"));
     let reject = |id: &str| {
         let ann = Actor { user: Some("ann".into()), via: "cli".into(), ..Actor::default() };
@@ -151,17 +150,22 @@ fn what_was_rejected_or_made_for_safety_is_passed_over_and_that_is_said() {
     };
     let passed_over = |id: &str, why: &str| format!("checkpoint {id} is newer, and was passed over: it {why}");
     reject(&third);
+    let refused = work.scratch.expect(4, &["session", "resume", "work", "--yes"]);
+    assert!(refused.contains(&format!("as in checkpoint {third}, which was rejected by ann")), "{refused}");
+    assert_eq!(work.file(), "three\n", "a live workspace is kept as it is, and nothing goes on in it");
+    fs::remove_dir_all(work.scratch.path("work")).unwrap();
     let begun = work.objects(&["session", "resume", "work", "--yes"], "started").remove(0);
     assert_eq!(text(&begun, "from"), second);
     let notices = begun["notices"].to_string();
     assert!(notices.contains(&passed_over(&third, "was rejected by ann")), "{notices}");
-    assert_eq!(work.file(), "three\n", "a live workspace is kept as it is");
+    assert_eq!(work.file(), "two\n");
 
     let refused = work.scratch.expect(4, &["session", "resume", "work", "--from", &third, "--yes"]);
     assert!(refused.contains("was rejected by ann") && refused.contains("--from-rejected"), "{refused}");
     work.scratch.expect(0, &["session", "resume", "work", "--from", &third, "--yes", "--from-rejected"]);
     assert_eq!(text(&work.last_run(), "resumed_from"), third);
 
+    work.create("four\n");
     work.scratch.expect(0, &["checkpoint", "rollback", &second, "--yes"]);
     let safety = {
         let all = work.checkpoints();
@@ -184,9 +188,11 @@ fn what_was_rejected_or_made_for_safety_is_passed_over_and_that_is_said() {
     for checkpoint in work.checkpoints() {
         reject(text(&checkpoint, "id"));
     }
-    let resumed = work.scratch.expect(0, &["session", "resume", "work", "--yes"]);
-    assert!(resumed.contains("has no checkpoint to go on from; the workspace is taken as it is"), "{resumed}");
-    assert!(resumed.contains(&passed_over(&first, "was rejected by ann")), "{resumed}");
+    let refused = work.scratch.expect(4, &["session", "resume", "work", "--yes"]);
+    assert!(refused.contains("was rejected by ann"), "{refused}");
+    fs::remove_dir_all(work.scratch.path("work")).unwrap();
+    let refused = work.scratch.expect(4, &["session", "resume", "work", "--yes"]);
+    assert!(refused.contains("no checkpoint") && !work.scratch.path("work").exists(), "{refused}");
 }
 
 #[test]

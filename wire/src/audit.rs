@@ -1,5 +1,7 @@
 //! The audit.
 
+use std::collections::BTreeMap;
+
 use parhelia_session::review::audit;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -100,5 +102,45 @@ mirror! {
         pub found_noted: Option<bool>,
         /// Records that the journal is known to have lost at its end.
         pub lost: u64,
+        /// Records that were lost at some time before.
+        pub lost_before: u64,
+        /// Decisions about checkpoints whose records are others by now.
+        pub exchanged: Vec<Exchanged>,
+        /// Events with an earlier time than the one before.
+        pub times_back: u64,
+        /// Signatures of persons' decisions.
+        pub signatures: Signatures,
+    }
+
+    /// A decision about a checkpoint whose record is another one by now.
+    pub struct Exchanged of audit::Exchanged {
+        /// Place in the journal of the decision.
+        pub sequence: u64,
+        /// The checkpoint.
+        pub checkpoint: String,
+    }
+
+    /// Signatures of persons' decisions.
+    pub struct Signatures of audit::Signatures {
+        /// Decisions with a signature that holds, by the principal whose key it is.
+        pub good: BTreeMap<String, u64>,
+        /// Signatures that do not hold.
+        pub bad: Vec<BadSignature>,
+        /// Decisions without one.
+        pub unsigned: u64,
+        /// Signatures that were not checked.
+        pub unchecked: u64,
+        /// The reason, if that is not that `approval.allowed_signers` is not set.
+        pub unchecked_why: Option<String>,
+    }
+
+    /// A signature that does not hold.
+    pub struct BadSignature of audit::BadSignature {
+        /// Place in the journal of the decision.
+        pub sequence: u64,
+        /// The checkpoint.
+        pub checkpoint: String,
+        /// The reason.
+        pub why: String,
     }
 }

@@ -53,6 +53,8 @@ pub struct Session {
     pub checkpoints: u64,
     /// Its head, with its time.
     pub last_checkpoint: Option<Saved>,
+    /// Decision about that: pending or rejected; null if it counts as good, or nobody has to decide.
+    pub review: Option<String>,
     /// Checkpoints that have failed since.
     pub failing: Option<Failing>,
     /// True if it lives and its store takes no writes.
@@ -99,6 +101,7 @@ impl Session {
             totals: session.totals.show(),
             checkpoints,
             last_checkpoint: overview.last_checkpoint.show(),
+            review: overview.review.map(|status| status.name().to_owned()),
             failing: overview.failing.show(),
             store_is_read_only: overview.store_is_read_only,
             open_in: overview.open_in,
@@ -327,6 +330,8 @@ pub struct Review {
     pub since_approved: bool,
     /// Checkpoints since then that wait for a person, the newest first.
     pub waiting: Vec<String>,
+    /// Possible secrets in these and in the newest one, each with its place and rule.
+    pub secrets: Vec<String>,
     /// Turns of the conversation.
     pub turns: Option<u64>,
     /// Tokens, those from the cache included.
@@ -359,6 +364,7 @@ impl Review {
             since: review.since.as_ref().map(|since| since.id()),
             since_approved: review.since_approved,
             waiting: review.waiting.iter().map(ToString::to_string).collect(),
+            secrets: review.secrets.clone(),
             turns: review.turns,
             tokens: review.tokens,
             cost_usd: totals.cost_usd,

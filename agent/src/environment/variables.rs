@@ -61,15 +61,19 @@ const OF_THE_WORK: [&str; 33] = [
 ];
 /// Variables that an agent sets for its hooks and tools, or parhelia for an agent. They depend on the process that captures, and do not belong
 /// to the work. The same is true of a process's working folder.
-const OF_ONE_PROCESS: [&str; 15] = [
+const OF_ONE_PROCESS: [&str; 19] = [
     "CLAUDECODE",
+    "CLAUDE_CODE_CHILD_NOTES_DIR",
     "CLAUDE_CODE_CHILD_SESSION",
     "CLAUDE_CODE_ENTRYPOINT",
     "CLAUDE_CODE_EXECPATH",
+    "CLAUDE_CODE_MESSAGING_SOCKET",
+    "CLAUDE_CODE_SESSION_ATTENDED",
     "CLAUDE_CODE_SESSION_ID",
     "CLAUDE_CODE_SSE_PORT",
     "CLAUDE_EFFORT",
     "CLAUDE_ENV_FILE",
+    "CLAUDE_PID",
     "CLAUDE_PLUGIN_*",
     "CLAUDE_PROJECT_DIR",
     "PARHELIA_RESUMED_FROM",

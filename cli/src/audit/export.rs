@@ -16,6 +16,7 @@ use super::Chosen;
 use crate::{
     context::Context,
     exit::{Code, Failure, Result},
+    human, output,
 };
 
 /// Formats of an export.
@@ -74,8 +75,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
 fn lines(entries: &[Entry]) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     for entry in entries {
-        serde_json::to_writer(&mut bytes, &wire::Entry::from(entry))?;
-        bytes.push(b'\n');
+        bytes.extend(output::line(&wire::Entry::from(entry))?);
     }
     Ok(bytes)
 }
@@ -108,8 +108,9 @@ fn csv(entries: &[Entry]) -> io::Result<Vec<u8>> {
     writer.into_inner().map_err(csv::IntoInnerError::into_error)
 }
 
-/// A text that a spreadsheet does not take for a formula.
+/// A text that a spreadsheet does not take for a formula, nor a terminal for a command.
 fn inert(text: String) -> String {
+    let text = human::path(text.as_bytes());
     if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { format!("'{text}") } else { text }
 }
 

@@ -1,6 +1,8 @@
 //! `audit verify`: the chain of events, and what it does not prove.
 
-use parhelia_session::review::audit::{self, Verified};
+use std::path::Path;
+
+use parhelia_session::review::audit::{self, Signatures, Verified};
 use parhelia_wire::Summary;
 
 use crate::{
@@ -26,7 +28,8 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         )));
     }
     let store = context.open()?;
-    let verified = audit::verify(&store, args.noted.as_deref())?;
+    let allowed = context.config(Path::new("/"))?.approval.allowed_signers;
+    let verified = audit::verify(&store, args.noted.as_deref(), allowed.as_deref())?;
     for line in lines(&verified, args.noted.as_deref()) {
         context.out.line(line)?;
     }
@@ -35,7 +38,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
 }
 
 fn lines(verified: &Verified, noted: Option<&str>) -> Vec<String> {
-    let mut lines: Vec<String> = verified.breaks.iter().map(broken).collect();
+    let mut lines: Vec<String> = faults(verified).collect();
     if verified.lost > 0 {
         lines.push(format!("The journal has lost its last {}.", human::count(verified.lost, "record")));
     }
@@ -61,12 +64,54 @@ fn lines(verified: &Verified, noted: Option<&str>) -> Vec<String> {
         time(verified.last_at)
     ));
     lines.push(format!("Last: {last}"));
+    if verified.lost_before > 0 {
+        let records = human::count(verified.lost_before, "record");
+        lines.push(format!(
+            "The journal had lost {records} at some time, and was gone on with (`audit log --action journal.cut`)."
+        ));
+    }
+    if verified.times_back > 0 {
+        let events = human::count(verified.times_back, "event");
+        lines.push(format!("{events} with an earlier time than the one before: a clock was set, or another machine's differs."));
+    }
+    lines.extend(signed(&verified.signatures));
     lines.push(
         "Not proven: that no events behind it were cut off (note that hash, and give it with --noted next time), that nobody with write access \
-         wrote all of it anew, and who sat at a user's terminal."
+         wrote all of it anew, that clocks were right, and who sat at a user's terminal."
             .into(),
     );
     lines
+}
+
+/// Everything that is not as it was.
+fn faults(verified: &Verified) -> impl Iterator<Item = String> {
+    let exchanged = verified.exchanged.iter().map(|found| {
+        let (checkpoint, event) = (shown(&found.checkpoint), found.sequence);
+        format!("Checkpoint {checkpoint} is another one than was decided about in event {event}: its record was exchanged.")
+    });
+    let bad = verified.signatures.bad.iter().map(|bad| {
+        let (checkpoint, event, why) = (shown(&bad.checkpoint), bad.sequence, shown(&bad.why));
+        format!("The signature of the decision about {checkpoint} (event {event}) does not hold: {why}.")
+    });
+    verified.breaks.iter().map(broken).chain(exchanged).chain(bad)
+}
+
+/// The decisions that are signed, and by whom.
+fn signed(signatures: &Signatures) -> Vec<String> {
+    let decisions = |number: u64| human::count(number, "decision");
+    let good = signatures.good.iter().map(|(who, number)| format!("Signed by {}: {}.", shown(who), decisions(*number)));
+    let unchecked = (signatures.unchecked > 0).then(|| {
+        let why = signatures.unchecked_why.as_deref().map(shown);
+        let why = why.unwrap_or_else(|| "`approval.allowed_signers` names the keys that count".into());
+        format!("Signed, and not checked: {}; {why}.", decisions(signatures.unchecked))
+    });
+    let is_partly = signatures.unsigned > 0 && !(signatures.good.is_empty() && signatures.unchecked == 0);
+    let unsigned = is_partly.then(|| format!("Not signed: {}.", decisions(signatures.unsigned)));
+    good.chain(unchecked).chain(unsigned).collect()
+}
+
+fn shown(text: &str) -> String {
+    human::path(text.as_bytes())
 }
 
 fn broken(found: &audit::Break) -> String {

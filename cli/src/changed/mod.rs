@@ -4,6 +4,7 @@ pub mod files;
 
 use std::path::PathBuf;
 
+use parhelia_session::scan::LeftOut;
 use parhelia_store::{
     Store,
     create::{self, Options},
@@ -38,9 +39,12 @@ pub fn look(store: &Store, options: &Options, old: Option<&Checkpoint>, progress
     let changes = match old {
         None => Vec::new(),
         Some(old) => {
+            let left_out = LeftOut::of(store.omissions(old)?, omissions.clone());
             let old = store.workspace_node(old)?;
             let new = Side::new(&trees, &node).with_omissions(&omissions);
-            compare(Side::new(store, &old), new, DiffOptions::default())?
+            let mut changes = compare(Side::new(store, &old), new, DiffOptions::default())?;
+            changes.retain(|change| !left_out.is(change));
+            changes
         }
     };
     let totals = node.as_folder().map(|(_, totals)| *totals).unwrap_or_default();

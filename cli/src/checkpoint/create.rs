@@ -14,7 +14,7 @@ use std::{
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use parhelia_session::{
     checkpoint::{self, CheckpointRequest, Conversation, checked_name},
-    environment, run,
+    environment, run, scan,
     target::{self, Target},
 };
 use parhelia_store::{
@@ -137,8 +137,9 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let (store, _empty) = if args.dry_run { context.open_or_empty()? } else { (context.open_with(true)?, None) };
     let target = target::target(&store, &host, named, &workspace)?;
     if args.dry_run {
-        let (session, thorough) = (target.session, args.thorough || args.deep);
-        return dry_run::run(context, &store, &Options { workspace, session, rules, listed, thorough, ..Options::default() });
+        let (session, thorough, judge) = (target.session, args.thorough || args.deep, scan::judge(&config.secrets)?);
+        let options = Options { workspace, session, rules, listed, thorough, judge, ..Options::default() };
+        return dry_run::run(context, &store, &options);
     }
     let _turn = target.turn(&store, &host, &context.progress())?;
     let progress = context.progress();

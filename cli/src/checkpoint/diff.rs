@@ -10,6 +10,7 @@ use std::{
 };
 
 use parhelia_session::overwrite::workspace_of;
+use parhelia_session::scan::LeftOut;
 use parhelia_store::{
     Error, Store,
     diff::{DiffOptions, Side, Summary, compare, store_content},
@@ -226,7 +227,9 @@ fn compared<'a>(
             let (old_node, node) = (store.workspace_node(old)?, store.workspace_node(&new)?);
             let omissions = store.omissions(&new)?;
             let side = Side::new(store, &node).with_omissions(&omissions);
-            let changes = compare(Side::new(store, &old_node), side, DiffOptions::default())?;
+            let mut changes = compare(Side::new(store, &old_node), side, DiffOptions::default())?;
+            let left_out = LeftOut::of(store.omissions(old)?, omissions.clone());
+            changes.retain(|change| !left_out.is(change));
             let comparison = Comparison { store, changes, read_new: Box::new(store_content(store)), lists_all };
             Ok(Compared { comparison, checkpoint: Some(new), folder: None, unread: changed::unread(omissions), _pin })
         }

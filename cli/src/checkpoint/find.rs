@@ -7,7 +7,7 @@ use std::{
     os::unix::ffi::OsStrExt,
 };
 
-use globset::{GlobBuilder, GlobMatcher};
+use globset::{GlobBuilder, GlobSet};
 use parhelia_store::{
     Error, Store,
     id::TreeId,
@@ -118,7 +118,7 @@ fn print(context: &mut Context, path: &[u8], found: &[Version], checkpoints: &[C
 }
 
 struct Matcher {
-    glob: GlobMatcher,
+    glob: GlobSet,
     by_name: bool,
 }
 
@@ -127,8 +127,10 @@ impl Matcher {
         let glob = name::pattern(pattern.trim_start_matches('/'));
         let by_name = !pattern.contains('/');
         let glob = GlobBuilder::new(&glob).literal_separator(true).case_insensitive(ignore_case).build();
+        // A set says that a pattern is nested too deeply, where a single matcher panics.
+        let glob = glob.and_then(|glob| GlobSet::builder().add(glob).build());
         let glob = glob.map_err(|e| Failure::Usage(format!("the pattern '{pattern}' does not parse: {}", e.kind())))?;
-        Ok(Matcher { glob: glob.compile_matcher(), by_name })
+        Ok(Matcher { glob, by_name })
     }
 
     fn matches(&self, path: &[u8], name: &[u8]) -> bool {

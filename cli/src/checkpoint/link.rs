@@ -25,10 +25,10 @@ pub struct Args {
 pub fn link(context: &mut Context, args: &Args) -> Result<Code> {
     let issues = args.links.iter().map(|text| link::parse(text)).collect::<Result<Vec<_>, _>>()?;
     let store = context.open()?;
-    let id = context.find_id(&store, &args.checkpoint)?;
+    let id = context.find_id_to_mark(&store, &args.checkpoint)?;
     let linked = link::link(&store, &context.host()?, id, &issues, &context.progress())?;
     if !linked.added.is_empty() {
-        let added = linked.added.iter().map(marks::issue).collect::<Vec<_>>().join(", ");
+        let added = linked.added.iter().map(marks::issue_of).collect::<Vec<_>>().join(", ");
         context.out.did(format!("checkpoint {id} is linked to {added}"));
         context.out.remark(format!("Linked {id}: {added}."))?;
     }
@@ -45,7 +45,7 @@ pub fn link(context: &mut Context, args: &Args) -> Result<Code> {
 pub fn unlink(context: &mut Context, args: &Args) -> Result<Code> {
     let issues = args.links.iter().map(|text| link::parse(text)).collect::<Result<Vec<_>, _>>()?;
     let store = context.open()?;
-    let id = context.find_id(&store, &args.checkpoint)?;
+    let id = context.find_id_to_mark(&store, &args.checkpoint)?;
     let unlinked = link::unlink(&store, &context.host()?, id, &issues, &context.progress())?;
     let removed = unlinked.removed.iter().map(marks::issue).collect::<Vec<_>>().join(", ");
     context.out.did(format!("checkpoint {id} is no longer linked to {removed}"));

@@ -1,14 +1,14 @@
 //! `checkpoint list`: what there is, newest first.
 
 use parhelia_store::name::Shown as _;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use parhelia_session::review::{link, tag};
 use parhelia_store::{
     clock,
     id::Ulid,
-    projection::{Marks, VerifyLevel},
+    projection::{ApprovalStatus, Marks, VerifyLevel},
     record::Outline,
     view::View,
 };
@@ -63,6 +63,9 @@ pub struct Args {
     /// Only those with a tag that matches: release and all below it, release/*, release/**, **/v1
     #[arg(long = "tag", value_name = "PATTERN", add = complete::tags())]
     tags: Vec<String>,
+    /// Only those with this decision
+    #[arg(long, value_name = "STATUS", value_parser = ["pending", "approved", "rejected", "auto_approved"])]
+    approval: Option<String>,
     /// Only those that are linked to this issue, as `checkpoint link` takes it
     #[arg(long = "link", value_name = "URL")]
     links: Vec<String>,
@@ -113,14 +116,23 @@ impl Marked {
     fn of(view: &View, args: &Args) -> Result<Self> {
         let patterns: Vec<tag::Pattern> = marks::parsed(&args.tags)?;
         let issues = args.links.iter().map(|text| link::parse(text)).collect::<Result<Vec<_>, _>>()?;
-        // Of those that bear a tag, no others are read.
-        let mut found = match patterns.is_empty() {
-            true => view.all_marks()?,
-            false => tag::bearing(view, &patterns)?.into_iter().map(|id| Ok((id, view.marks(id)?))).collect::<Result<_>>()?,
+        let tagged = (!patterns.is_empty()).then(|| tag::bearing(view, &patterns)).transpose()?;
+        let linked = (!issues.is_empty()).then(|| link::linked(view, &issues)).transpose()?;
+        let chosen: Option<BTreeSet<Ulid>> = match (tagged, linked) {
+            (Some(tagged), Some(linked)) => Some(tagged.into_iter().filter(|id| linked.contains(id)).collect()),
+            (Some(tagged), None) => Some(tagged.into_iter().collect()),
+            (None, linked) => linked,
         };
-        let is_linked = |marks: &Marks| marks.links.iter().any(|known| issues.iter().any(|issue| link::are_same(known, issue)));
-        found.retain(|_, marks| issues.is_empty() || is_linked(marks));
-        Ok(Marked { marks: found, is_chosen: !patterns.is_empty() || !issues.is_empty() })
+        let is_chosen = chosen.is_some() || args.approval.is_some();
+        // Of those that are chosen, no others are read.
+        let mut marks: BTreeMap<Ulid, Marks> = match chosen {
+            None => view.all_marks()?,
+            Some(chosen) => chosen.into_iter().map(|id| Ok((id, view.marks(id)?))).collect::<Result<_>>()?,
+        };
+        if let Some(wanted) = &args.approval {
+            marks.retain(|_, marks| marks.approval.as_ref().is_some_and(|approval| approval.status.name() == wanted));
+        }
+        Ok(Marked { marks, is_chosen })
     }
 
     /// The checkpoints, in order of commit.
@@ -274,6 +286,11 @@ fn standing(checkpoint: &Outline, marks: &Marks) -> &'static str {
         (true, ..) => "fenced",
         (_, true, _) => "incomplete",
         (_, _, false) => "partial",
-        _ => "",
+        // What nobody has to look at is not told.
+        _ => match marks.approval.as_ref().map(|approval| approval.status) {
+            Some(ApprovalStatus::Pending) => "pending",
+            Some(ApprovalStatus::Rejected) => "rejected",
+            _ => "",
+        },
     }
 }

@@ -35,6 +35,11 @@ pub fn issue(issue: &Issue) -> String {
     human::path(issue.id.as_bytes())
 }
 
+/// An issue with the tracker that it was taken to be of.
+pub fn issue_of(issue: &Issue) -> String {
+    format!("{} ({})", self::issue(issue), issue.tracker)
+}
+
 /// An issue with its address, where its name does not have it.
 pub fn issue_at(issue: &Issue) -> String {
     let is_elsewhere = issue.id != issue.url && issue.tracker != "beads";

@@ -25,7 +25,7 @@ pub struct Args {
 pub fn tag(context: &mut Context, args: &Args) -> Result<Code> {
     let tags = marks::parsed(&args.tags)?;
     let store = context.open()?;
-    let id = context.find_id(&store, &args.checkpoint)?;
+    let id = context.find_id_to_mark(&store, &args.checkpoint)?;
     let tagged = tag::tag(&store, &context.host()?, id, &tags, &context.progress())?;
     if !tagged.added.is_empty() {
         let added = marks::listed(tagged.added.iter().map(tag::Tag::as_str));
@@ -46,7 +46,7 @@ pub fn tag(context: &mut Context, args: &Args) -> Result<Code> {
 pub fn untag(context: &mut Context, args: &Args) -> Result<Code> {
     let tags: Vec<tag::Tag> = marks::parsed(&args.tags)?;
     let store = context.open()?;
-    let id = context.find_id(&store, &args.checkpoint)?;
+    let id = context.find_id_to_mark(&store, &args.checkpoint)?;
     let left = tag::untag(&store, &context.host()?, id, &tags, &context.progress())?;
     let removed = marks::listed(tags.iter().map(tag::Tag::as_str));
     context.out.did(format!("checkpoint {id} is no longer tagged {removed}"));

@@ -63,7 +63,7 @@ pub fn preview(context: &mut Context, preview: &Preview) -> Result<()> {
 /// Names files that stay as they are.
 fn tell_spared(spared: &[Vec<u8>], stays: &str) {
     for path in spared {
-        tell!("parhelia: {}: {stays}, since it cannot be read for the safety checkpoint", human::path(path));
+        tell!("parhelia: {}: {stays}, since the safety checkpoint does not have it", human::path(path));
     }
 }
 

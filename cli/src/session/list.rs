@@ -163,6 +163,8 @@ fn print(context: &mut Context, listed: &[Listed]) -> Result<()> {
     let place = |one: &Listed| one.session.workspace.as_ref().map(|place| place.path.clone());
     let has_many_places = listed.iter().any(|one| place(one) != place(&listed[0]));
     let mut names = vec!["SESSION", "STATE", "CHECKPOINT", "COUNT", "COST", "WHY", "LAST PROMPT"];
+    let has_reviews = listed.iter().any(|one| one.overview.review.is_some());
+    names.extend(has_reviews.then_some("REVIEW"));
     names.extend(has_many_places.then_some("WORKSPACE"));
     let mut rows = vec![names.into_iter().map(str::to_owned).collect::<Vec<_>>()];
     rows.extend(listed.iter().map(|one| {
@@ -182,6 +184,7 @@ fn print(context: &mut Context, listed: &[Listed]) -> Result<()> {
             overview.why.as_deref().map_or_else(none, |why| cut(why, WHY_CHARACTERS_MAX)),
             overview.last_prompt.as_deref().map_or_else(none, |prompt| cut(prompt, PROMPT_CHARACTERS_MAX)),
         ];
+        row.extend(has_reviews.then(|| overview.review.map_or(String::new(), |status| status.name().to_owned())));
         row.extend(has_many_places.then(|| place(one).unwrap_or_else(none)));
         row
     }));

@@ -53,7 +53,7 @@ pub enum Verb {
     Move(moved::Args),
     /// End a session for good; its checkpoints stay
     End(pause::EndArgs),
-    /// Show what was done since the last state that a person approved
+    /// Show what was done since the last state that a person approved, and decide
     Review(review::Args),
     /// Approve a checkpoint: what was done until then is good
     Approve(decide::Args),
@@ -86,6 +86,6 @@ impl Verb {
 
     /// True if the verb handles signals itself.
     pub fn has_own_signals(&self) -> bool {
-        matches!(self, Verb::Run(_) | Verb::Resume(_) | Verb::Recover(_) | Verb::InPane(_))
+        matches!(self, Verb::Run(_) | Verb::Resume(_) | Verb::Recover(_) | Verb::Review(_) | Verb::InPane(_))
     }
 }

@@ -4,6 +4,7 @@ use std::io::IsTerminal;
 
 use parhelia_session::{
     Refusal,
+    host::Host,
     overview::{self, Overview},
     resume::{self, Choice, Fate, Foreseen},
     run::{self, Life},
@@ -60,11 +61,11 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let store = context.open()?;
     let session = match &args.session {
         Some(name) => store.view().session_named(name)?,
-        None => dead(&store)?,
+        None => dead(&store, &context.host()?)?,
     };
     let mut from = args.from.as_ref().map(|text| resume::chosen(&store, &session, text)).transpose()?;
     let host = context.host()?;
-    let prefer = resume::preference(&host, &session)?;
+    let prefer = resume::preference(&store, &host, &session)?;
     let choice = resume::choose_ahead(&store, &session, from, prefer)?;
     let overview = Overview::of(&store, &session)?;
     let life = life(&store, &session)?;
@@ -131,7 +132,7 @@ fn choose_earlier(context: &mut Context, store: &Store, session: &Session) -> Re
 }
 
 /// The session that changed last among those whose agent is dead though nobody set them aside.
-fn dead(store: &Store) -> Result<Session> {
+fn dead(store: &Store, host: &dyn Host) -> Result<Session> {
     let overview::Missing { dead: found, elsewhere, unsupervised } = overview::missing(store)?;
     for (session, host, until) in &elsewhere {
         tell_elsewhere(session, host, *until);
@@ -143,7 +144,7 @@ fn dead(store: &Store) -> Result<Session> {
         let (mut all, mut left) = (Vec::new(), Vec::new());
         for session in found.iter().skip(1) {
             all.push(session.id.as_str());
-            left.extend(is_left_alone(store, session)?.then_some(session.id.as_str()));
+            left.extend(is_left_alone(store, host, session)?.then_some(session.id.as_str()));
         }
         let each = "`parhelia session recover SESSION` says more of one";
         let hint = match left.len() {
@@ -156,7 +157,8 @@ fn dead(store: &Store) -> Result<Session> {
     found.into_iter().next().ok_or_else(|| Refusal::NothingToRecover.into())
 }
 
-fn life(store: &Store, session: &Session) -> Result<Life> {
+/// The life of a session's agent.
+pub fn life(store: &Store, session: &Session) -> Result<Life> {
     let run = store.view().newest_run(session)?;
     Ok(run.map_or(Life::Over, |run| run::left_alive(&run).map_or_else(|| run::life(&run), Life::Agent)))
 }

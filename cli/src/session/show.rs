@@ -88,6 +88,9 @@ fn facts(session: &Session, overview: &Overview, checkpoints: u64) -> Vec<(&'sta
     if let Some(head) = session.head {
         facts.push(("Head", head.to_string()));
     }
+    facts.extend(overview.review.map(|status| {
+        ("Review", format!("{}: `parhelia session review {}`", status.name(), human::shell(session.id.as_bytes())))
+    }));
     facts.push(("Epoch", session.epoch.to_string()));
     for (label, value) in [("Policy", &session.policy), ("Project", &session.project), ("First prompt", &session.first_prompt)] {
         facts.extend(value.as_ref().map(|value| (label, text(value.lines().next().unwrap_or_default()))));

@@ -4,31 +4,38 @@ use parhelia_store::{
     Store,
     event::{Actor, NewEvent, kind},
     name,
-    projection::{Approval, ApprovalStatus, Session},
-    record::{Checkpoint, Trigger},
+    projection::{Approval, ApprovalStatus, Run, Session},
+    record::Checkpoint,
     view::View,
 };
 
-use super::policy::{self, Facts};
+use super::{
+    policy::{self, Facts},
+    rejections::Rejections,
+};
 use crate::{changed::each_content, error::Result, run};
 
 /// So many checkpoints behind a new one are asked for the last state that counts as good.
 const ANCESTORS_MAX: usize = 1000;
-/// The rule of a checkpoint in which secrets were found begins so.
-const SECRETS: &str = "secrets found";
-
-/// The events of a decision about a checkpoint of an agent's session in which so many secrets were found that ask for a person. They are none
-/// where the session is not known. A person who has decided meanwhile is not overruled by them.
-pub fn decision(store: &Store, made: &Checkpoint, options: &policy::Approval, secrets: u64) -> Result<Vec<NewEvent>> {
+/// The events of a decision about a checkpoint of an agent's session, with the numbers of secrets that were found and of files that could
+/// not be scanned, if these ask for a person. They are none where the session is not known. A person who has decided meanwhile is not overruled by them.
+pub fn decision(
+    store: &Store,
+    made: &Checkpoint,
+    options: &policy::Approval,
+    secrets: Option<(u64, u64)>,
+    is_killed: bool,
+) -> Result<Vec<NewEvent>> {
     let view = store.refresh()?;
     let record = &made.record;
     let Some(session) = view.session(&record.session)? else { return Ok(Vec::new()) };
     let name = session.policy.clone().unwrap_or_else(|| options.default_policy.clone());
-    let basis = Basis::of(&view, made)?;
+    let basis = Basis::of(&view, made, secrets.is_some())?;
+    let rejected = Rejections::of(store)?.taint(made)?.map(|taint| taint.text());
     let facts = Facts {
         trigger: record.trigger.name().to_owned(),
         is_safety: record.is_safety(),
-        is_killed: record.trigger == Trigger::Error && record.trigger_detail.as_deref().is_some_and(run::tells_of_signal),
+        is_killed,
         cost_usd: session.totals.cost_usd,
         active_seconds: active_seconds(&view, &session, made)?,
         errors: session.totals.errors,
@@ -37,7 +44,7 @@ pub fn decision(store: &Store, made: &Checkpoint, options: &policy::Approval, se
         } else {
             Vec::new()
         },
-        inherited: (secrets > 0).then(|| format!("{SECRETS}: {secrets}")).or(basis.inherited),
+        inherited: secrets.and_then(secrets_rule).or(basis.inherited).or(rejected),
     };
     let (status, rule) = options.judge(&name, &facts);
     let definition = options.definition(&name);
@@ -46,62 +53,100 @@ pub fn decision(store: &Store, made: &Checkpoint, options: &policy::Approval, se
         .with("status", status.name())
         .with("policy", name.as_str())
         .with("rule", rule)
-        .with("definition", definition.as_str());
-    let is_new_policy = basis.last.is_none_or(|last| last.definition.as_ref() != Some(&definition));
+        .with("definition", definition.as_str())
+        .with("record", made.digest.to_string());
+    let has_changed = basis.last.as_ref().is_some_and(|last| last.definition.as_ref() != Some(&definition));
     let changed = NewEvent::new(kind::POLICY_CHANGED, name.as_str(), actor)
         .with("session", record.session.as_str())
         .with("definition", definition.as_str())
         .with("rules", options.rules(&name));
-    Ok(is_new_policy.then_some(changed).into_iter().chain([decided]).collect())
+    let changed = match (has_changed, basis.last) {
+        (true, _) => Some(changed),
+        // Of a session that begins, only where nobody knows these rules yet.
+        (false, None) => Some(changed.once(format!("policy {name} {definition}"))),
+        (false, Some(_)) => None,
+    };
+    Ok(changed.into_iter().chain([decided]).collect())
 }
 
 /// The checkpoints that a new one builds on.
 struct Basis {
     /// The newest of them that counts as good, or else the first: what changed since is not looked at yet.
     checkpoint: Option<Checkpoint>,
-    /// The rule by which one behind that waits for a person, or was rejected, where that concerns what is in it: it is in the new one, too.
+    /// The rule by which a new one waits whatever changed since then.
     inherited: Option<String>,
     /// The decision about the one before.
     last: Option<Approval>,
 }
 
 impl Basis {
-    fn of(view: &View, made: &Checkpoint) -> Result<Self> {
+    /// `asks` is true if secrets that were found ask for a person.
+    fn of(view: &View, made: &Checkpoint, asks: bool) -> Result<Self> {
         let mut basis = Basis { checkpoint: None, inherited: None, last: None };
-        let mut next = made.record.parent;
-        for seen in 0..ANCESTORS_MAX {
-            let Some(checkpoint) = next.map(|id| view.checkpoint(id)).transpose()?.flatten() else { break };
-            let (id, approval) = (checkpoint.record.id, view.marks(checkpoint.record.id)?.approval);
-            next = checkpoint.record.parent;
-            basis.checkpoint = Some(checkpoint);
+        // One that nobody decided about, if there is no decision before it either, was made by an earlier release.
+        let mut undecided: Option<Checkpoint> = None;
+        let (mut next, mut seen, mut is_decided, mut end) = (made.record.parent, 0, false, None);
+        while let Some(id) = next {
+            if seen == ANCESTORS_MAX {
+                end = Some(format!("none of the last {ANCESTORS_MAX} states counts as good"));
+                break;
+            }
+            let marks = view.marks(id)?;
             if seen == 0 {
-                basis.last = approval.clone();
+                basis.last = marks.approval.clone();
             }
-            match approval {
-                Some(Approval { status: ApprovalStatus::Rejected, .. }) => {
-                    basis.inherited.get_or_insert_with(|| format!("builds on {id}, which was rejected"));
+            seen += 1;
+            let Some(checkpoint) = view.checkpoint(id)? else {
+                next = marks.deleted.and_then(|deleted| deleted.parent);
+                is_decided |= marks.approval.is_some();
+                end = Some("the last state that counted as good was deleted".to_owned());
+                continue;
+            };
+            next = checkpoint.record.parent;
+            is_decided |= marks.approval.is_some() && !checkpoint.record.is_safety();
+            // A safety checkpoint says nothing about what it is a copy of.
+            match marks.approval.filter(|_| !checkpoint.record.is_safety()) {
+                None => undecided = undecided.or(Some(checkpoint.clone())),
+                Some(Approval { status: ApprovalStatus::Pending, .. }) => {
+                    let found = marks.scan.map_or(0, |scan| scan.found);
+                    if asks && found > 0 {
+                        basis.inherited.get_or_insert_with(|| format!("secrets found: {found}"));
+                    }
                 }
-                Some(Approval { status: ApprovalStatus::Pending, rule: Some(rule), .. }) if is_of_content(&rule) => {
-                    basis.inherited.get_or_insert(rule);
+                Some(Approval { status: ApprovalStatus::Rejected, .. }) => {}
+                Some(_) => {
+                    basis.checkpoint = Some(checkpoint);
+                    return Ok(basis);
                 }
-                Some(Approval { status: ApprovalStatus::Pending, .. }) => {}
-                // One that nobody decided about was made by an earlier release, or its maker died.
-                _ => break,
             }
+            basis.checkpoint = Some(checkpoint);
+        }
+        match is_decided {
+            true => basis.inherited = basis.inherited.or(end),
+            false => basis.checkpoint = undecided.or(basis.checkpoint),
         }
         Ok(basis)
     }
 }
 
-/// True if a rule concerns something that later checkpoints have, too, and that a comparison does not find again.
-fn is_of_content(rule: &str) -> bool {
-    rule.starts_with(SECRETS) || rule.starts_with("builds on ")
+/// The rule by which a checkpoint waits in which so many secrets were found, and so many files not scanned.
+fn secrets_rule((found, missed): (u64, u64)) -> Option<String> {
+    match (found, missed) {
+        (0, 0) => None,
+        (0, missed) => Some(format!("files not scanned for secrets: {missed}")),
+        (found, _) => Some(format!("secrets found: {found}")),
+    }
 }
 
 /// Time that was worked in a session until a checkpoint was made.
 fn active_seconds(view: &View, session: &Session, made: &Checkpoint) -> Result<u64> {
     let open = session.run.as_deref().map(|run| view.run(run)).transpose()?.flatten().filter(|run| run.is_open());
-    let since = open.map_or(0, |run| made.record.created_at.duration_since(run.started_at).as_secs());
+    // A dead run has done nothing since its last sign of life: the machine may have been off for days.
+    let until = |run: &Run| match run::life(run).is_alive() {
+        true => made.record.created_at,
+        false => run.lease.as_ref().map_or(run.started_at, |lease| lease.renewed.unwrap_or(run.started_at)),
+    };
+    let since = open.map_or(0, |run| until(&run).duration_since(run.started_at).as_secs());
     Ok(session.totals.active_seconds.saturating_add(u64::try_from(since).unwrap_or(0)))
 }
 

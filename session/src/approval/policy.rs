@@ -3,7 +3,7 @@
 //! A policy goes by the reason for which a checkpoint was made. Escalation asks for a person whatever the policy says: by what the session has
 //! cost, how long it has run, its errors, and what was changed. Both are the user's configuration; a project cannot loosen them.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::PathBuf};
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use parhelia_store::projection::ApprovalStatus;
@@ -22,19 +22,22 @@ pub struct Triggers {
     pub auto_approve: Vec<String>,
     /// Triggers whose checkpoints wait for a person.
     pub require_review: Vec<String>,
+    /// True if a session whose agent died is resumed without a person.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub auto_resume: Option<bool>,
 }
 
 impl Triggers {
     fn of(auto_approve: &[&str], require_review: &[&str]) -> Self {
         let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
-        Triggers { auto_approve: owned(auto_approve), require_review: owned(require_review) }
+        Triggers { auto_approve: owned(auto_approve), require_review: owned(require_review), auto_resume: None }
     }
 
     fn built_in(name: &str) -> Option<Self> {
         match name {
             "auto" => Some(Self::of(&["periodic", "detach", "shutdown", "manual"], &["complete", "error"])),
             "review" => Some(Self::of(&["periodic", "shutdown", "manual"], &["complete", "error", "detach"])),
-            "strict" => Some(Self::of(&[], &TRIGGERS)),
+            "strict" => Some(Triggers { auto_resume: Some(false), ..Self::of(&[], &TRIGGERS) }),
             _ => None,
         }
     }
@@ -84,7 +87,7 @@ impl Escalation {
     /// The rule by which one of some paths asks for a person.
     fn touched(&self, paths: &[String]) -> Option<String> {
         let set = matcher(&self.paths).ok()?;
-        let pattern = |path: &String| self.paths.get(*set.matches(path).first()?);
+        let pattern = |path: &String| self.paths.get(*set.matches(path).first()? / 2);
         paths.iter().find_map(|path| Some(format!("path {path} matches {}", pattern(path)?)))
     }
 
@@ -94,12 +97,15 @@ impl Escalation {
     }
 }
 
-/// Patterns of paths as one matcher. `*` stays within a folder, `**` does not.
+/// Patterns of paths as one matcher, with two for each: a link in the place of a folder is what a pattern of all below the folder is about, too.
+/// `*` stays within a folder, `**` does not.
 fn matcher(patterns: &[String]) -> Result<GlobSet, String> {
     let mut set = GlobSetBuilder::new();
     for pattern in patterns {
-        let glob = GlobBuilder::new(pattern).literal_separator(true).build();
-        set.add(glob.map_err(|e| format!("'{pattern}' is no pattern of paths: {}", e.kind()))?);
+        for pattern in [pattern.as_str(), pattern.strip_suffix("/**").unwrap_or(pattern)] {
+            let glob = GlobBuilder::new(pattern).literal_separator(true).build();
+            set.add(glob.map_err(|e| format!("'{pattern}' is no pattern of paths: {}", e.kind()))?);
+        }
     }
     set.build().map_err(|e| e.to_string())
 }
@@ -109,9 +115,9 @@ fn matcher(patterns: &[String]) -> Result<GlobSet, String> {
 #[serde(rename_all = "snake_case")]
 pub enum Prefer {
     /// The newest that nobody rejected.
-    #[default]
     Newest,
     /// The newest that a person or a policy approved, where there is one.
+    #[default]
     AutoApproved,
     /// The newest that a person approved, where there is one.
     Approved,
@@ -130,16 +136,18 @@ pub struct Approval {
     pub resume_prefer: Prefer,
     /// True if an agent may decide about its own work.
     pub self_approval: bool,
+    /// The ssh key that signs decisions.
+    pub signing_key: Option<PathBuf>,
+    /// The keys whose signatures count, as ssh's file of allowed signers.
+    pub allowed_signers: Option<PathBuf>,
 }
 
 impl Approval {
-    /// The fault of what somebody configured: of which option, and why.
+    /// The fault of what somebody configured: of which option, and why. A default policy that is not there is none: what it would decide waits.
     pub fn fault(&self) -> Option<(&'static str, String)> {
         let policy = self.policies.iter().find_map(|(name, policy)| Some(format!("policy '{name}': {}", policy.fault()?)));
         let escalation = || Some(("approval.escalation.paths", self.escalation.fault()?));
-        let unknown =
-            || (!self.knows(&self.default_policy)).then(|| ("approval.default_policy", self.unknown(&self.default_policy)));
-        policy.map(|why| ("approval.policies", why)).or_else(escalation).or_else(unknown)
+        policy.map(|why| ("approval.policies", why)).or_else(escalation)
     }
 
     /// True if there is a policy of this name.
@@ -161,7 +169,13 @@ impl Approval {
         let open = |words: &[String]| words.iter().filter(|word| own.status(word).is_none()).cloned().collect::<Vec<_>>();
         merged.auto_approve.extend(open(&built_in.auto_approve));
         merged.require_review.extend(open(&built_in.require_review));
+        merged.auto_resume = merged.auto_resume.or(built_in.auto_resume);
         Some(merged)
+    }
+
+    /// True if a session under a policy whose agent died is resumed without a person. Under one that is not known, nothing happens by itself.
+    pub fn resumes_by_itself(&self, policy: &str) -> bool {
+        self.triggers(policy).is_some_and(|triggers| triggers.auto_resume.unwrap_or(true))
     }
 
     /// The rules by which a policy decides, as they are recorded.
@@ -326,8 +340,7 @@ mod tests {
             approval.fault()
         };
         assert_eq!(fault(&|_| {}), None);
-        let (option, why) = fault(&|a| a.default_policy = "lax".into()).unwrap();
-        assert!(option == "approval.default_policy" && why.contains("no policy 'lax'"), "{why}");
+        assert_eq!(fault(&|a| a.default_policy = "lax".into()), None);
         let of_policy = |triggers: Triggers| fault(&|a| drop(a.policies.insert("p".into(), triggers.clone()))).unwrap().1;
         assert!(of_policy(Triggers::of(&["periodicly"], &[])).contains("no trigger 'periodicly'"));
         assert!(of_policy(Triggers::of(&["error"], &["error"])).contains("in one of them"));

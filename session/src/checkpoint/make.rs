@@ -14,7 +14,7 @@ use super::CheckpointRequest;
 use crate::{
     approval::automatic,
     capture::{self, Capture, environment_job, git_job, session_state, tmux_job},
-    config::{Config, OnFinding},
+    config::OnFinding,
     error::Result,
     host::{Host, Observer},
     notice::Notice,
@@ -86,7 +86,7 @@ impl Made {
 pub fn make(store: &Store, host: &dyn Host, request: &CheckpointRequest<'_>, observer: &dyn Observer) -> Result<Made> {
     let known = store.view().session(request.session)?;
     let standing = Standing::of_captured(known.as_ref(), request.workspace);
-    let options = options(host, request, known.as_ref(), &standing);
+    let options = options(host, request, known.as_ref(), &standing)?;
     let mut capture = Capture::new(captured(store, host, request, known.as_ref()));
     let mut outcome = create::run_with(store, &options, &FullWalk, &mut capture, observer)?;
     let notice = known.as_ref().and_then(|session| standing.text(session)).filter(|_| !outcome.skipped);
@@ -112,7 +112,7 @@ pub fn make(store: &Store, host: &dyn Host, request: &CheckpointRequest<'_>, obs
     let mut findings: Vec<NewEvent> = verified.iter().flatten().map(|report| verification::event(report, &actor)).collect();
     findings.extend(scan.as_ref().map(|scan| scan::event(outcome.checkpoint.record.id, scan, &actor)));
     if !outcome.skipped && is_agents(request, known.as_ref()) && !outcome.checkpoint.record.fenced {
-        findings.extend(decision(store, &outcome.checkpoint, request.config, scan.as_ref(), observer));
+        findings.extend(decision(store, &outcome.checkpoint, request, scan.as_ref(), observer));
     }
     if !findings.is_empty() {
         // One append for all: each of them waits for the disk.
@@ -126,10 +126,16 @@ pub fn make(store: &Store, host: &dyn Host, request: &CheckpointRequest<'_>, obs
 }
 
 /// The decision of the session's policy about a new checkpoint. It counts as made whether this succeeds or not.
-fn decision(store: &Store, made: &Checkpoint, config: &Config, scan: Option<&Scan>, observer: &dyn Observer) -> Vec<NewEvent> {
-    let asks = config.secrets.on_finding == OnFinding::Review;
-    let secrets = scan.filter(|_| asks).map_or(0, |scan| scan.found);
-    automatic::decision(store, made, &config.approval, secrets).unwrap_or_else(|e| {
+fn decision(
+    store: &Store,
+    made: &Checkpoint,
+    request: &CheckpointRequest<'_>,
+    scan: Option<&Scan>,
+    observer: &dyn Observer,
+) -> Vec<NewEvent> {
+    let asks = request.config.secrets.scan && request.config.secrets.on_finding == OnFinding::Review;
+    let found = asks.then(|| scan.map_or((0, 0), |scan| (scan.found, scan.unscanned.not_reached)));
+    automatic::decision(store, made, &request.config.approval, found, request.is_killed).unwrap_or_else(|e| {
         observer.warn(&Notice::NotRecorded { what: "no policy has decided about the checkpoint", why: e.to_string() });
         Vec::new()
     })
@@ -140,19 +146,19 @@ fn scanned(store: &Store, outcome: &Outcome, request: &CheckpointRequest<'_>, ob
     if outcome.skipped {
         return None;
     }
-    let scan = scan::of_new(store, &outcome.checkpoint, &request.config.secrets, observer).unwrap_or_else(|e| {
+    let scanned = scan::of_new(store, &outcome.checkpoint, &request.config.secrets, observer).unwrap_or_else(|e| {
         observer.warn(&Notice::NotRecorded { what: "the checkpoint was not scanned for secrets", why: e.to_string() });
         None
     })?;
-    scan::notices(outcome.checkpoint.record.id, &scan).iter().for_each(|notice| observer.warn(notice));
-    Some(scan)
+    scan::notices(outcome.checkpoint.record.id, &scanned).iter().for_each(|notice| observer.warn(notice));
+    Some(scanned.scan)
 }
 
-fn options(host: &dyn Host, request: &CheckpointRequest<'_>, known: Option<&Session>, standing: &Standing) -> Options {
+fn options(host: &dyn Host, request: &CheckpointRequest<'_>, known: Option<&Session>, standing: &Standing) -> Result<Options> {
     // Somebody who restores into a workspace that was moved has not said that the session goes on there.
     let is_elsewhere = known.and_then(|known| known.workspace.as_ref()).is_some_and(|place| place.folder() != request.workspace);
     let is_safety = request.detail.as_deref() == Some(SAFETY);
-    Options {
+    Ok(Options {
         workspace: request.workspace.to_owned(),
         session: request.session.to_owned(),
         run: request.run.map(|(run, _)| run.to_owned()),
@@ -162,6 +168,7 @@ fn options(host: &dyn Host, request: &CheckpointRequest<'_>, known: Option<&Sess
         trigger_detail: request.detail.clone(),
         message: request.message.clone(),
         rules: request.rules.clone().unwrap_or_else(|| request.config.capture.rules()),
+        judge: scan::judge(&request.config.secrets)?,
         listed: request.listed.clone(),
         skip_if_unchanged: request.skip_if_unchanged,
         thorough: request.thorough || request.deep,
@@ -169,7 +176,7 @@ fn options(host: &dyn Host, request: &CheckpointRequest<'_>, known: Option<&Sess
         keeps_place: standing.is_another() || (is_safety && is_elsewhere),
         of_another_folder: standing.is_another(),
         ..Options::default()
-    }
+    })
 }
 
 /// True if an agent works in the session: of a folder that none works in there is nothing to say, and nothing to decide.

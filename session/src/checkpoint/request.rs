@@ -22,6 +22,8 @@ pub struct CheckpointRequest<'a> {
     pub trigger: Trigger,
     /// More about the reason.
     pub detail: Option<String>,
+    /// True if it is made because a signal has ended the agent.
+    pub is_killed: bool,
     /// A message for whoever looks at it later.
     pub message: Option<String>,
     /// True if none is made where nothing has changed.
@@ -56,6 +58,7 @@ impl<'a> CheckpointRequest<'a> {
             workspace,
             trigger: Trigger::Periodic,
             detail: None,
+            is_killed: false,
             message: None,
             skip_if_unchanged: false,
             rules: None,

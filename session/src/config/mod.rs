@@ -174,6 +174,8 @@ pub enum OnFinding {
     Report,
     /// The checkpoint asks for a review, too.
     Review,
+    /// The file is left out of the checkpoint.
+    LeaveOut,
 }
 
 /// The scan for secrets.

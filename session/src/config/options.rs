@@ -38,7 +38,7 @@ macro_rules! option {
 
 /// Every option, by section.
 #[rustfmt::skip]
-pub static OPTIONS: [Opt; 45] = [
+pub static OPTIONS: [Opt; 47] = [
     option!("store", Kind::Path, null, ["PARHELIA_STORE"], User,
         "The store's folder. Default: $XDG_DATA_HOME/parhelia, or ~/.local/share/parhelia."),
     option!("lock_timeout_seconds", Kind::Seconds, 60.0, ["PARHELIA_LOCK_TIMEOUT"], User,
@@ -106,11 +106,11 @@ pub static OPTIONS: [Opt; 45] = [
     option!("retention.max_store_bytes", Kind::Size, 0, ["PARHELIA_MAX_STORE_SIZE"], User,
         "Remove the oldest of all sessions that are not protected while the store is larger."),
 
-    option!("secrets.scan", Kind::Bool, true, ["PARHELIA_SCAN"], User,
+    option!("secrets.scan", Kind::Bool, true, [], User,
         "Scan what is new in a checkpoint for passwords, keys and tokens."),
-    option!("secrets.on_finding", Kind::Choice(&["report", "review"]), "report", ["PARHELIA_ON_SECRET"], User,
-        "What follows from a possible secret: it is reported, or the checkpoint asks for a review as well."),
-    option!("secrets.allow", Kind::List, [], ["PARHELIA_ALLOW_SECRETS"], User,
+    option!("secrets.on_finding", Kind::Choice(&["report", "review", "leave_out"]), "report", [], User,
+        "What follows from a possible secret: it is reported; or the checkpoint asks for a review as well (\"review\"); or the\nfile is left out, which is recorded, and no restore removes or overwrites it (\"leave_out\")."),
+    option!("secrets.allow", Kind::List, [], [], User,
         "Files that may have secrets, in gitignore syntax: they are not scanned. A comment `parhelia:allow` does the same\nfor the secrets of its line."),
 
     option!("inject.max_tokens", Kind::Count, 5000, ["PARHELIA_INJECT_MAX_TOKENS"], Project,
@@ -118,23 +118,27 @@ pub static OPTIONS: [Opt; 45] = [
     option!("inject.max_characters", Kind::Count, 10_000, ["PARHELIA_INJECT_MAX_CHARACTERS"], Project,
         "Most characters; agents cut longer text off."),
 
-    option!("approval.default_policy", Kind::Text, "auto", ["PARHELIA_POLICY"], User,
+    option!("approval.default_policy", Kind::Text, "auto", [], User,
         "The policy that approves checkpoints of agents' sessions, or has them wait for a person: \"auto\" (those at a task's\nend and at an error wait), \"review\" (on detaching, too), \"strict\" (all), or one of your own."),
     option!("approval.policies", Kind::Policies, {}, [], User,
-        "Your own policies: `[approval.policies.NAME]` with `auto_approve` and `require_review`, lists of triggers (periodic,\ndetach, error, complete, shutdown, manual). A trigger in neither waits."),
-    option!("approval.resume_prefer", Kind::Choice(&["newest", "auto_approved", "approved"]), "newest", ["PARHELIA_RESUME_PREFER"], User,
-        "Go on from the newest checkpoint that nobody rejected; or, where there is one, from the newest that a person or a\npolicy approved; or from the newest that a person approved."),
+        "Your own policies: `[approval.policies.NAME]` with `auto_approve` and `require_review`, lists of triggers (periodic,\ndetach, error, complete, shutdown, manual). A trigger in neither waits. With `auto_resume` false, a session whose\nagent died waits for a person."),
+    option!("approval.resume_prefer", Kind::Choice(&["newest", "auto_approved", "approved"]), "auto_approved", ["PARHELIA_RESUME_PREFER"], User,
+        "Where the workspace is gone: restore the newest checkpoint that nobody rejected; or the newest that a person or a\npolicy approved, if there is one; or the newest that a person approved."),
     option!("approval.self_approval", Kind::Bool, false, [], User,
         "Let an agent, and what it starts, decide about its own checkpoints."),
-    option!("approval.escalation.cost_threshold_usd", Kind::Number, 5.0, ["PARHELIA_COST_THRESHOLD_USD"], User,
+    option!("approval.signing_key", Kind::Path, null, ["PARHELIA_SIGNING_KEY"], User,
+        "The ssh key that signs your decisions: a private key, or a public one whose private key ssh-agent has."),
+    option!("approval.allowed_signers", Kind::Path, null, ["PARHELIA_ALLOWED_SIGNERS"], User,
+        "The keys that `audit verify` checks signatures against, as git's file of allowed signers."),
+    option!("approval.escalation.cost_threshold_usd", Kind::Number, 5.0, [], User,
         "Have checkpoints wait for a person once a session has cost more, in US dollars. 0 switches this rule off, as every\nrule below."),
-    option!("approval.escalation.duration_threshold_hours", Kind::Number, 4.0, ["PARHELIA_DURATION_THRESHOLD_HOURS"], User,
+    option!("approval.escalation.duration_threshold_hours", Kind::Number, 4.0, [], User,
         "The same, once it has been worked in for longer, in hours."),
-    option!("approval.escalation.error_count_threshold", Kind::Count, 3, ["PARHELIA_ERROR_COUNT_THRESHOLD"], User,
+    option!("approval.escalation.error_count_threshold", Kind::Count, 3, [], User,
         "The same, once so many of its checkpoints were made at an error."),
-    option!("approval.escalation.changed_files_threshold", Kind::Count, 0, ["PARHELIA_CHANGED_FILES_THRESHOLD"], User,
+    option!("approval.escalation.changed_files_threshold", Kind::Count, 0, [], User,
         "The same, where more files changed since the last state that was approved."),
-    option!("approval.escalation.paths", Kind::List, [], ["PARHELIA_REVIEW_PATHS"], User,
+    option!("approval.escalation.paths", Kind::List, [], [], User,
         "The same, where one of these changed since then: patterns such as `**/migrations/**` or `.github/**`."),
 ];
 
@@ -159,7 +163,8 @@ pub fn example() -> String {
         let variables: String = option.variables.iter().map(|name| format!("; {name}")).collect();
         text.push_str(&format!("# ({}{variables}{who})\n", option.kind.describe()));
         let value = match (option.default)() {
-            Value::Null => "\"/srv/parhelia\"".to_owned(),
+            // There is no default.
+            Value::Null => format!("\"/srv/{}\"", name.replace('_', "-")),
             value => value.to_string(),
         };
         text.push_str(&format!("# {name} = {value}\n"));

@@ -24,7 +24,7 @@ pub enum Kind {
     Text,
     /// A list of texts.
     List,
-    /// Policies of approval by name, each a table of lists of triggers.
+    /// Policies of approval by name, each a table.
     Policies,
 }
 
@@ -41,7 +41,9 @@ impl Kind {
             Kind::Number => "a number from 0 on".into(),
             Kind::Text => "a text".into(),
             Kind::List => "a list of texts".into(),
-            Kind::Policies => "tables with auto_approve and require_review, lists of triggers".into(),
+            Kind::Policies => {
+                "tables with auto_approve and require_review, lists of triggers, and auto_resume, true or false".into()
+            }
         }
     }
 
@@ -100,8 +102,12 @@ fn list(value: &DeValue) -> Option<Value> {
 fn policies(value: &DeValue) -> Option<Value> {
     let policy = |value: &DeValue| {
         let fields = value.as_table()?.iter().map(|(name, value)| {
-            let is_known = matches!(&**name.get_ref(), "auto_approve" | "require_review");
-            Some((name.get_ref().to_string(), list(value.get_ref()).filter(|_| is_known)?))
+            let read = match &**name.get_ref() {
+                "auto_approve" | "require_review" => list(value.get_ref()),
+                "auto_resume" => value.get_ref().as_bool().map(Value::from),
+                _ => None,
+            };
+            Some((name.get_ref().to_string(), read?))
         });
         fields.collect::<Option<Map<_, _>>>().map(Value::Object)
     };

@@ -9,7 +9,9 @@ use std::{
 
 use parhelia_agent::environment;
 use parhelia_store::{
-    Store, create, name,
+    Store, create,
+    event::{NewEvent, kind},
+    name,
     omitted::{Omission, Reason},
     projection::Session,
     record::{Checkpoint, Rules, SAFETY, Trigger},
@@ -20,7 +22,7 @@ use crate::{
     config::Config,
     error::{Error, Refusal, Result},
     host::{Host, Observer},
-    run,
+    run, scan,
 };
 
 /// A safety checkpoint that is asked for.
@@ -66,7 +68,8 @@ pub fn safety(store: &Store, host: &dyn Host, wanted: SafetyRequest<'_>, observe
 }
 
 /// Makes safety checkpoints that together hold everything at `paths`: a whole one, and where that leaves some of it out a second one with
-/// those paths alone. Refuses what cannot be read.
+/// those paths alone. Neither holds files that the user has left out because of possible secrets: the caller keeps them. Refuses what cannot
+/// be read.
 pub fn secure(
     store: &Store,
     host: &dyn Host,
@@ -75,11 +78,13 @@ pub fn secure(
     observer: &dyn Observer,
 ) -> Result<Vec<Checkpoint>> {
     let (workspace, actor, message) = (wanted.workspace.to_owned(), host.actor(), wanted.message.clone());
+    let judge = scan::judge(&wanted.settings.secrets)?;
     let session = wanted.session.id.clone();
     let whole = safety(store, host, wanted, observer)?;
     // An empty path stands for the whole folder, which is replaced together with one that contains it.
     let inside = paths.iter().map(|path| path.strip_prefix(&workspace).unwrap_or(Path::new(""))).collect();
-    let left_out = left_out(&store.omissions(&whole)?, &inside, &store.secrets().reason);
+    let omissions: Vec<Omission> = store.omissions(&whole)?.into_iter().filter(|omission| !scan::is_left_out(omission)).collect();
+    let left_out = left_out(&omissions, &inside, &store.secrets().reason);
     if left_out.is_empty() {
         return Ok(vec![whole]);
     }
@@ -92,11 +97,15 @@ pub fn secure(
         message: Some(format!("{message}: what the checkpoint of all leaves out")),
         rules: Rules { defaults: false, listed_only: true, ..Rules::default() },
         listed: Some(left_out),
+        judge,
         keeps_place: true,
         of_another_folder: whole.record.is_of_another_folder(),
         ..create::Options::default()
     };
+    let head = NewEvent::new(kind::SESSION_HEAD, &options.session, host.actor()).with("checkpoint", whole.id());
     let rest = create::run(store, &options, observer)?.checkpoint;
+    // What comes next follows the whole one: of this nobody goes on.
+    store.append_events(&[head], observer)?;
     let unreadable = store.omissions(&rest)?.into_iter().find_map(|omission| match omission.reason {
         Reason::Unreadable(why) => Some((omission.path, why)),
         _ => None,

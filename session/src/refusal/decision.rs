@@ -28,6 +28,27 @@ pub enum DecisionRefusal {
         /// Time of that decision.
         at: Timestamp,
     },
+    /// The decision cannot be signed.
+    #[error("the decision cannot be signed with {key}, and is not recorded: {why}; `approval.signing_key` names the key")]
+    NotSigned {
+        /// The key's path.
+        key: String,
+        /// The reason.
+        why: String,
+    },
+    /// The workspace has work that was rejected.
+    #[error(
+        "the workspace of session {session} is as in checkpoint {checkpoint}, which {why}, or builds on it; name an earlier \
+        checkpoint with --from, which puts the workspace back, or make a checkpoint of it as it is by now"
+    )]
+    StandsOnRejected {
+        /// The session.
+        session: String,
+        /// The checkpoint.
+        checkpoint: Ulid,
+        /// The decision, as a predicate.
+        why: String,
+    },
     /// There is no policy of that name.
     #[error("cannot choose a policy of approval: {why}")]
     NoPolicy {

@@ -11,7 +11,7 @@ use parhelia_store::{
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Choice, Prepared, Resume, ResumeRequest, Workspace, bring_back, choose};
+use super::{Choice, Prepared, Resume, ResumeRequest, Workspace, bring_back, choose, plan::is_kept};
 use crate::{
     approval::policy::Prefer,
     conversation::{Restored, aside, put_back},
@@ -22,6 +22,7 @@ use crate::{
     overrides::overridden,
     place::move_to,
     run::{self, Begin, Current},
+    scan::left_out_of,
     supervise,
 };
 
@@ -73,8 +74,10 @@ fn back(
     request: &ResumeRequest,
     observer: &dyn Observer,
 ) -> Result<Begun> {
-    if let Some(target) = prepared.choice.checkpoint.as_ref().filter(|_| request.from.is_some() && !went_back) {
-        // What comes next follows the one that was chosen, as after a rollback.
+    let is_older = prepared.choice.checkpoint.as_ref().is_some_and(|chosen| prepared.session.head != Some(chosen.record.id));
+    let moves = !went_back && (request.from.is_some() || (is_older && !is_kept(store, &prepared.session)));
+    if let Some(target) = prepared.choice.checkpoint.as_ref().filter(|_| moves) {
+        // What comes next follows the one that was chosen, or that is restored in the place of the newest, as after a rollback.
         let head = NewEvent::new(kind::SESSION_HEAD, &current.session, host.actor()).in_epoch(current.epoch);
         store.append_events(&[head.with("checkpoint", target.id())], &())?;
     }
@@ -100,7 +103,7 @@ pub fn take_on(store: &Store, host: &dyn Host, session: Session, run: &str) -> R
     let prepared = Prepared {
         agent: run::agent_in(&run),
         argv,
-        choice: Choice { checkpoint: choice.checkpoint.filter(|_| from.is_some()), skipped: Vec::new() },
+        choice: Choice::of(choice.checkpoint.filter(|_| from.is_some())),
         workspace: current.workspace.clone(),
         conversation: run.conversation.clone(),
         permission_mode: run.permission_mode.clone(),
@@ -178,6 +181,7 @@ fn everything_back(
         Workspace::Kept => {}
         Workspace::Restored(report) => {
             prepared.notices.push(Notice::WorkspaceRestored { files: report.counts.files });
+            prepared.notices.extend(checkpoint.map(|restored| left_out_of(store, restored)).transpose()?.flatten());
             prepared.notices.extend(skipped(&report));
         }
         Workspace::GitRestored { report, aside } => {

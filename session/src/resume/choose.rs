@@ -11,7 +11,10 @@ use parhelia_store::{
 };
 
 use crate::{
-    approval::policy::Prefer,
+    approval::{
+        policy::Prefer,
+        rejections::{Rejections, Taint},
+    },
     error::{DecisionRefusal, Refusal, Result},
     intent,
 };
@@ -23,6 +26,15 @@ pub struct Choice {
     pub checkpoint: Option<Checkpoint>,
     /// Newer ones that were passed over, and why.
     pub skipped: Vec<(Ulid, String)>,
+    /// True if one of those waits for a person, so that it goes on from older work than there is.
+    pub leaves_newer_work: bool,
+}
+
+impl Choice {
+    /// One checkpoint, or none, with nothing passed over.
+    pub(super) fn of(checkpoint: Option<Checkpoint>) -> Self {
+        Choice { checkpoint, skipped: Vec::new(), leaves_newer_work: false }
+    }
 }
 
 /// Chooses. `from` is taken as it is, but for rejected ones, which need `override_rejection`.
@@ -36,10 +48,11 @@ pub fn choose(store: &Store, session: &Session, from: Option<Ulid>, override_rej
             let (other, this) = (&found.record.session, &session.id);
             return Err(Refusal::OtherSession { checkpoint: id, of: other.clone(), session: this.clone() }.into());
         }
-        if let Some(why) = rejected(store, id)?.filter(|_| !override_rejection) {
-            return Err(DecisionRefusal::Rejected { checkpoint: id, why }.into());
+        let taint = Rejections::of(store)?.taint(&found)?.filter(|taint| taint.is_rejection() && !override_rejection);
+        if let Some(taint) = taint {
+            return Err(DecisionRefusal::Rejected { checkpoint: id, why: taint.text() }.into());
         }
-        return Ok(Choice { checkpoint: Some(found), skipped: Vec::new() });
+        return Ok(Choice::of(Some(found)));
     }
     best_from(store, view.head(&session.id)?, &gone_to(store, session)?, prefer)
 }
@@ -60,26 +73,35 @@ enum Rank {
     Best,
     /// A policy approved it, and a person's word is preferred.
     ByPolicy,
+    /// Nobody decided about it: an earlier release made it, or its maker died.
+    Undecided,
     /// It waits for a person.
     Pending,
 }
 
 /// The best checkpoint that may be resumed, of one and those that it came from; of equally good ones the newest.
 fn best_from(store: &Store, mut next: Option<Checkpoint>, chosen: &HashSet<Ulid>, prefer: Prefer) -> Result<Choice> {
-    let view = store.view();
+    let (view, rejections) = (store.view(), Rejections::of(store)?);
     let mut passed: Vec<(Ulid, String)> = Vec::new();
     let mut best: Option<(Rank, Checkpoint, usize)> = None;
+    let mut leaves_newer_work = false;
     while let Some(checkpoint) = next {
         let id = checkpoint.record.id;
-        next = checkpoint.record.parent.map(|parent| view.checkpoint(parent)).transpose()?.flatten();
-        if let Some(why) = passed_over(store, &checkpoint, chosen)? {
+        next = view.ancestor(&checkpoint)?;
+        let taint = rejections.taint(&checkpoint)?;
+        if let Some(why) = passed_over(&checkpoint, taint.as_ref(), chosen) {
             passed.push((id, why));
             continue;
         }
         let approval = view.marks(id)?.approval;
-        // Somebody who has gone to one by naming it has said enough.
-        let (rank, why) = if chosen.contains(&id) { (Rank::Best, String::new()) } else { ranked(approval.as_ref(), prefer) };
+        let (rank, why) = match taint {
+            // Somebody who has gone to one by naming it has said enough.
+            _ if chosen.contains(&id) => (Rank::Best, String::new()),
+            Some(taint) if prefer != Prefer::Newest => (Rank::Pending, named(&taint.text())),
+            _ => ranked(approval.as_ref(), prefer),
+        };
         if best.as_ref().is_none_or(|(other, ..)| rank < *other) {
+            leaves_newer_work = best.is_some();
             best = Some((rank, checkpoint, passed.len()));
         }
         if rank == Rank::Best {
@@ -87,9 +109,9 @@ fn best_from(store: &Store, mut next: Option<Checkpoint>, chosen: &HashSet<Ulid>
         }
         passed.push((id, why));
     }
-    let Some((_, checkpoint, newer)) = best else { return Ok(Choice { checkpoint: None, skipped: passed }) };
+    let Some((_, checkpoint, newer)) = best else { return Ok(Choice { skipped: passed, ..Choice::of(None) }) };
     passed.truncate(newer);
-    Ok(Choice { checkpoint: Some(checkpoint), skipped: passed })
+    Ok(Choice { checkpoint: Some(checkpoint), skipped: passed, leaves_newer_work })
 }
 
 /// The rank by a decision, and the reason for which something better is preferred, as a predicate.
@@ -97,12 +119,17 @@ fn ranked(approval: Option<&Approval>, prefer: Prefer) -> (Rank, String) {
     match approval.map(|approval| approval.status) {
         // Newer work is not left behind because nobody has looked at it yet; that is said.
         _ if prefer == Prefer::Newest => (Rank::Best, String::new()),
-        Some(ApprovalStatus::Pending) => (Rank::Pending, waits(approval)),
+        Some(ApprovalStatus::Pending) => (Rank::Pending, named(&waits(approval))),
         Some(ApprovalStatus::Approved) => (Rank::Best, String::new()),
-        _ if prefer == Prefer::Approved => (Rank::ByPolicy, "was not approved by a person".into()),
-        // What nobody decided about is of an earlier release.
-        _ => (Rank::Best, String::new()),
+        Some(_) if prefer == Prefer::Approved => (Rank::ByPolicy, named("was not approved by a person")),
+        Some(_) => (Rank::Best, String::new()),
+        None => (Rank::Undecided, named("was not judged by any policy")),
     }
+}
+
+/// The reason for which something better is preferred, and the way around that.
+fn named(why: &str) -> String {
+    format!("{why}; name it with --from to go on from it")
 }
 
 /// A checkpoint that waits for a person, as a predicate.
@@ -113,11 +140,11 @@ pub(super) fn waits(approval: Option<&Approval>) -> String {
 
 /// The newest `count` checkpoints from which a session may go on, the newest first.
 pub fn candidates(store: &Store, session: &Session, count: usize) -> Result<Vec<Checkpoint>> {
-    let (view, chosen) = (store.view(), gone_to(store, session)?);
+    let (view, chosen, rejections) = (store.view(), gone_to(store, session)?, Rejections::of(store)?);
     let (mut found, mut next) = (Vec::new(), view.head(&session.id)?);
     while let Some(checkpoint) = next.filter(|_| found.len() < count) {
-        next = checkpoint.record.parent.map(|parent| view.checkpoint(parent)).transpose()?.flatten();
-        if passed_over(store, &checkpoint, &chosen)?.is_none() {
+        next = view.ancestor(&checkpoint)?;
+        if passed_over(&checkpoint, rejections.taint(&checkpoint)?.as_ref(), &chosen).is_none() {
             found.push(checkpoint);
         }
     }
@@ -136,23 +163,28 @@ fn gone_to(store: &Store, session: &Session) -> Result<HashSet<Ulid>> {
 }
 
 /// The reason why a checkpoint is passed over; none if it is not.
-fn passed_over(store: &Store, checkpoint: &Checkpoint, gone_to: &HashSet<Ulid>) -> Result<Option<String>> {
+fn passed_over(checkpoint: &Checkpoint, taint: Option<&Taint>, gone_to: &HashSet<Ulid>) -> Option<String> {
     match () {
-        () if checkpoint.record.fenced => Ok(Some("was made by a run that another one had taken over from".to_owned())),
+        () if checkpoint.record.fenced => Some("was made by a run that another one had taken over from".to_owned()),
         () if checkpoint.record.is_safety() && !gone_to.contains(&checkpoint.record.id) => {
-            Ok(Some("was made before something was overwritten".to_owned()))
+            Some("was made before something was overwritten".to_owned())
         }
         () if checkpoint.record.is_of_another_folder() && !gone_to.contains(&checkpoint.record.id) => {
-            Ok(Some("was made of another folder, which was in the place of the session's".to_owned()))
+            Some("was made of another folder, which was in the place of the session's".to_owned())
         }
-        () => rejected(store, checkpoint.record.id),
+        () => taint.filter(|taint| taint.is_rejection()).map(Taint::text),
     }
 }
 
-fn rejected(store: &Store, id: Ulid) -> Result<Option<String>> {
-    let approval = store.view().marks(id)?.approval.filter(|approval| approval.status == ApprovalStatus::Rejected);
-    Ok(approval.map(|approval| match approval.user {
-        Some(user) => format!("was rejected by {user}"),
-        None => "was rejected".to_owned(),
-    }))
+/// Fails where a session's workspace, which a resume keeps as it is, has the work of a checkpoint that was rejected and of none after it.
+pub(super) fn ensure_not_rejected(store: &Store, session: &Session) -> Result<()> {
+    let Some(head) = store.view().head(&session.id)? else { return Ok(()) };
+    let taint = Rejections::of(store)?.taint(&head)?.filter(Taint::is_rejection);
+    match taint.map(|taint| taint.text()) {
+        Some(why) => {
+            let (session, checkpoint) = (session.id.clone(), head.record.id);
+            Err(DecisionRefusal::StandsOnRejected { session, checkpoint, why }.into())
+        }
+        None => Ok(()),
+    }
 }

@@ -1,10 +1,17 @@
 //! Consent to what a resume would start.
 
-use parhelia_store::projection::{Run, Session};
+use std::path::Path;
+
+use parhelia_store::{
+    Store,
+    event::{Actor, NewEvent, kind},
+    projection::{Goal, Place, Run, Session, Status},
+};
 
 use super::ResumeRequest;
 use crate::{
     error::{Refusal, Result},
+    host::Host,
     run,
 };
 
@@ -34,7 +41,7 @@ pub fn consent(session: &Session, newest: Option<&Run>, request: &ResumeRequest,
 }
 
 /// The reason for which a session is not resumed by somebody who does not look at it: its program would act without having been asked to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unasked {
     /// The program is no agent.
     #[error("its program is no agent, and would do everything again")]
@@ -42,13 +49,32 @@ pub enum Unasked {
     /// The agent answers one prompt.
     #[error("its agent answers one prompt, and none is given")]
     NoPrompt,
+    /// Its policy has it wait for a person.
+    #[error("policy {policy} has it wait for a person")]
+    Policy {
+        /// The policy.
+        policy: String,
+    },
 }
 
-/// The reason for which a run's program is not started again unseen, where there is one.
-pub fn unasked(newest: Option<&Run>, prompt: Option<&str>) -> Option<Unasked> {
-    match newest.and_then(run::agent_in) {
-        None => Some(Unasked::NoAgent),
-        Some(agent) if agent.is_headless() && prompt.is_none() => Some(Unasked::NoPrompt),
-        Some(_) => None,
+/// The reason for which a session's program is not started again unseen, where there is one.
+pub fn unasked(store: &Store, host: &dyn Host, session: &Session, prompt: Option<&str>) -> Result<Option<Unasked>> {
+    let newest = store.view().newest_run(session)?;
+    match newest.as_ref().and_then(run::agent_in) {
+        None => return Ok(Some(Unasked::NoAgent)),
+        Some(agent) if agent.is_headless() && prompt.is_none() => return Ok(Some(Unasked::NoPrompt)),
+        Some(_) => {}
     }
+    let place = session.workspace.as_ref().map(Place::folder);
+    let options = host.config(place.as_deref().unwrap_or(Path::new("/")))?.approval;
+    let policy = session.policy.clone().unwrap_or_else(|| options.default_policy.clone());
+    Ok((!options.resumes_by_itself(&policy)).then_some(Unasked::Policy { policy }))
+}
+
+/// Records that a policy has set a session aside whose agent died: it is a person's from now on.
+pub fn set_aside(store: &Store, session: &Session, why: &Unasked) -> Result<()> {
+    let changed =
+        NewEvent::new(kind::SESSION_STATUS, &session.id, Actor::program("policy")).with("status", Status::Paused.name());
+    store.append_events(&[changed.with("wanted", Goal::Paused.name()).with("reason", why.to_string())], &())?;
+    Ok(())
 }

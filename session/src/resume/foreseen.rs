@@ -2,7 +2,7 @@
 
 use parhelia_store::{Store, projection::Session};
 
-use super::{Choice, Fate, foresee, others};
+use super::{Choice, Fate, choose::ensure_not_rejected, foresee, others};
 use crate::{error::Error, host::Host};
 
 /// The effect that resuming would have on a workspace.
@@ -22,7 +22,11 @@ impl Foreseen {
         let fate = foresee(store, session, choice.checkpoint.as_ref());
         match fate.and_then(|fate| others(store, host, session, choice, is_chosen, false).map(|_| fate)) {
             Ok(Fate::Keep | Fate::RestoreGit) if is_chosen => Foreseen::PutBack,
-            Ok(fate) => Foreseen::Fate(fate),
+            Ok(fate @ (Fate::Keep | Fate::RestoreGit)) => match ensure_not_rejected(store, session) {
+                Ok(()) => Foreseen::Fate(fate),
+                Err(why) => Foreseen::Refused(why),
+            },
+            Ok(Fate::Restore) => Foreseen::Fate(Fate::Restore),
             Err(why) => Foreseen::Refused(why),
         }
     }

@@ -18,15 +18,18 @@ use parhelia_store::{
     selector::{find, is_relative},
 };
 
-use super::{Choice, ResumeRequest, choose, choose::waits};
+use super::{
+    Choice, ResumeRequest, choose,
+    choose::{ensure_not_rejected, waits},
+};
 use crate::{
-    approval::policy::Prefer,
+    approval::{policy::Prefer, rejections::Rejections},
     conversation::held,
     error::{Refusal, Result},
     host::{Host, Observer},
     intent::{self, Turn},
     notice::Notice,
-    place::ensure_place,
+    place::{ensure_place, is_gone},
     rollback::{self, Rollback},
     run,
 };
@@ -150,7 +153,10 @@ pub fn rollback_first<'a>(
 /// Finds out what there is to go on with. Changes nothing.
 fn prepare(store: &Store, host: &dyn Host, session: Session, newest: Option<&Run>, request: &ResumeRequest) -> Result<Prepared> {
     let from = request.from.as_ref().map(|text| chosen(store, &session, text)).transpose()?;
-    let choice = choose(store, &session, from, request.from_rejected, preference(host, &session)?)?;
+    if from.is_none() && is_kept(store, &session) {
+        ensure_not_rejected(store, &session)?;
+    }
+    let choice = choose(store, &session, from, request.from_rejected, preference(store, host, &session)?)?;
     let place = session.workspace.as_ref().map(Place::folder);
     let passed = choice.skipped.iter().map(|(id, why)| Notice::PassedOver { checkpoint: *id, why: why.clone() });
     let mut notices: Vec<Notice> = passed.collect();
@@ -199,25 +205,38 @@ fn prepare(store: &Store, host: &dyn Host, session: Session, newest: Option<&Run
     Ok(prepared)
 }
 
-/// The checkpoints that a resume of a session prefers, by the configuration in force.
-pub fn preference(host: &dyn Host, session: &Session) -> Result<Prefer> {
+/// The checkpoints that a resume of a session prefers, by the configuration in force. A workspace that is there goes on as it is: nothing of it
+/// comes from a checkpoint, and the newest says best what it is.
+pub fn preference(store: &Store, host: &dyn Host, session: &Session) -> Result<Prefer> {
     let place = session.workspace.as_ref().map(Place::folder);
+    if is_kept(store, session) {
+        return Ok(Prefer::Newest);
+    }
     Ok(host.config(place.as_deref().unwrap_or(Path::new("/")))?.approval.resume_prefer)
+}
+
+/// True if a session's workspace is there, and a resume keeps it. A folder that cannot be read is told of where it is needed.
+pub(super) fn is_kept(store: &Store, session: &Session) -> bool {
+    session.workspace.as_ref().is_some_and(|place| !is_gone(store, &place.folder()).unwrap_or(false))
 }
 
 /// The warning that nobody has looked at a checkpoint that waits for that.
 fn unreviewed(store: &Store, choice: &Choice) -> Result<Option<Notice>> {
-    let Some(checkpoint) = choice.checkpoint.as_ref().map(|checkpoint| checkpoint.record.id) else { return Ok(None) };
+    let Some(chosen) = &choice.checkpoint else { return Ok(None) };
+    let checkpoint = chosen.record.id;
+    if let Some(taint) = Rejections::of(store)?.taint(chosen)? {
+        return Ok(Some(Notice::Unreviewed { checkpoint, why: taint.text() }));
+    }
     let approval = store.view().marks(checkpoint)?.approval;
     let pending = approval.filter(|approval| approval.status == ApprovalStatus::Pending);
     Ok(pending.map(|approval| Notice::Unreviewed { checkpoint, why: waits(Some(&approval)) }))
 }
 
-/// The conversation that a session goes on with: that of a checkpoint that was chosen, else its newest.
+/// The conversation that a session goes on with: that of a checkpoint that was chosen, or for which newer work is left, else its newest.
 fn goes_on_with(session: &Session, choice: &Choice, is_chosen: bool) -> Option<String> {
     let of_checkpoint = choice.checkpoint.as_ref().and_then(held);
     let newest = session.conversations.last().map(|conversation| conversation.id.clone());
-    if is_chosen { of_checkpoint.or(newest) } else { newest.or(of_checkpoint) }
+    if is_chosen || choice.leaves_newer_work { of_checkpoint.or(newest) } else { newest.or(of_checkpoint) }
 }
 
 /// Fails where somebody else has the conversation open that a session would go on with, and where somebody may have it out of sight, unless

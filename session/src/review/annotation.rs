@@ -73,8 +73,10 @@ pub fn annotations(view: &View, checkpoint: Option<Ulid>) -> Result<Vec<(Ulid, A
         return Ok(of(id, marks.annotations).collect());
     }
     let mut found = Vec::new();
-    for (id, marks) in view.all_marks()?.into_iter().filter(|(_, marks)| !marks.annotations.is_empty()) {
-        found.extend(view.sequence(id)?.map(|sequence| (sequence, id, marks.annotations)));
+    for id in view.annotated()? {
+        if let Some(sequence) = view.sequence(id)? {
+            found.push((sequence, id, view.marks(id)?.annotations));
+        }
     }
     found.sort_by_key(|(sequence, ..)| *sequence);
     Ok(found.into_iter().flat_map(|(_, id, said)| of(id, said)).collect())

@@ -3,7 +3,10 @@
 //! Each event names the hash of the one before it, so that a removed or changed one is found. That nobody cut off the end, or wrote all of it
 //! anew, the chain cannot prove by itself: whoever has noted the hash of an event can.
 
-use std::collections::HashMap;
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    path::Path,
+};
 
 use jiff::Timestamp;
 use parhelia_store::{
@@ -15,7 +18,11 @@ use parhelia_store::{
 };
 use serde_json::{Map, Value};
 
-use crate::{error::Result, intent};
+use super::signature::{Fault, Signature};
+use crate::{
+    error::{IoContext, Result},
+    intent,
+};
 
 /// An entry of the audit.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,7 +47,7 @@ pub struct Entry {
     pub reason: Option<String>,
     /// The policy.
     pub policy: Option<String>,
-    /// The rule of the policy, the safety that was switched off, or why an attempt was refused.
+    /// The rule of the policy, the safety that was switched off, the mark that was removed, or why an attempt was refused.
     pub rule: Option<String>,
     /// Everything that was recorded.
     pub data: Map<String, Value>,
@@ -51,14 +58,18 @@ pub struct Entry {
 }
 
 /// Names of all acts.
-pub const ACTIONS: [&str; 11] = [
+pub const ACTIONS: [&str; 15] = [
     "checkpoint.approve",
     "checkpoint.reject",
     "checkpoint.auto_approve",
     "checkpoint.request_review",
+    "checkpoint.decide",
     "checkpoint.approve_refused",
     "checkpoint.reject_refused",
     "checkpoint.delete",
+    "checkpoint.untag",
+    "checkpoint.unlink",
+    "journal.cut",
     "policy.change",
     "safety.override",
     "session.rollback",
@@ -75,10 +86,16 @@ fn action(event: &Event) -> Option<&'static str> {
         (kind::CHECKPOINT_DECIDED, Some("approved")) => Some("checkpoint.approve"),
         (kind::CHECKPOINT_DECIDED, Some("rejected")) => Some("checkpoint.reject"),
         (kind::CHECKPOINT_DECIDED, Some("auto_approved")) => Some(AUTOMATIC),
-        (kind::CHECKPOINT_DECIDED, _) => Some("checkpoint.request_review"),
+        (kind::CHECKPOINT_DECIDED, Some("pending")) => Some("checkpoint.request_review"),
+        // Of a later release.
+        (kind::CHECKPOINT_DECIDED, _) => Some("checkpoint.decide"),
         (kind::CHECKPOINT_DECISION_REFUSED, Some("approved")) => Some("checkpoint.approve_refused"),
         (kind::CHECKPOINT_DECISION_REFUSED, _) => Some("checkpoint.reject_refused"),
         (kind::CHECKPOINT_DELETED, _) => Some("checkpoint.delete"),
+        // Retention removes what nobody marks any more.
+        (kind::CHECKPOINT_UNTAGGED, _) => Some("checkpoint.untag"),
+        (kind::CHECKPOINT_UNLINKED, _) => Some("checkpoint.unlink"),
+        (kind::JOURNAL_CUT, _) => Some("journal.cut"),
         (kind::POLICY_CHANGED, _) => Some("policy.change"),
         (kind::SAFETY_OVERRIDDEN, _) => Some("safety.override"),
         (kind::WORKSPACE_OVERWRITTEN, _) => Some("workspace.overwrite"),
@@ -105,7 +122,7 @@ impl Entry {
             session,
             reason: text("reason"),
             policy: text("policy").or((action == "policy.change").then(|| event.subject.clone())),
-            rule: text("rule").or_else(|| text("why")).or_else(|| text("safety")),
+            rule: ["rule", "why", "safety", "tag", "url"].into_iter().find_map(text),
             host: event.host,
             subject: event.subject,
             actor: event.actor,
@@ -169,6 +186,76 @@ pub struct Break {
     pub expected: Option<String>,
 }
 
+/// A signature that does not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadSignature {
+    /// Place in the journal of the decision.
+    pub sequence: u64,
+    /// The checkpoint.
+    pub checkpoint: String,
+    /// The reason.
+    pub why: String,
+}
+
+/// The signatures of persons' decisions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Signatures {
+    /// Decisions with a signature that holds, by the principal whose key it is.
+    pub good: BTreeMap<String, u64>,
+    /// Signatures that do not hold.
+    pub bad: Vec<BadSignature>,
+    /// Decisions without one.
+    pub unsigned: u64,
+    /// Signatures that were not checked.
+    pub unchecked: u64,
+    /// The reason, if that is not that nobody has said which keys count.
+    pub unchecked_why: Option<String>,
+}
+
+impl Signatures {
+    fn count(&mut self, sequence: u64, event: &Event, seen: &mut Seen<'_>) {
+        if event.kind != kind::CHECKPOINT_DECIDED || event.actor.user.is_none() {
+            return;
+        }
+        let signer = match (Signature::of(&event.data), seen.allowed) {
+            (None, _) => return self.unsigned += 1,
+            (Some(_), None) => return self.unchecked += 1,
+            (Some(Err(why)), _) => Err(Fault::Bad(why)),
+            (Some(Ok(signature)), Some(allowed)) => match seen.records.get(&event.subject) {
+                None => Err(Fault::Bad("its checkpoint is not in the journal".into())),
+                Some(record) => signature.signer(event, &seen.store, record, allowed, &mut seen.statements),
+            },
+        };
+        match signer {
+            Ok(principal) => *self.good.entry(principal).or_default() += 1,
+            Err(Fault::Bad(why)) => self.bad.push(BadSignature { sequence, checkpoint: event.subject.clone(), why }),
+            Err(Fault::Unchecked(why)) => {
+                self.unchecked += 1;
+                self.unchecked_why.get_or_insert(why);
+            }
+        }
+    }
+}
+
+/// Everything that decisions are checked against.
+struct Seen<'a> {
+    store: String,
+    allowed: Option<&'a Path>,
+    /// Digests of the records of the checkpoints so far.
+    records: HashMap<String, String>,
+    /// Statements that were signed so far.
+    statements: HashSet<Vec<u8>>,
+}
+
+/// A decision about a checkpoint that is another one by now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exchanged {
+    /// Place in the journal of the decision.
+    pub sequence: u64,
+    /// The checkpoint.
+    pub checkpoint: String,
+}
+
 /// The outcome of a verification.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verified {
@@ -188,25 +275,58 @@ pub struct Verified {
     pub found_noted: Option<bool>,
     /// Records that the journal is known to have lost at its end.
     pub lost: u64,
+    /// Records that were lost at some time before, by what the events say.
+    pub lost_before: u64,
+    /// Decisions about checkpoints whose records are others than those that were decided about.
+    pub exchanged: Vec<Exchanged>,
+    /// Events with an earlier time than the one before: a clock was set back, or is behind another machine's.
+    pub times_back: u64,
+    /// The signatures of decisions.
+    pub signatures: Signatures,
 }
 
 impl Verified {
-    /// True if nothing was removed or changed inside the chain, and what was noted is in it.
+    /// True if nothing was removed or changed inside the chain, what was noted is in it, and every signature that was checked holds.
     pub fn is_ok(&self) -> bool {
-        self.breaks.is_empty() && self.lost == 0 && self.found_noted != Some(false)
+        self.breaks.is_empty()
+            && self.lost == 0
+            && self.found_noted != Some(false)
+            && self.exchanged.is_empty()
+            && self.signatures.bad.is_empty()
     }
 }
 
-/// Verifies the chain of all events. Damage of the journal itself is an error. `noted` is the hash of an event, or its beginning.
-pub fn verify(store: &Store, noted: Option<&str>) -> Result<Verified> {
+/// Verifies the chain of all events, and the signatures of decisions by a file of allowed signers. Damage of the journal itself is an error.
+/// `noted` is the hash of an event, or its beginning.
+pub fn verify(store: &Store, noted: Option<&str>, allowed: Option<&Path>) -> Result<Verified> {
     let tail = Journal::of(store.layout()).read(&Position::start())?;
     let mut verified = Verified { found_noted: noted.map(|_| false), lost: tail.missing, ..Verified::default() };
-    let mut has_begun = false;
+    let mut chain = Chain::default();
+    let (records, statements) = Default::default();
+    let mut seen = Seen { store: store.config().id.to_string(), allowed, records, statements };
+    if let Some(path) = allowed {
+        // Without it, every signature would count as that of a stranger.
+        std::fs::File::open(path).at("read the allowed signers", path)?;
+    }
     for logged in tail.records {
-        let Some(hash) = logged.event_hash else { continue };
         let previous = match &logged.entry {
+            JournalEntry::Commit { record, .. } => {
+                if let Ok(checkpoint) = Checkpoint::decode(logged.sequence, record.clone(), store.ids()) {
+                    seen.records.insert(checkpoint.id(), checkpoint.digest.to_string());
+                }
+                None
+            }
             JournalEntry::Event(event) => {
                 verified.entries += u64::from(action(event).is_some());
+                verified.signatures.count(logged.sequence, event, &mut seen);
+                let record = event.data.get("record").and_then(Value::as_str);
+                if record.is_some_and(|decided| seen.records.get(&event.subject).is_some_and(|now| now != decided)) {
+                    verified.exchanged.push(Exchanged { sequence: logged.sequence, checkpoint: event.subject.clone() });
+                }
+                if event.kind == kind::JOURNAL_CUT {
+                    verified.lost_before += event.data.get("records").and_then(Value::as_u64).unwrap_or(0);
+                }
+                verified.times_back += u64::from(verified.last_at.is_some_and(|last| event.at < last));
                 verified.first_at = verified.first_at.or(Some(event.at));
                 verified.last_at = Some(event.at);
                 event.previous.clone()
@@ -214,16 +334,58 @@ pub fn verify(store: &Store, noted: Option<&str>) -> Result<Verified> {
             JournalEntry::Unknown(value) => value.get("previous").and_then(Value::as_str).map(str::to_owned),
             _ => None,
         };
-        verified.events += 1;
-        // Events of the first releases name none.
-        has_begun |= previous.is_some();
-        if has_begun && previous != verified.last {
-            verified.breaks.push(Break { sequence: logged.sequence, names: previous, expected: verified.last.clone() });
-        }
+        let Some(hash) = logged.event_hash else { continue };
         if noted.is_some_and(|noted| hash.starts_with(noted)) {
             verified.found_noted = Some(true);
         }
-        verified.last = Some(hash);
+        verified.events += 1;
+        chain.goes_on(logged.sequence, previous, hash);
     }
+    (verified.last, verified.breaks) = (chain.last, chain.breaks);
     Ok(verified)
+}
+
+/// A chain of events so far.
+#[derive(Default)]
+struct Chain {
+    /// True once an event has named the one before it: those of the first releases name none.
+    has_begun: bool,
+    last: Option<String>,
+    breaks: Vec<Break>,
+}
+
+impl Chain {
+    /// Takes in the next event: the hash that it names, and its own.
+    fn goes_on(&mut self, sequence: u64, previous: Option<String>, hash: String) {
+        self.has_begun |= previous.is_some();
+        if self.has_begun && previous != self.last {
+            self.breaks.push(Break { sequence, names: previous, expected: self.last.clone() });
+        }
+        self.last = Some(hash);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The places at which a chain of events is broken, each given as the hash that it names and its own.
+    fn breaks(events: &[(&str, &str)]) -> Vec<u64> {
+        let mut chain = Chain::default();
+        for (i, (previous, hash)) in events.iter().enumerate() {
+            chain.goes_on(i as u64, (!previous.is_empty()).then(|| (*previous).to_owned()), (*hash).to_owned());
+        }
+        chain.breaks.iter().map(|found| found.sequence).collect()
+    }
+
+    #[test]
+    fn a_removed_or_changed_event_breaks_the_chain_where_it_was() {
+        assert_eq!(breaks(&[("", "a"), ("a", "b"), ("b", "c"), ("c", "d")]), [0; 0]);
+        assert_eq!(breaks(&[("", "a"), ("", "b"), ("b", "c")]), [0; 0], "the first releases named none");
+        assert_eq!(breaks(&[("", "a"), ("b", "c"), ("c", "d")]), [1], "b was removed");
+        assert_eq!(breaks(&[("", "a"), ("a", "B"), ("b", "c")]), [2], "b was changed");
+        assert_eq!(breaks(&[("a", "b"), ("b", "c")]), [0], "the first was removed");
+        assert_eq!(breaks(&[("", "a"), ("a", "b"), ("", "c")]), [2], "c names none");
+        assert_eq!(breaks(&[("", "a"), ("a", "b"), ("a", "c"), ("b", "d")]), [2, 3], "two were exchanged");
+    }
 }

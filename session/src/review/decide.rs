@@ -3,17 +3,27 @@
 //! The first decision of a person holds. Another one is recorded and refused, unless it says that it changes the first. Whoever acts from
 //! inside the agent that made the checkpoint does not decide, which is recorded as well.
 
-use parhelia_agent::process::ancestors;
+use std::collections::BTreeMap;
+
+use parhelia_agent::process::{ancestors, boot_id, sees_all};
 use parhelia_store::{
     Error as StoreError, Store,
     event::{Actor, NewEvent, kind},
     id::Ulid,
     projection::{Approval, ApprovalStatus, Marks, Run},
 };
+use serde_json::Value;
 
-use super::{annotation::Text, mark};
+use super::{
+    annotation::Text,
+    mark,
+    signature::{self, Statement},
+};
 use crate::{
-    approval::policy,
+    approval::{
+        policy,
+        rejections::{Rejections, Taint},
+    },
     error::Result,
     host::{Host, Observer},
     refusal::DecisionRefusal,
@@ -69,7 +79,8 @@ pub struct Decided {
 /// Decides.
 pub fn decide(store: &Store, host: &dyn Host, request: &DecisionRequest<'_>, observer: &dyn Observer) -> Result<Decided> {
     let id = request.checkpoint;
-    let caller = Caller::of(store, host, request)?;
+    let mut caller = Caller::of(store, host, request)?;
+    caller.signature = caller.signed(store, host, request)?;
     let (decided, appended) = mark(store, id, observer, &|marks| Ok(made(request, &caller, marks)))?;
     let mut decided = decided?;
     if let Some(appended) = appended.last().filter(|_| !decided.had) {
@@ -85,40 +96,82 @@ struct Caller {
     epoch: Option<u64>,
     /// The reason for which it may not decide.
     barred: Option<String>,
+    /// True if it is an agent, or was started by one.
+    is_agent: bool,
+    /// Digest of the checkpoint's record; none where it does not exist.
+    record: Option<String>,
+    /// Its signature of the decision.
+    signature: Option<Value>,
 }
 
 impl Caller {
     fn of(store: &Store, host: &dyn Host, request: &DecisionRequest<'_>) -> Result<Self> {
-        let view = store.refresh()?;
+        let (view, mut actor) = (store.refresh()?, host.actor());
         let Some(checkpoint) = view.checkpoint(request.checkpoint)? else {
             // It is reported as deleted, or as unknown, where the marks are read.
-            return Ok(Caller { actor: host.actor(), epoch: None, barred: None });
+            return Ok(Caller { actor, epoch: None, barred: None, is_agent: false, record: None, signature: None });
         };
-        let mut actor = host.actor();
-        let mut own = own_run(store, host)?;
-        let session = view.session(&checkpoint.record.session)?;
-        let newest = session.as_ref().and_then(|session| session.run.as_deref()).map(|id| view.run(id)).transpose()?.flatten();
-        // A process that drops the marker from its environment still descends from the agent.
-        let line = ancestors();
-        let descends = |run: &Run| run::roots_of(run).all().any(|root| line.iter().any(|known| known.is_same(root)));
-        own = newest
-            .filter(|run| run.is_open() && descends(run))
-            .or(own.filter(|run| run::is_inside(run, &|name| host.variable(name))));
-        let is_own = own.as_ref().is_some_and(|run| run.session == checkpoint.record.session);
+        let session = &checkpoint.record.session;
+        let mut runs = view.runs()?;
+        // Those of its own session also if they are over: an agent may have been left alone.
+        runs.retain(|_, run| run.is_open() || run.session == *session);
+        let own = belongs_to(store, host, &runs)?;
         if own.is_some() {
             actor.via = "agent".into();
         }
-        let barred = match () {
-            () if checkpoint.record.fenced => {
+        let barred = match &own {
+            _ if checkpoint.record.fenced => {
                 Some("a newer run had taken over the session when it was made, so that nothing goes on from it".into())
             }
-            () if request.options.self_approval => None,
-            () if is_own => Some("the caller is the agent whose work it is, or was started by it".into()),
-            () if actor.user.is_none() => Some("no person asked for it".into()),
-            () => None,
+            _ if request.options.self_approval => None,
+            Some(own) if own.session == *session => Some("the caller is the agent whose work it is, or was started by it".into()),
+            Some(own) => Some(format!("the caller is an agent, that of session {}, or was started by it", own.session)),
+            None if runs.values().any(|run| run.session == *session && is_hidden(run)) => Some(
+                "the agent may have started the caller, which cannot be seen from inside this container; decide from outside"
+                    .into(),
+            ),
+            None if actor.user.is_none() => Some("no person asked for it".into()),
+            None => None,
         };
-        Ok(Caller { actor, epoch: own.filter(|_| is_own).map(|run| run.epoch), barred })
+        let epoch = own.as_ref().filter(|own| own.session == *session).map(|run| run.epoch);
+        let record = Some(checkpoint.digest.to_string());
+        Ok(Caller { actor, epoch, barred, is_agent: own.is_some(), record, signature: None })
     }
+
+    /// The signature of the decision, if there is a key for that. Nobody is asked for a passphrase where the answer is known to be no.
+    fn signed(&self, store: &Store, host: &dyn Host, request: &DecisionRequest<'_>) -> Result<Option<Value>> {
+        let (Some(key), Some(record), None) = (&request.options.signing_key, &self.record, &self.barred) else { return Ok(None) };
+        let marks = store.view().marks(request.checkpoint)?;
+        if marks.approval.is_some_and(|approval| approval.is_by_person() && !request.changes) {
+            return Ok(None);
+        }
+        let statement = Statement {
+            store: &store.config().id.to_string(),
+            checkpoint: request.checkpoint,
+            record,
+            status: request.verdict.status().name(),
+            user: self.actor.user.as_deref(),
+            reason: request.reason.map(Text::as_str),
+            at: host.now(),
+        };
+        Ok(Some(statement.sign(key, request.options.allowed_signers.as_deref())?))
+    }
+}
+
+/// The run of whose agent the caller is a descendant, or says to be. A process that drops the marker from its environment still descends from it.
+fn belongs_to(store: &Store, host: &dyn Host, runs: &BTreeMap<String, Run>) -> Result<Option<Run>> {
+    let line = ancestors();
+    let descends = |run: &&Run| run::roots_of(run).all().any(|root| line.iter().any(|known| known.is_same(root)));
+    if let Some(run) = runs.values().find(descends) {
+        return Ok(Some(run.clone()));
+    }
+    Ok(own_run(store, host)?.filter(|run| run::is_inside(run, &|name| host.variable(name))))
+}
+
+/// True if a run is at work on this machine where this process cannot see who started it: outside of the container that it is in.
+fn is_hidden(run: &Run) -> bool {
+    let is_here = |boot: &str| boot_id().is_ok_and(|own| own == boot);
+    run.is_open() && !sees_all() && run::roots_of(run).all().any(|root| !root.is_visible() && is_here(&root.boot_id))
 }
 
 /// The events of a decision, and its outcome.
@@ -150,6 +203,16 @@ fn made(request: &DecisionRequest<'_>, caller: &Caller, marks: &Marks) -> (Vec<N
     let named =
         [("policy", &policy), ("definition", &definition)].into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
     let mut decided = named.fold(event(kind::CHECKPOINT_DECIDED), |event, (name, value)| event.with(name, value.as_str()));
+    if let Some(signature) = &caller.signature {
+        decided = decided.with(signature::FIELD, signature.clone());
+    }
+    if let Some(record) = &caller.record {
+        decided = decided.with("record", record.as_str());
+    }
+    if caller.is_agent {
+        // Only where that was allowed.
+        decided = decided.with("self_approval", true);
+    }
     decided.epoch = caller.epoch;
     let approval = Approval {
         status,
@@ -169,16 +232,31 @@ pub fn approved_before(store: &Store, checkpoint: Ulid) -> Result<Option<(Ulid, 
     let Some(start) = view.checkpoint(checkpoint)? else {
         return Err(StoreError::NoCheckpoint { selector: checkpoint.to_string() }.into());
     };
-    let (mut next, mut by_policy) = (start.record.parent, None);
-    while let Some(found) = next.map(|id| view.checkpoint(id)).transpose()?.flatten() {
-        next = found.record.parent;
+    let rejections = Rejections::of(store)?;
+    let (mut next, mut by_policy) = (view.ancestor(&start)?, None);
+    while let Some(found) = next {
+        next = view.ancestor(&found)?;
         match view.marks(found.record.id)?.approval.map(|approval| approval.status) {
             Some(ApprovalStatus::Approved) => return Ok(Some((found.record.id, ApprovalStatus::Approved))),
-            Some(ApprovalStatus::AutoApproved) if !found.record.is_safety() => {
-                by_policy = by_policy.or(Some((found.record.id, ApprovalStatus::AutoApproved)));
+            Some(ApprovalStatus::AutoApproved)
+                if by_policy.is_none() && !found.record.is_safety() && rejections.taint(&found)?.is_none() =>
+            {
+                by_policy = Some((found.record.id, ApprovalStatus::AutoApproved));
             }
             _ => {}
         }
     }
     Ok(by_policy)
+}
+
+/// The number of checkpoints on the way from a rejected one to its session's head that no person has approved: they wait for a person by now.
+pub fn built_on(store: &Store, rejected: Ulid) -> Result<u64> {
+    let (view, rejections) = (store.refresh()?, Rejections::of(store)?);
+    let Some(start) = view.checkpoint(rejected)? else { return Ok(0) };
+    let (mut next, mut found) = (view.head(&start.record.session)?, 0);
+    while let Some(checkpoint) = next.filter(|checkpoint| checkpoint.sequence > start.sequence) {
+        found += u64::from(matches!(rejections.taint(&checkpoint)?, Some(Taint::BuildsOn { .. })));
+        next = view.ancestor(&checkpoint)?;
+    }
+    Ok(found)
 }

@@ -17,7 +17,8 @@ use crate::{
     overrides::overridden,
 };
 
-/// Deletes checkpoints, all or none. One that is tagged, linked or approved is refused, unless `with_protected`.
+/// Deletes checkpoints, all or none. One that is tagged or linked, that somebody has decided about, or that waits for that, is refused, unless
+/// `with_protected`.
 pub fn delete(
     store: &Store,
     host: &dyn Host,
@@ -60,7 +61,13 @@ pub fn ensure_unprotected(view: &View, checkpoint: Ulid) -> Result<()> {
 /// The reason for which a checkpoint is protected.
 fn why(marks: &Marks) -> Option<String> {
     let listed = |texts: Vec<&str>| texts.join(", ");
-    let is_approved = marks.approval.as_ref().is_some_and(|approval| approval.status == ApprovalStatus::Approved);
+    let approval = marks.approval.as_ref().map(|approval| match approval.status {
+        ApprovalStatus::Approved => Some("approved"),
+        // What somebody has to look at, or has found wrong, is evidence.
+        ApprovalStatus::Pending => Some("waiting for a review"),
+        ApprovalStatus::Rejected => Some("rejected"),
+        ApprovalStatus::AutoApproved => None,
+    });
     let mut reasons = Vec::new();
     if !marks.tags.is_empty() {
         reasons.push(format!("tagged {}", listed(marks.tags.iter().map(String::as_str).collect())));
@@ -68,6 +75,6 @@ fn why(marks: &Marks) -> Option<String> {
     if !marks.links.is_empty() {
         reasons.push(format!("linked to {}", listed(marks.links.iter().map(|issue| issue.id.as_str()).collect())));
     }
-    reasons.extend(is_approved.then(|| "approved".to_owned()));
+    reasons.extend(approval.flatten().map(str::to_owned));
     (!reasons.is_empty()).then(|| reasons.join(", and "))
 }

@@ -19,6 +19,7 @@ use parhelia_store::{
     event::{NewEvent, kind},
     id::Ulid,
     projection::Issue,
+    view::View,
 };
 
 use super::{distinct, mark};
@@ -96,6 +97,9 @@ fn address(text: &str) -> Result<Issue, &'static str> {
     let Some(authority) = uri.authority().filter(|authority| !authority.host().is_empty()) else {
         return Err("it names no host");
     };
+    if authority.port_to_u16().is_err() {
+        return Err("its port is none");
+    }
     if authority.has_userinfo() {
         return Err("it has a user or a password in it, which would be recorded");
     }
@@ -146,6 +150,18 @@ pub fn are_same(one: &Issue, other: &Issue) -> bool {
         _ => one.id == other.id,
     };
     one.tracker == other.tracker && are_equal
+}
+
+/// The checkpoints that are linked to one of some issues. Deleted ones are not among them.
+pub fn linked(view: &View, issues: &[Issue]) -> Result<BTreeSet<Ulid>> {
+    let is_meant = |url: &str| parse(url).is_ok_and(|known| issues.iter().any(|issue| are_same(&known, issue)));
+    let mut found = BTreeSet::new();
+    for id in view.links()?.into_iter().filter(|(url, _)| is_meant(url)).flat_map(|(_, ids)| ids) {
+        if view.sequence(id)?.is_some() {
+            found.insert(id);
+        }
+    }
+    Ok(found)
 }
 
 /// The outcome of [`link()`].

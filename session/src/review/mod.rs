@@ -12,6 +12,7 @@ pub mod decide;
 mod delete;
 pub mod link;
 pub mod report;
+mod signature;
 pub mod tag;
 #[cfg(test)]
 mod tests;

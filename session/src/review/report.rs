@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use parhelia_agent::transcript::{
     files::TRANSCRIPT,
-    messages::{self, Message, Role},
+    messages::{self, Call, Message, Role},
 };
 use parhelia_store::{
     Store,
@@ -15,11 +15,14 @@ use parhelia_store::{
     tree::Kind,
     view::View,
 };
+use serde_json::Value;
 
 use crate::{
     capture::CONVERSATION,
+    changed::OfGit,
     error::{Error, Result},
     overview::Overview,
+    scan::{self, LeftOut},
     state::{state_file, state_json},
 };
 
@@ -58,8 +61,10 @@ pub struct Review {
     pub since_approved: bool,
     /// Checkpoints from there to the newest that wait for a person, the newest first.
     pub waiting: Vec<Ulid>,
-    /// Files that changed since then.
+    /// Files that changed since then, but for those of git repositories.
     pub changes: Vec<TreeChange>,
+    /// Possible secrets that were found in the newest and in those that wait, each with its place and rule.
+    pub secrets: Vec<String>,
     /// Turns of the conversation.
     pub turns: Option<u64>,
     /// Tokens, those from the cache included.
@@ -81,30 +86,20 @@ impl Review {
         let Some(newest) = view.head(&session.id)? else {
             return Err(parhelia_store::Error::NoCheckpoint { selector: format!("{}@latest", session.id) }.into());
         };
-        let (since, since_approved, waiting) = since(&view, &newest)?;
-        let changes = match &since {
-            Some(since) => {
-                let (then, now) = (store.workspace_node(since)?, store.workspace_node(&newest)?);
-                compare(Side::new(store, &then), Side::new(store, &now), DiffOptions::default())?
-            }
-            None => Vec::new(),
-        };
-        let said = state_json(store, &newest, "conversation.json")?.map(|said| said.get("summary").cloned().unwrap_or(said));
-        let texts = |name: &str| {
-            let list = said.as_ref().and_then(|said| said.get(name)?.as_array().cloned()).unwrap_or_default();
-            list.into_iter().filter_map(|text| text.as_str().map(str::to_owned)).collect::<Vec<_>>()
-        };
-        let number = |name: &str| newest.record.conversation.as_ref()?.get(name)?.as_u64();
+        let Since { checkpoint: since, is_approved: since_approved, waiting } = Since::of(&view, &newest)?;
+        let changes = since.as_ref().map(|since| changes(store, since, &newest)).transpose()?.unwrap_or_default();
+        let said = said(store, &newest)?;
         let mut commands = commands(store, since.as_ref(), &newest)?;
         let commands_more = commands.len().saturating_sub(COMMANDS_MAX);
         Ok(Review {
             overview: Overview::of(store, &session)?,
             approval: view.marks(newest.record.id)?.approval,
-            turns: number("turn_count"),
-            tokens: number("tokens_used"),
+            secrets: secrets(&view, &newest, &waiting)?,
+            turns: turns(&newest),
+            tokens: tokens(&newest),
             commands: commands.split_off(commands_more),
             commands_more,
-            open_questions: texts("open_questions"),
+            open_questions: texts(said.as_ref(), "open_questions"),
             last_reply: said.as_ref().and_then(|said| said.get("last_reply")?.as_str().map(str::to_owned)),
             session,
             newest,
@@ -116,26 +111,96 @@ impl Review {
     }
 }
 
-/// The checkpoint since which everything is new to a person, whether a person approved it, and the ones behind it that wait.
-fn since(view: &View, newest: &Checkpoint) -> Result<(Option<Checkpoint>, bool, Vec<Ulid>)> {
-    let (mut since, mut waiting) = (None, Vec::new());
-    let mut next = Some(newest.clone());
-    while let Some(checkpoint) = next {
-        next = checkpoint.record.parent.map(|id| view.checkpoint(id)).transpose()?.flatten();
-        let id = checkpoint.record.id;
-        let status = view.marks(id)?.approval.map(|approval| approval.status);
-        if status == Some(ApprovalStatus::Approved) {
-            let since = (id != newest.record.id).then_some(checkpoint).or(next);
-            return Ok((since, true, waiting));
+/// Turns of a checkpoint's conversation.
+pub fn turns(checkpoint: &Checkpoint) -> Option<u64> {
+    checkpoint.record.conversation.as_ref()?.get("turn_count")?.as_u64()
+}
+
+/// Tokens of it, those from the cache included.
+pub fn tokens(checkpoint: &Checkpoint) -> Option<u64> {
+    checkpoint.record.conversation.as_ref()?.get("tokens_used")?.as_u64()
+}
+
+/// Files that differ between the workspaces of two checkpoints, but for those of git repositories.
+pub fn changes(store: &Store, then: &Checkpoint, now: &Checkpoint) -> Result<Vec<TreeChange>> {
+    let left_out = LeftOut::of(store.omissions(then)?, store.omissions(now)?);
+    let mut of_git = OfGit::new(store, [then, now]);
+    let (then, now) = (store.workspace_node(then)?, store.workspace_node(now)?);
+    let mut changes = compare(Side::new(store, &then), Side::new(store, &now), DiffOptions::default())?;
+    changes.retain(|change| !left_out.is(change) && !of_git.has(&change.path));
+    Ok(changes)
+}
+
+/// Questions of a checkpoint's agent that nobody answered.
+pub fn open_questions(store: &Store, checkpoint: &Checkpoint) -> Result<Vec<String>> {
+    Ok(texts(said(store, checkpoint)?.as_ref(), "open_questions"))
+}
+
+/// Checks whether a call of a tool runs a command.
+pub fn runs_command(call: &Call) -> bool {
+    COMMAND_TOOLS.contains(&call.tool.as_str())
+}
+
+/// The summary of a checkpoint's conversation.
+fn said(store: &Store, checkpoint: &Checkpoint) -> Result<Option<Value>> {
+    let said = state_json(store, checkpoint, "conversation.json")?;
+    Ok(said.map(|said| said.get("summary").cloned().unwrap_or(said)))
+}
+
+fn texts(said: Option<&Value>, name: &str) -> Vec<String> {
+    let list = said.and_then(|said| said.get(name)?.as_array()).map(Vec::as_slice).unwrap_or_default();
+    list.iter().filter_map(|text| text.as_str().map(str::to_owned)).collect()
+}
+
+/// The checkpoint since which everything is new to a person.
+#[derive(Clone, Debug)]
+pub struct Since {
+    /// The last checkpoint before a given one that a person approved, or else the first one of the session; none if that is the given one.
+    pub checkpoint: Option<Checkpoint>,
+    /// True if a person approved that.
+    pub is_approved: bool,
+    /// Checkpoints from there to the given one that wait for a person, the newest first.
+    pub waiting: Vec<Ulid>,
+}
+
+impl Since {
+    /// Of a checkpoint.
+    pub fn of(view: &View, newest: &Checkpoint) -> Result<Self> {
+        let status = |id| Ok::<_, Error>(view.marks(id)?.approval.map(|approval| approval.status));
+        // Whoever approved it has looked at those before it.
+        let is_settled = status(newest.record.id)? == Some(ApprovalStatus::Approved);
+        let (mut since, mut waiting) = (None, Vec::new());
+        let mut next = Some(newest.clone());
+        while let Some(checkpoint) = next {
+            next = view.ancestor(&checkpoint)?;
+            let id = checkpoint.record.id;
+            match status(id)? {
+                Some(ApprovalStatus::Approved) if id != newest.record.id => {
+                    return Ok(Since { checkpoint: Some(checkpoint), is_approved: true, waiting });
+                }
+                Some(ApprovalStatus::Pending) if !is_settled => waiting.push(id),
+                _ => {}
+            }
+            if id != newest.record.id {
+                since = Some(checkpoint);
+            }
         }
-        if status == Some(ApprovalStatus::Pending) {
-            waiting.push(id);
-        }
-        if id != newest.record.id {
-            since = Some(checkpoint);
+        Ok(Since { checkpoint: since, is_approved: false, waiting })
+    }
+}
+
+/// The possible secrets that scans of the newest checkpoint and of those that wait have found.
+fn secrets(view: &View, newest: &Checkpoint, waiting: &[Ulid]) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    for id in waiting.iter().chain([&newest.record.id]) {
+        for finding in view.marks(*id)?.scan.into_iter().flat_map(|scan| scan.findings) {
+            let text = scan::named(&finding);
+            if !found.contains(&text) {
+                found.push(text);
+            }
         }
     }
-    Ok((since, false, waiting))
+    Ok(found)
 }
 
 /// The commands that an agent ran between two checkpoints, with their ends. Where the conversation is another one by then, all of the newer one.
@@ -169,7 +234,7 @@ struct Commands {
 impl Commands {
     fn take(&mut self, message: &Message) {
         for call in &message.calls {
-            let is_command = COMMAND_TOOLS.contains(&call.tool.as_str());
+            let is_command = runs_command(call);
             self.open.push_back(is_command.then_some(self.ran.len()));
             if is_command {
                 self.ran.push(Command { text: call.about.clone(), failed: None });

@@ -1,8 +1,12 @@
 //! Tags: names of checkpoints, in folders as paths are, such as `release/1.2`.
 
-use std::{collections::BTreeSet, fmt, str::FromStr};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    str::FromStr,
+};
 
-use globset::{GlobBuilder, GlobMatcher};
+use globset::{GlobBuilder, GlobSet};
 use parhelia_store::{
     Store,
     event::{NewEvent, kind},
@@ -68,9 +72,11 @@ fn fault(text: &str) -> Option<&'static str> {
 /// and every tag below it.
 #[derive(Clone, Debug)]
 pub struct Pattern {
-    matcher: GlobMatcher,
+    matcher: GlobSet,
     /// The beginning of the tags below a name.
     below: Option<String>,
+    /// The beginning of every tag that fits.
+    begins: String,
 }
 
 impl Pattern {
@@ -91,7 +97,10 @@ impl FromStr for Pattern {
         }
         let glob = GlobBuilder::new(text).literal_separator(true).build().map_err(|e| refused(e.kind().to_string()))?;
         let below = (!text.contains(WILDCARDS)).then(|| format!("{text}/"));
-        Ok(Pattern { matcher: glob.compile_matcher(), below })
+        // A set says that a pattern is nested too deeply, where a single matcher panics.
+        let matcher = GlobSet::builder().add(glob).build().map_err(|e| refused(e.kind().to_string()))?;
+        let begins = text.split(WILDCARDS).next().unwrap_or_default().to_owned();
+        Ok(Pattern { matcher, below, begins })
     }
 }
 
@@ -157,7 +166,7 @@ pub struct InUse {
 /// The tags in use that fit one of the patterns, or all where there is none, in order. Reads no checkpoints.
 pub fn in_use(view: &View, patterns: &[Pattern]) -> Result<Vec<InUse>> {
     let mut found = Vec::new();
-    for (tag, ids) in view.tags()?.into_iter().filter(|(tag, _)| fits(tag, patterns)) {
+    for (tag, ids) in beginning(view, patterns)?.into_iter().filter(|(tag, _)| fits(tag, patterns)) {
         let sequences = ids.into_iter().map(|id| Ok(view.sequence(id)?.map(|sequence| (sequence, id))));
         let existing = sequences.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect::<BTreeSet<(u64, Ulid)>>();
         if let Some((_, newest)) = existing.last() {
@@ -169,8 +178,16 @@ pub fn in_use(view: &View, patterns: &[Pattern]) -> Result<Vec<InUse>> {
 
 /// The checkpoints that bear a tag which fits one of the patterns, deleted ones included.
 pub fn bearing(view: &View, patterns: &[Pattern]) -> Result<BTreeSet<Ulid>> {
-    let fitting = view.tags()?.into_iter().filter(|(tag, _)| fits(tag, patterns));
+    let fitting = beginning(view, patterns)?.into_iter().filter(|(tag, _)| fits(tag, patterns));
     Ok(fitting.flat_map(|(_, ids)| ids).collect())
+}
+
+/// The tags that begin as every one of some patterns does, among which are all that fit one.
+fn beginning(view: &View, patterns: &[Pattern]) -> Result<BTreeMap<String, BTreeSet<Ulid>>> {
+    match patterns {
+        [only] => Ok(view.tags_beginning(&only.begins)?),
+        _ => Ok(view.tags()?),
+    }
 }
 
 fn fits(tag: &str, patterns: &[Pattern]) -> bool {

@@ -25,6 +25,7 @@ use crate::{
     overrides::overridden,
     overwrite::{self, SafetyRequest},
     place::move_to,
+    scan,
 };
 
 /// The result of a rollback.
@@ -76,7 +77,9 @@ pub fn foresee(
     let mut omitted = Vec::new();
     if look.workspace.is_dir() {
         let rules = rules(&wanted.target.record.rules, &wanted.settings.capture.rules());
-        let options = create::Options { workspace: look.workspace.clone(), rules, ..create::Options::default() };
+        let (workspace, judge) = (look.workspace.clone(), scan::judge(&wanted.settings.secrets)?);
+        let session = look.session.id.clone();
+        let options = create::Options { workspace, session, rules, judge, ..create::Options::default() };
         omitted = create::look(store, &options, progress)?.2;
     }
     let spared = omitted.iter().filter(|omission| omission.reason != Reason::Changing);

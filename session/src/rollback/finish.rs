@@ -25,6 +25,7 @@ use crate::{
     notice::Notice,
     place::ensure_place,
     run::{self, config_of_session, life, strangers_in, unseen_in},
+    scan,
 };
 
 /// Paths that one message names, at most.
@@ -61,7 +62,8 @@ pub fn finish(store: &Store, host: &dyn Host, session: &Session, observer: &dyn 
     };
     let since = clock::next();
     if intent.workspace.is_dir() {
-        let made = before_finishing(store, session, &intent, known, actor, observer)?;
+        let judge = scan::judge(&host.config(&intent.workspace)?.secrets)?;
+        let made = before_finishing(store, session, &intent, known, (actor, judge), observer)?;
         observer.warn(&Notice::SavedBeforeFinishing { safety: made.record.id });
         let omitted = store.omissions(&made)?.into_iter().filter(|omission| omission.reason != Reason::Changing);
         let below = sessions_below(store, &intent.workspace, &session.id, target.as_ref())?.into_iter().map(|(path, _)| path);
@@ -152,7 +154,7 @@ fn before_finishing(
     session: &Session,
     intent: &Intent,
     known: &Checkpoint,
-    actor: &Actor,
+    (actor, judge): (&Actor, Option<create::Judge>),
     progress: &dyn Progress,
 ) -> Result<Checkpoint> {
     let options = create::Options {
@@ -162,6 +164,7 @@ fn before_finishing(
         trigger_detail: Some(SAFETY.to_owned()),
         message: Some(format!("before the interrupted rollback to {} was finished", intent.target)),
         rules: known.record.rules.clone(),
+        judge,
         ..create::Options::default()
     };
     Ok(create::run(store, &options, progress)?.checkpoint)

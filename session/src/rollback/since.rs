@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, path::Path};
 
-use parhelia_store::{Store, projection::Session, record::Checkpoint, tree::Kind};
+use parhelia_store::{Store, name, projection::Session, record::Checkpoint, tree::Kind};
 
 use super::look::sessions_below;
 use crate::intent::{self, Intent};
@@ -45,6 +45,8 @@ pub(super) fn newer_of_another(store: &Store, session: &Session, intent: &Intent
 /// in place whole. Folders and metadata may be in between; git's own folders are not rolled back; what a restore was building goes.
 pub(super) fn worked_on(store: &Store, target: &Checkpoint, safety: &Checkpoint, now: &Checkpoint) -> Result<Vec<Vec<u8>>> {
     let mut then: HashMap<Vec<u8>, Option<Kind>> = HashMap::new();
+    // A rollback leaves them as they are, also where they are no repositories.
+    let is_gits = |path: &[u8]| name::components(path).any(|part| part == b".git");
     each_content(store, target, now, &mut |change| {
         then.insert(change.path, change.old.map(|old| old.kind));
     })?;
@@ -56,7 +58,7 @@ pub(super) fn worked_on(store: &Store, target: &Checkpoint, safety: &Checkpoint,
             // What the rollback would have replaced may be missing for a moment; what it leaves as it is, is not.
             (Some(kind), None) => *kind == change.old.map(|old| old.kind),
         };
-        if is_so {
+        if is_so && !is_gits(&change.path) {
             found.push(change.path);
         }
     })?;

@@ -1,4 +1,4 @@
-//! Files that a rollback leaves as they are, since they cannot be read for its safety checkpoint.
+//! Files that a rollback leaves as they are, since its safety checkpoint has not got them: they cannot be read, or may hold secrets.
 
 use parhelia_store::{
     Store,
@@ -8,9 +8,9 @@ use parhelia_store::{
     record::Checkpoint,
 };
 
-use crate::error::Result;
+use crate::{error::Result, scan};
 
-/// The paths that a safety checkpoint could not read, and the checkpoint that was gone back to does not leave out itself.
+/// The paths that a safety checkpoint could not read, or leaves out because of possible secrets, and the checkpoint that was gone back to does not leave out itself.
 pub(super) fn by(store: &Store, safety: Ulid, target: &Checkpoint) -> Result<Vec<Vec<u8>>> {
     let safety = store.refresh()?.checkpoint(safety)?;
     of(store, safety.map(|safety| store.omissions(&safety)).transpose()?.unwrap_or_default(), target)
@@ -20,6 +20,7 @@ pub(super) fn by(store: &Store, safety: Ulid, target: &Checkpoint) -> Result<Vec
 pub(super) fn of(store: &Store, omitted: Vec<Omission>, target: &Checkpoint) -> Result<Vec<Vec<u8>>> {
     let theirs = store.omissions(target)?;
     let is_left_out = |path: &[u8]| theirs.iter().any(|omission| name::as_path(path).starts_with(name::as_path(&omission.path)));
-    let unreadable = omitted.into_iter().filter(|omission| matches!(omission.reason, Reason::Unreadable(_)));
-    Ok(unreadable.map(|omission| omission.path).filter(|path| !is_left_out(path)).collect())
+    let spared = |omission: &Omission| matches!(omission.reason, Reason::Unreadable(_)) || scan::is_left_out(omission);
+    let spared = omitted.into_iter().filter(spared);
+    Ok(spared.map(|omission| omission.path).filter(|path| !is_left_out(path)).collect())
 }

@@ -62,7 +62,7 @@ pub struct Rollback<'a> {
 pub struct Preview {
     /// Changes with their paths.
     pub changes: Vec<(RestoreChange, Vec<u8>)>,
-    /// Paths that would be left as they are for want of reading them.
+    /// Paths that would be left as they are, since no safety checkpoint could hold them.
     pub spared: Vec<Vec<u8>>,
     /// The place to which the conversation goes back.
     pub spoken: Option<Spoken>,
@@ -77,7 +77,7 @@ pub struct Rolled {
     pub workspace: String,
     /// Everything that was done.
     pub done: Done,
-    /// Paths that were left as they are for want of reading them, or why that is not known.
+    /// Paths that were left as they are, since no safety checkpoint holds them, or why that is not known.
     pub spared: Result<Vec<Vec<u8>>>,
 }
 

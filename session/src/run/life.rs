@@ -7,6 +7,7 @@ use parhelia_store::{
     Store, clock,
     place::{known_among, known_below},
     projection::{Run, Session, Tmux},
+    record::ENDED_BY_SIGNAL,
 };
 
 use super::lease;
@@ -34,7 +35,7 @@ pub fn was_killed(run: &Run) -> bool {
 
 /// True if the reason of an end tells that a signal ended the agent.
 pub fn tells_of_signal(reason: &str) -> bool {
-    reason.contains("was ended by signal")
+    reason.contains(ENDED_BY_SIGNAL)
 }
 
 /// Checks whether a run's program ended by itself with exit code 0.

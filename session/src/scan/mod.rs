@@ -1,11 +1,12 @@
 //! The scan of a checkpoint's new content for secrets: passwords, keys and tokens that somebody has left in a file.
 //!
 //! It begins when the checkpoint is committed, and looks at files that were added or changed since the parent. A secret that the file had there
-//! as well is not news. Nothing is removed: the finding is an event, and whoever reviews decides. Neither the event nor any
-//! message has the secret's text, nor a part of it.
+//! as well is not news. Nothing is removed: the finding is an event, and whoever reviews decides. Where the user has asked for that, files
+//! are left out instead, before anything of them is stored. Neither the event nor any message has the secret's text, nor a part of it.
 
 mod detector;
 mod fingerprint;
+mod left_out;
 mod literal;
 mod new;
 mod rules;
@@ -20,10 +21,11 @@ use parhelia_store::{
 use serde_json::Value;
 
 pub use detector::{Detector, Found};
-pub use new::of_new;
+pub use left_out::{LeftOut, is_left_out, judge, left_out_of};
+pub use new::{Scanned, of_new};
 pub use rules::{RULES, Rule};
 
-use crate::notice::Notice;
+use crate::notice::{Notice, Secrets};
 
 /// Longer files are not scanned: they are data rather than something that a person or an agent writes.
 pub const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -49,9 +51,14 @@ pub fn named(finding: &PossibleSecret) -> String {
 }
 
 /// The things that whoever makes a checkpoint should hear of its scan.
-pub(crate) fn notices(checkpoint: Ulid, scan: &Scan) -> Vec<Notice> {
+pub(crate) fn notices(checkpoint: Ulid, scanned: &Scanned) -> Vec<Notice> {
+    let scan = &scanned.scan;
     let first = scan.findings.iter().take(FINDINGS_NAMED).map(named).collect();
-    let found = (scan.found > 0).then_some(Notice::PossibleSecrets { checkpoint, found: scan.found, first });
+    let found = (scan.found > 0).then_some(Secrets::Found { checkpoint, found: scan.found, first });
+    let files = scanned.left_out.len() as u64;
+    let first = scanned.left_out.iter().take(FINDINGS_NAMED).cloned().collect();
+    let left_out = (files > 0).then_some(Secrets::LeftOut { checkpoint, files, first });
     let missed = scan.unscanned.not_reached;
-    found.into_iter().chain((missed > 0).then_some(Notice::NotScanned { checkpoint, files: missed })).collect()
+    let missed = (missed > 0).then_some(Secrets::NotScanned { checkpoint, files: missed });
+    [found, left_out, missed].into_iter().flatten().map(Notice::Secrets).collect()
 }

@@ -16,7 +16,7 @@ use parhelia_store::{
     tree::{Kind, Node},
 };
 
-use super::{Detector, FILE_BYTES_MAX, FINDINGS_MAX, Found, fingerprint::fingerprint};
+use super::{Detector, FILE_BYTES_MAX, FINDINGS_MAX, Found, fingerprint::fingerprint, left_out::NewlyLeftOut};
 use crate::{
     config,
     error::{Error, Result},
@@ -25,21 +25,33 @@ use crate::{
 /// The longest time that a scan takes. A first checkpoint of some 10^5 files may need more; the others are counted.
 const TIME_MAX: Duration = Duration::from_secs(5);
 
+/// A scan that was made.
+#[derive(Clone, Debug)]
+pub struct Scanned {
+    /// Its findings.
+    pub scan: Scan,
+    /// Files that are left out because of possible secrets, and were not in the parent, each with the reason.
+    pub left_out: Vec<String>,
+}
+
 /// Scans what a new checkpoint has and its parent does not. None where nothing is new, or nothing is to be scanned.
-pub fn of_new(store: &Store, made: &Checkpoint, settings: &config::Secrets, progress: &dyn Progress) -> Result<Option<Scan>> {
+pub fn of_new(store: &Store, made: &Checkpoint, settings: &config::Secrets, progress: &dyn Progress) -> Result<Option<Scanned>> {
     if !settings.scan {
         return Ok(None);
     }
     let parent = made.record.parent.map(|parent| store.view().checkpoint(parent)).transpose()?.flatten();
     let workspace = store.workspace_node(made)?;
     let mut scanner = Scanner::new(store, settings, progress)?;
+    let left_out = NewlyLeftOut::of(store, made, parent.as_ref())?;
     match parent.map(|parent| store.workspace_node(&parent)).transpose()? {
         Some(before) => {
             let sides = (Side::new(store, &before), Side::new(store, &workspace));
             for change in diff::compare(sides.0, sides.1, DiffOptions::default())? {
-                // A renamed file has the content that it had.
-                if let (Some(new), false) = (&change.new, matches!(change.kind, ChangeKind::Renamed { .. })) {
-                    scanner.file(&change.path, new, change.old.as_ref());
+                // A renamed file has the content that it had, which was scanned, unless it lay where nothing is.
+                let was_scanned = matches!(change.kind, ChangeKind::Renamed { .. }) && !scanner.is_passed_over(change.old_path());
+                if let (Some(new), false) = (&change.new, was_scanned) {
+                    let is_renamed = matches!(change.kind, ChangeKind::Renamed { .. });
+                    scanner.file(&change.path, new, change.old.as_ref().filter(|_| !is_renamed));
                 }
             }
         }
@@ -52,12 +64,13 @@ pub fn of_new(store: &Store, made: &Checkpoint, settings: &config::Secrets, prog
             }
         }
     }
-    let scan = scanner.scan;
-    Ok((scan.files + scan.unscanned.total() > 0).then_some(scan))
+    let scan = Scan { left_out: left_out.files, ..scanner.scan };
+    let is_news = scan.files + scan.unscanned.total() > 0 || !left_out.new.is_empty();
+    Ok(is_news.then_some(Scanned { scan, left_out: left_out.new }))
 }
 
 /// Patterns of files that are not scanned.
-fn allowed(patterns: &[String]) -> Result<Gitignore> {
+pub(super) fn allowed(patterns: &[String]) -> Result<Gitignore> {
     let wrong = |e: ignore::Error| Error::Config { place: "`secrets.allow`".into(), reason: e.to_string() };
     let mut builder = GitignoreBuilder::new("");
     for pattern in patterns {
@@ -116,6 +129,11 @@ impl<'a> Scanner<'a> {
         }
     }
 
+    /// True if files at a path are not scanned, whatever is in them.
+    fn is_passed_over(&self, path: &[u8]) -> bool {
+        self.allowed.matched_path_or_any_parents(name::as_path(path), false).is_ignore() || is_of_git(path)
+    }
+
     /// The content of a file that is to be scanned.
     fn text(&mut self, path: &[u8], node: &Node) -> Option<Vec<u8>> {
         let unscanned = &mut self.scan.unscanned;
@@ -165,7 +183,12 @@ fn read(store: &Store, node: &Node) -> Option<Vec<u8>> {
     }
 }
 
-/// True for an object of a git repository, which is compressed.
-fn is_of_git(path: &[u8]) -> bool {
-    path.starts_with(b".git/objects/") || path.windows(14).any(|part| part == b"/.git/objects/")
+/// True for an object of a git repository, which is compressed, by its name.
+pub(super) fn is_of_git(path: &[u8]) -> bool {
+    let mut parts = path.rsplit(|byte| *byte == b'/');
+    let (Some(file), Some(folder)) = (parts.next(), parts.next()) else { return false };
+    let is_hex = |text: &[u8]| text.iter().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(byte));
+    let is_loose = folder.len() == 2 && is_hex(folder) && file.len() >= 38 && is_hex(file);
+    let is_packed = folder == b"pack" && file.starts_with(b"pack-");
+    (is_loose || is_packed) && parts.next() == Some(b"objects") && parts.any(|part| part == b".git")
 }

@@ -101,7 +101,9 @@ impl Index {
         connection.busy_timeout(Duration::from_secs(5))?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
-        connection.execute_batch("PRAGMA cell_size_check = ON; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -65536;")?;
+        connection.execute_batch(
+            "PRAGMA cell_size_check = ON; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -65536; PRAGMA secure_delete = ON;",
+        )?;
         let number = |pragma: &str| connection.query_row(&format!("PRAGMA {pragma}"), [], |row| row.get::<_, i64>(0));
         let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
         if tables > 0 && (number("application_id")?, number("user_version")?) != (APPLICATION, VERSION) {
@@ -150,6 +152,12 @@ impl Index {
     /// Brings all of the full-text table into one piece, which makes searching it quicker.
     pub fn optimize(&self) -> Result<()> {
         self.connection.execute("INSERT INTO texts (texts) VALUES ('optimize')", []).map(drop)
+    }
+
+    /// Leaves nothing of what was removed in the file.
+    pub fn scrub(&self) -> Result<()> {
+        self.optimize()?;
+        self.connection.execute_batch("VACUUM")
     }
 
     /// Numbers of a search.

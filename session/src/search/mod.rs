@@ -25,7 +25,7 @@ use self::{
     place::{Kept, Place},
 };
 use crate::{
-    error::{Error, Result},
+    error::{Error, IoContext, Result},
     host::{Host, Observer},
     notice::Notice,
 };
@@ -167,6 +167,25 @@ fn at(store: &Store, place: &Place, request: &SearchRequest<'_>, observer: &dyn 
         }
         other => other,
     }
+}
+
+/// Removes the texts of deleted checkpoints from the indexes that there are. An index that cannot be brought up to date is removed: the next
+/// search makes it anew.
+pub fn forget_deleted(store: &Store, host: &dyn Host, observer: &dyn Observer) -> Result<()> {
+    for place in place::candidates(store, host).into_iter().filter(|place| place.file().exists()) {
+        let scrubbed = || -> Result<(), Fault> {
+            let _alone = place.lock(Kept::Alone, store.lock_timeout(), observer)?;
+            let index = Index::open(&place)?;
+            update::run(&index, store, observer)?;
+            Ok(index.scrub()?)
+        };
+        match scrubbed() {
+            Err(Fault::Other(error)) => return Err(error),
+            Err(_) => place.clear().at("remove the search index", &place.file())?,
+            Ok(()) => {}
+        }
+    }
+    Ok(())
 }
 
 fn updated(store: &Store, place: &Place, request: &SearchRequest<'_>, observer: &dyn Observer) -> Result<Found, Fault> {

@@ -25,6 +25,8 @@ pub(super) struct Asked<'a> {
     pub trigger: Trigger,
     /// More about the reason.
     pub detail: &'a str,
+    /// True if a signal has ended the agent.
+    pub is_killed: bool,
     /// True if none is made where nothing has changed.
     pub skip_if_unchanged: bool,
 }
@@ -32,7 +34,7 @@ pub(super) struct Asked<'a> {
 impl Asked<'static> {
     /// A periodic one, made where something has changed.
     pub fn periodic(detail: &'static str) -> Self {
-        Asked { trigger: Trigger::Periodic, detail, skip_if_unchanged: true }
+        Asked { trigger: Trigger::Periodic, detail, is_killed: false, skip_if_unchanged: true }
     }
 }
 
@@ -134,6 +136,7 @@ fn make(store: &Store, wanted: &Supervised<'_>, asked: Asked<'_>, observer: &dyn
         run: Some((&wanted.current.run, wanted.current.epoch)),
         trigger: asked.trigger,
         detail: Some(asked.detail.to_owned()),
+        is_killed: asked.is_killed,
         skip_if_unchanged: asked.skip_if_unchanged,
         conversation,
         tmux: wanted.host.tmux(),

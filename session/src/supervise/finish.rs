@@ -6,7 +6,7 @@ use parhelia_agent::process;
 use parhelia_store::{
     Store,
     projection::{Goal, Status},
-    record::Trigger,
+    record::{ENDED_BY_SIGNAL, Trigger},
 };
 use rustix::process::Signal;
 
@@ -30,12 +30,13 @@ pub(super) fn finish(store: &Store, wanted: &Supervised<'_>, status: ExitStatus,
         _ => (Trigger::Error, Status::Error, None, how),
     };
     let has_failed = trigger == Trigger::Error;
+    let is_killed = has_failed && status.signal().is_some();
     // What the agent's hooks have handed over comes before the last checkpoint, not behind it.
     let until = Instant::now() + TURN_LIMIT;
     for work in processes(wanted).filter(process::Found::is_hook_work) {
         work.ends_within(until.saturating_duration_since(Instant::now()));
     }
-    captured(store, wanted, Asked { trigger, detail: &reason, skip_if_unchanged: false }, &Quiet(observer));
+    captured(store, wanted, Asked { trigger, detail: &reason, is_killed, skip_if_unchanged: false }, &Quiet(observer));
     if is_open(store, wanted) {
         note(observer, run::end(store, wanted.current, &reason, (session, goal), wanted.host.actor()), NO_END);
     }
@@ -77,7 +78,7 @@ fn processes(wanted: &Supervised<'_>) -> impl Iterator<Item = process::Found> {
 fn how(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("{}{code}", run::BY_ITSELF),
-        (None, Some(signal)) => format!("was ended by signal {signal}"),
+        (None, Some(signal)) => format!("{ENDED_BY_SIGNAL} {signal}"),
         (None, None) => "ended".into(),
     }
 }

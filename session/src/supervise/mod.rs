@@ -290,7 +290,7 @@ fn watch_over<'scope, 'env>(
         }
         ended = ended.or(is_over.then(Instant::now));
         if detaches.is_some_and(|detaches| ended.is_none() && detaches.take()) {
-            captures.ask(Asked { trigger: Trigger::Detach, detail: "tmux", skip_if_unchanged: false });
+            captures.ask(Asked { trigger: Trigger::Detach, detail: "tmux", is_killed: false, skip_if_unchanged: false });
         }
         renewal = renewed(store, wanted, renewal, observer);
         if next.is_some_and(|next| next <= Instant::now()) {

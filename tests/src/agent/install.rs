@@ -10,6 +10,9 @@ use std::{
 /// The release that is tested against: the newest that runs beside Debian 12's Node.
 pub const VERSION: &str = "2.1.197";
 
+/// A newer release, for what only that one does: it writes down what a conversation has cost. Its program needs no Node; npm only fetches it.
+const NEWER_VERSION: &str = "2.1.332";
+
 /// The release of Codex that is tested against.
 const CODEX_VERSION: &str = "0.169.0";
 
@@ -37,6 +40,8 @@ const CLAUDE: Package = Package {
     variable: "PARHELIA_AGENT",
 };
 
+const NEWER: Package = Package { version: NEWER_VERSION, variable: "PARHELIA_NEWER_AGENT", ..CLAUDE };
+
 const CODEX: Package = Package {
     name: "@openai/codex",
     version: CODEX_VERSION,
@@ -57,6 +62,12 @@ const GEMINI: Package = Package {
 pub fn executable() -> Result<PathBuf, String> {
     static FOUND: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     FOUND.get_or_init(|| CLAUDE.find()).clone()
+}
+
+/// A newer Claude Code, in the same way. `PARHELIA_NEWER_AGENT` names another one.
+pub fn newer() -> Result<PathBuf, String> {
+    static FOUND: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    FOUND.get_or_init(|| NEWER.find()).clone()
 }
 
 /// Codex, in the same way. `PARHELIA_CODEX` names another one.

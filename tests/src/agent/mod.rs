@@ -54,7 +54,16 @@ pub struct Agent {
 impl Agent {
     /// A new one. None where the CLI cannot be had; in CI that is a failure.
     pub fn new(api: &Api) -> Option<Self> {
-        let program = match executable() {
+        Self::with(api, executable())
+    }
+
+    /// A newer release of it, which writes down what a conversation has cost.
+    pub fn newer(api: &Api) -> Option<Self> {
+        Self::with(api, install::newer())
+    }
+
+    fn with(api: &Api, program: Result<PathBuf, String>) -> Option<Self> {
+        let program = match program {
             Ok(program) => program,
             Err(reason) if std::env::var_os("CI").is_some() => panic!("the agent CLI cannot be installed: {reason}"),
             Err(reason) => {

@@ -208,7 +208,7 @@ pub struct RolledBack {
     pub notices: Vec<String>,
     /// Files that were kept aside of the conversation.
     pub moved: Vec<String>,
-    /// Paths that stay as they are, because they cannot be read for the safety checkpoint.
+    /// Paths that stay as they are, because the safety checkpoint does not have them.
     pub spared: Vec<String>,
     /// Command that lets the agent go on.
     pub next: Option<String>,

@@ -45,6 +45,8 @@ pub struct Decision {
     pub recorded: bool,
     /// Of a rejection the newest checkpoint behind it that counts as good.
     pub previous_approved: Option<String>,
+    /// Of a rejection the number of newer checkpoints of the session that build on it, and wait for a review now.
+    pub builds_on_it: u64,
 }
 
 /// The outcome of `session resume --all`: sessions by their fate.

@@ -3,7 +3,11 @@
 use std::process::{Command, Stdio};
 
 use jiff::Timestamp;
-use parhelia_session::{overview, resume::unasked};
+use parhelia_session::{
+    host::Host,
+    overview,
+    resume::{Unasked, set_aside, unasked},
+};
 use parhelia_store::{Store, projection::Session};
 use parhelia_wire::{
     Summary,
@@ -22,14 +26,17 @@ use crate::{
 /// Resumes them, one after the other. One that fails stands in no other's way.
 pub(super) fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let store = context.open()?;
+    let host = context.host()?;
     let (mut resumed, mut failed, mut left) = (Vec::new(), Vec::new(), Vec::new());
     let mut missing = overview::missing(&store)?;
     if args.take_over {
         missing.dead.extend(std::mem::take(&mut missing.elsewhere).into_iter().map(|(session, ..)| session));
     }
     for session in missing.dead {
-        let run = store.view().newest_run(&session)?;
-        if let Some(why) = unasked(run.as_ref(), args.prompt.as_deref()) {
+        if let Some(why) = unasked(&store, &host, &session, args.prompt.as_deref())? {
+            if matches!(why, Unasked::Policy { .. }) {
+                set_aside(&store, &session, &why)?;
+            }
             tell!("parhelia: session {} is left alone: {why}; `parhelia session resume {}` does it", session.id, session.id);
             left.push(session.id);
             continue;
@@ -72,9 +79,8 @@ pub fn tell_elsewhere(session: &Session, host: &str, until: Timestamp) {
 }
 
 /// True if `resume --all` leaves a session alone, where no prompt is given.
-pub fn is_left_alone(store: &Store, session: &Session) -> Result<bool> {
-    let run = store.view().newest_run(session)?;
-    Ok(unasked(run.as_ref(), None).is_some())
+pub fn is_left_alone(store: &Store, host: &dyn Host, session: &Session) -> Result<bool> {
+    Ok(unasked(store, host, session, None)?.is_some())
 }
 
 /// A process of its own does it, as if somebody had given the command. Inside, the error of that process, which only `--json` makes readable.

@@ -1,54 +1,30 @@
-//! `session review`: what was done since the last state that a person approved, and the ways to decide.
+//! The report that is printed: on a terminal, in a pipe, or as JSON.
 
+use parhelia_screen::words;
 use parhelia_session::review::report::{Command, Review};
-use parhelia_store::{clock, diff::store_content, projection::ApprovalStatus};
+use parhelia_store::{Store, clock, diff::store_content};
 use parhelia_wire::{Line, Summary, session as wire};
 
 use crate::{
     changed::files::Comparison,
-    complete,
     context::Context,
     exit::{Code, Result},
     human,
     output::Style,
 };
 
-/// Flags of `session review`.
-#[derive(Debug, clap::Args)]
-pub struct Args {
-    /// The session [default: the one of this folder's newest checkpoint]
-    #[arg(add = complete::sessions())]
-    session: Option<String>,
-}
+/// So many of the checkpoints that wait are named, the newest first.
+const WAITING_MAX: usize = 3;
 
-/// Prints it.
-pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
-    let store = context.open()?;
-    let name = match &args.session {
-        Some(name) => name.clone(),
-        None => context.find(&store, "latest")?.record.session,
-    };
-    let review = Review::of(&store, store.view().session_named(&name)?)?;
+/// Prints everything, and the ways to decide.
+pub fn print(context: &mut Context, store: &Store, review: &Review) -> Result<Code> {
     context.out.page()?;
-    if !context.out.json {
-        let facts = facts(&review);
-        context.out.facts(facts, 10)?;
-        context.out.line("")?;
-        context.out.line(since_text(&review))?;
-    }
-    let files = Comparison {
-        store: &store,
-        changes: review.changes.clone(),
-        read_new: Box::new(store_content(&store)),
-        lists_all: context.out.json,
-    };
-    if review.since.is_some() || context.out.json {
-        files.print_files(&mut context.out)?;
-    }
     if context.out.json {
-        context.out.object(Line::Review(Box::new(wire::Review::of(&review))))?;
+        comparison(context, store, review).print_files(&mut context.out)?;
+        context.out.object(Line::Review(Box::new(wire::Review::of(review))))?;
     } else {
-        rest(context, &review)?;
+        report(context, store, review)?;
+        ways(context, review)?;
     }
     let (id, checkpoint) = (review.session.id.clone(), review.newest.id());
     let waiting = review.waiting.iter().map(ToString::to_string).collect();
@@ -56,28 +32,39 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     Ok(Code::Done)
 }
 
+/// Prints the same without the ways to decide, for whoever asks then.
+pub fn report(context: &mut Context, store: &Store, review: &Review) -> Result<()> {
+    let facts = facts(review);
+    context.out.facts(facts, 10)?;
+    context.out.line("")?;
+    context.out.line(since_text(review))?;
+    if review.since.is_some() {
+        comparison(context, store, review).print_files(&mut context.out)?;
+    }
+    rest(context, review)
+}
+
+/// The files that changed.
+pub fn comparison<'a>(context: &Context, store: &'a Store, review: &Review) -> Comparison<'a> {
+    Comparison { store, changes: review.changes.clone(), read_new: Box::new(store_content(store)), lists_all: context.out.json }
+}
+
 fn facts(review: &Review) -> Vec<(&'static str, String)> {
     let text = |text: &str| human::path(text.as_bytes());
     let (session, record, now) = (&review.session, &review.newest.record, clock::timestamp());
-    let decision = match &review.approval {
-        Some(approval) => {
-            let by = approval.user.as_deref().map(|user| format!(" by {}", text(user))).unwrap_or_default();
-            let rule = approval.rule.as_ref().map(|rule| format!(" ({})", text(rule))).unwrap_or_default();
-            match approval.status {
-                ApprovalStatus::Pending => format!("pending review{rule}"),
-                status => format!("{}{by}{rule}", status.name()),
-            }
-        }
-        None => "not decided".into(),
-    };
+    let decision = words::decision(review.approval.as_ref());
     let mut facts = vec![
         ("Session", text(&session.id)),
         ("Status", format!("{} ({decision})", review.overview.observed.name())),
         ("Newest", format!("{}, {}, {}", review.newest.id(), record.trigger.name(), human::ago(record.created_at, now))),
     ];
     if review.waiting.len() > 1 {
-        facts.push(("Waiting", human::count(review.waiting.len() as u64, "checkpoint")));
+        let first = review.waiting.iter().take(WAITING_MAX).map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let more = review.waiting.len().saturating_sub(WAITING_MAX);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        facts.push(("Waiting", format!("{}: {first}{more}", human::count(review.waiting.len() as u64, "checkpoint"))));
     }
+    facts.extend(review.secrets.iter().map(|secret| ("Secret", text(secret))));
     facts.extend(review.turns.map(|turns| ("Turns", human::number(turns))));
     facts.extend(review.tokens.map(|tokens| ("Tokens", human::number(tokens))));
     facts.extend(session.totals.cost_usd.map(|cost| ("Cost", human::cost(cost))));
@@ -94,13 +81,18 @@ fn since_text(review: &Review) -> String {
     match (&review.since, review.since_approved) {
         (Some(since), true) => format!("Files changed since {}, which a person approved:", since.id()),
         (Some(since), false) => {
-            format!("Files changed since {}, the session's first checkpoint; nobody approved one yet:", since.id())
+            let which = match since.record.parent {
+                None => "the session's first checkpoint",
+                // Those before it are gone.
+                Some(_) => "the oldest checkpoint that is left of the session",
+            };
+            format!("Files changed since {}, {which}; nobody approved one that is left:", since.id())
         }
         (None, _) => "It is the session's first checkpoint; there is nothing to compare it with.".into(),
     }
 }
 
-/// Prints what stands behind the files: commands, questions, and the ways to decide.
+/// Prints what stands behind the files: commands, questions, and the agent's last words.
 fn rest(context: &mut Context, review: &Review) -> Result<()> {
     if !review.commands.is_empty() {
         context.out.line("\nCommands that the agent ran:")?;
@@ -123,6 +115,11 @@ fn rest(context: &mut Context, review: &Review) -> Result<()> {
             context.out.line(format!("  {}", human::path(line.as_bytes())).trim_end())?;
         }
     }
+    Ok(())
+}
+
+/// Prints the commands with which to decide.
+fn ways(context: &mut Context, review: &Review) -> Result<()> {
     let (id, session) = (review.newest.id(), human::shell(review.session.id.as_bytes()));
     let since = review.since.as_ref().map(|since| format!("\n  parhelia diff {} {id}", since.id())).unwrap_or_default();
     context.out.remark(format!(

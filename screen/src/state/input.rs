@@ -1,0 +1,155 @@
+//! A line that is typed in the footer: a search, or the reason of a decision.
+
+use parhelia_session::review::decide::Verdict;
+use parhelia_store::id::Ulid;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+/// A line that is typed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Input {
+    /// The text so far.
+    pub text: String,
+    purpose: Purpose,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Purpose {
+    Search,
+    Reason {
+        verdict: Verdict,
+        checkpoint: Ulid,
+        /// True if Enter was pressed on an empty line of a rejection.
+        is_confirmed: bool,
+    },
+}
+
+/// The outcome of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Typed {
+    /// The line goes on.
+    More,
+    /// It was left.
+    Left,
+    /// A search; empty for the last one again.
+    Search(String),
+    /// A decision.
+    Decided {
+        /// The checkpoint.
+        checkpoint: Ulid,
+        /// The decision.
+        verdict: Verdict,
+        /// The reason; empty for none.
+        reason: String,
+    },
+}
+
+impl Input {
+    /// A search.
+    pub fn search() -> Self {
+        Input { text: String::new(), purpose: Purpose::Search }
+    }
+
+    /// The reason of a decision about a checkpoint.
+    pub fn reason(verdict: Verdict, checkpoint: Ulid) -> Self {
+        Input { text: String::new(), purpose: Purpose::Reason { verdict, checkpoint, is_confirmed: false } }
+    }
+
+    /// The words before the text.
+    pub fn prompt(&self) -> &'static str {
+        match self.purpose {
+            Purpose::Search => "/",
+            Purpose::Reason { verdict: Verdict::Approve, .. } => "Approve (Esc leaves), reason: ",
+            Purpose::Reason { is_confirmed: false, .. } => "Reject (Esc leaves), reason: ",
+            Purpose::Reason { .. } => "Enter again rejects without a reason: ",
+        }
+    }
+
+    /// Takes a text that was pasted; line ends become blanks.
+    pub fn paste(&mut self, text: &str) {
+        self.text.extend(text.chars().map(|c| if c.is_control() { ' ' } else { c }));
+    }
+
+    /// Takes a key.
+    pub fn key(&mut self, key: KeyEvent) -> Typed {
+        let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
+        match key.code {
+            KeyCode::Enter => return self.entered(),
+            KeyCode::Esc => return Typed::Left,
+            KeyCode::Char('c') if is_control => return Typed::Left,
+            KeyCode::Char('u') if is_control => self.text.clear(),
+            KeyCode::Char('w') if is_control => {
+                let kept = self.text.trim_end().rfind(' ').map_or(0, |at| at + 1);
+                self.text.truncate(kept);
+            }
+            KeyCode::Backspace if self.text.is_empty() => return Typed::Left,
+            KeyCode::Backspace => _ = self.text.pop(),
+            KeyCode::Char(c) if !is_control && !c.is_control() => self.text.push(c),
+            _ => {}
+        }
+        if let Purpose::Reason { is_confirmed, .. } = &mut self.purpose {
+            *is_confirmed = false;
+        }
+        Typed::More
+    }
+
+    fn entered(&mut self) -> Typed {
+        match &mut self.purpose {
+            Purpose::Search => Typed::Search(std::mem::take(&mut self.text)),
+            Purpose::Reason { verdict: Verdict::Reject, is_confirmed, .. } if self.text.trim().is_empty() && !*is_confirmed => {
+                *is_confirmed = true;
+                Typed::More
+            }
+            Purpose::Reason { verdict, checkpoint, .. } => {
+                Typed::Decided { checkpoint: *checkpoint, verdict: *verdict, reason: self.text.trim().to_owned() }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn press(input: &mut Input, code: KeyCode) -> Typed {
+        input.key(KeyEvent::new(code, KeyModifiers::NONE))
+    }
+
+    #[test]
+    fn a_rejection_without_a_reason_takes_two_enters_in_a_row() {
+        let mut input = Input::reason(Verdict::Reject, Ulid::nil());
+        assert_eq!(press(&mut input, KeyCode::Enter), Typed::More);
+        assert!(input.prompt().contains("again"));
+        press(&mut input, KeyCode::Char('x'));
+        press(&mut input, KeyCode::Backspace);
+        assert_eq!(press(&mut input, KeyCode::Enter), Typed::More);
+        let decided = Typed::Decided { checkpoint: Ulid::nil(), verdict: Verdict::Reject, reason: String::new() };
+        assert_eq!(press(&mut input, KeyCode::Enter), decided);
+    }
+
+    #[test]
+    fn an_approval_takes_one_enter_and_escape_leaves() {
+        let mut input = Input::reason(Verdict::Approve, Ulid::nil());
+        assert_eq!(press(&mut input, KeyCode::Esc), Typed::Left);
+        "  fine ".chars().for_each(|c| assert_eq!(press(&mut input, KeyCode::Char(c)), Typed::More));
+        let decided = Typed::Decided { checkpoint: Ulid::nil(), verdict: Verdict::Approve, reason: "fine".into() };
+        assert_eq!(press(&mut input, KeyCode::Enter), decided);
+    }
+
+    #[test]
+    fn a_pasted_text_decides_nothing() {
+        let mut input = Input::reason(Verdict::Reject, Ulid::nil());
+        input.paste("first\nsecond\x1b[2J");
+        assert_eq!(input.text, "first second [2J");
+    }
+
+    #[test]
+    fn lines_are_edited() {
+        let mut input = Input::search();
+        input.paste("one two");
+        input.key(KeyEvent::new(KeyCode::Char('w'), KeyModifiers::CONTROL));
+        assert_eq!(input.text, "one ");
+        input.key(KeyEvent::new(KeyCode::Char('u'), KeyModifiers::CONTROL));
+        assert_eq!(press(&mut input, KeyCode::Backspace), Typed::Left);
+        assert_eq!(press(&mut input, KeyCode::Enter), Typed::Search(String::new()));
+    }
+}
