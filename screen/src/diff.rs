@@ -31,14 +31,7 @@ pub fn listed(mut changes: Vec<TreeChange>) -> Vec<TreeChange> {
 
 /// A change as an item of the list.
 pub fn item(change: &TreeChange) -> FileItem {
-    let letter = match change.kind {
-        ChangeKind::Added => 'A',
-        ChangeKind::Deleted => 'D',
-        ChangeKind::Modified => 'M',
-        ChangeKind::Metadata(_) => 'm',
-        ChangeKind::TypeChanged => 'T',
-        ChangeKind::Renamed { .. } => 'R',
-    };
+    let letter = change.kind.letter();
     let mut path = if change.path.is_empty() { ".".to_owned() } else { name::display(&change.path) };
     if is_folder(change) {
         path.push('/');

@@ -77,14 +77,14 @@ pub fn tell_unread(context: &mut Context, unread: &[Omission]) -> Result<()> {
 
 /// The mark of a change, and how it stands out.
 pub fn mark(kind: &ChangeKind) -> (char, Style) {
-    match kind {
-        ChangeKind::Added => ('A', Style::Green),
-        ChangeKind::Deleted => ('D', Style::Red),
-        ChangeKind::Modified => ('M', Style::Yellow),
-        ChangeKind::Metadata(_) => ('m', Style::Dim),
-        ChangeKind::TypeChanged => ('T', Style::Yellow),
-        ChangeKind::Renamed { .. } => ('R', Style::Cyan),
-    }
+    let style = match kind {
+        ChangeKind::Added => Style::Green,
+        ChangeKind::Deleted => Style::Red,
+        ChangeKind::Modified | ChangeKind::TypeChanged => Style::Yellow,
+        ChangeKind::Metadata(_) => Style::Dim,
+        ChangeKind::Renamed { .. } => Style::Cyan,
+    };
+    (kind.letter(), style)
 }
 
 /// The path of a change; of a folder with a slash, of what was renamed with both names.

@@ -93,7 +93,7 @@ pub(super) fn told(store: &Store, changes: &[TreeChange]) -> Vec<Changed> {
             false => None,
         };
         let lines = lines.and_then(|lines| if let Text::Lines(lines) = lines { Some(lines) } else { None });
-        told.push(Changed { path: path(change), mark: mark(&change.kind), lines });
+        told.push(Changed { path: path(change), mark: change.kind.letter(), lines });
     }
     told
 }
@@ -102,17 +102,6 @@ fn path(change: &TreeChange) -> String {
     match &change.kind {
         ChangeKind::Renamed { from } => format!("{} -> {}", name::display(from), name::display(&change.path)),
         _ => name::display(&change.path),
-    }
-}
-
-fn mark(kind: &ChangeKind) -> char {
-    match kind {
-        ChangeKind::Added => 'A',
-        ChangeKind::Deleted => 'D',
-        ChangeKind::Modified => 'M',
-        ChangeKind::Metadata(_) => 'm',
-        ChangeKind::TypeChanged => 'T',
-        ChangeKind::Renamed { .. } => 'R',
     }
 }
 

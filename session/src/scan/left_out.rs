@@ -45,7 +45,7 @@ pub fn is_left_out(omission: &Omission) -> bool {
     matches!(&omission.reason, Reason::Excluded(why) if why.starts_with(REASON))
 }
 
-/// What whoever restores a checkpoint should know of the files that it leaves out.
+/// A notice of the files that a checkpoint leaves out, for whoever restores it.
 pub fn left_out_of(store: &Store, checkpoint: &Checkpoint) -> Result<Option<Notice>> {
     let NewlyLeftOut { files, new } = NewlyLeftOut::of(store, checkpoint, None)?;
     let first = new.into_iter().take(FINDINGS_NAMED).collect();
@@ -53,6 +53,7 @@ pub fn left_out_of(store: &Store, checkpoint: &Checkpoint) -> Result<Option<Noti
 }
 
 /// The files that a checkpoint leaves out because of possible secrets.
+#[derive(Default)]
 pub(super) struct NewlyLeftOut {
     /// Their number.
     pub(super) files: u64,

@@ -18,7 +18,7 @@ use parhelia_store::{
 
 use super::{Detector, FILE_BYTES_MAX, FINDINGS_MAX, Found, fingerprint::fingerprint, left_out::NewlyLeftOut};
 use crate::{
-    config,
+    config::{self, OnFinding},
     error::{Error, Result},
 };
 
@@ -42,7 +42,11 @@ pub fn of_new(store: &Store, made: &Checkpoint, settings: &config::Secrets, prog
     let parent = made.record.parent.map(|parent| store.view().checkpoint(parent)).transpose()?.flatten();
     let workspace = store.workspace_node(made)?;
     let mut scanner = Scanner::new(store, settings, progress)?;
-    let left_out = NewlyLeftOut::of(store, made, parent.as_ref())?;
+    // The list of what was left out may be long: it is read only where files with secrets may be on it.
+    let left_out = match settings.on_finding {
+        OnFinding::LeaveOut => NewlyLeftOut::of(store, made, parent.as_ref())?,
+        _ => NewlyLeftOut::default(),
+    };
     match parent.map(|parent| store.workspace_node(&parent)).transpose()? {
         Some(before) => {
             let sides = (Side::new(store, &before), Side::new(store, &workspace));

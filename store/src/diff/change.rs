@@ -93,6 +93,18 @@ pub enum ChangeKind {
 }
 
 impl ChangeKind {
+    /// The letter by which lists show it, as git has them; `m` for metadata alone.
+    pub fn letter(&self) -> char {
+        match self {
+            ChangeKind::Added => 'A',
+            ChangeKind::Deleted => 'D',
+            ChangeKind::Modified => 'M',
+            ChangeKind::Metadata(_) => 'm',
+            ChangeKind::TypeChanged => 'T',
+            ChangeKind::Renamed { .. } => 'R',
+        }
+    }
+
     /// Difference of an entry that both sides have at one path; `None` where it does not differ, folders' entries aside.
     pub(super) fn between(old: &Node, new: &Node, folder_times: bool) -> Option<ChangeKind> {
         if discriminant(&old.kind) != discriminant(&new.kind) {
