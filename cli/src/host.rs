@@ -9,12 +9,12 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use nix::unistd::{Uid, User};
 use parhelia_agent::process::RUN_MARKER;
 use parhelia_session::{
     Error,
     host::{Host, Observer},
     notice::Notice,
+    person::{self, Via},
     retention::RetentionReport,
     run::hook_actor,
 };
@@ -47,36 +47,10 @@ impl Shell {
     }
 }
 
-/// The person at the command line, as the kernel says: variables can be set by anybody.
+/// The person at the command line, as the kernel says.
 pub fn actor() -> Actor {
-    let uid = outside(rustix::process::getuid().as_raw());
-    let login = login_uid().filter(|login| *login != uid).map(user_name);
-    // Whatever a program of an agent does is not done by the person whose name it bears.
-    let via = if std::env::var_os(RUN_MARKER).is_some() { "agent" } else { "cli" };
-    Actor { user: Some(user_name(uid)), via: via.into(), uid: Some(uid), login }
-}
-
-/// The number that a user has outside of the user namespace that this process is in: inside, anybody can have any.
-fn outside(uid: u32) -> u32 {
-    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-    let ranges = map.lines().filter_map(|line| {
-        let mut numbers = line.split_whitespace().filter_map(|number| number.parse::<u32>().ok());
-        Some((numbers.next()?, numbers.next()?, numbers.next()?))
-    });
-    let mut found = ranges.filter(|(inside, _, count)| uid >= *inside && uid - inside < *count);
-    found.next().map_or(uid, |(inside, outside, _)| outside.saturating_add(uid - inside))
-}
-
-/// The name of a user, where the system knows one.
-fn user_name(uid: u32) -> String {
-    let known = User::from_uid(Uid::from_raw(uid)).ok().flatten();
-    known.map_or_else(|| format!("uid {uid}"), |user| user.name)
-}
-
-/// The number of the user who logged in, which stays when they become another one; none where nobody did, as in containers and daemons.
-fn login_uid() -> Option<u32> {
-    let text = std::fs::read_to_string("/proc/self/loginuid").ok()?;
-    text.trim().parse().ok().filter(|uid| *uid != u32::MAX)
+    let via = if std::env::var_os(RUN_MARKER).is_some() { Via::Agent } else { Via::CommandLine };
+    person::actor(rustix::process::getuid().as_raw(), Some(std::process::id() as i32), via)
 }
 
 impl Host for Shell {

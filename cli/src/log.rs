@@ -1,19 +1,20 @@
 //! `log`: what happened, in order.
 
 use std::{
-    collections::HashMap,
+    cell::Cell,
     sync::atomic::Ordering,
     thread,
     time::{Duration, Instant},
 };
 
 use jiff::Timestamp;
+use parhelia_session::events::{self, Sessions};
 use parhelia_store::{
     Store,
+    error::Error,
     event::Event,
-    journal::{Entry, Journal, Position},
+    journal::{Entry, Journal, Raw},
     record::Checkpoint,
-    view::View,
 };
 use parhelia_wire::{self as wire, event};
 use serde_json::Value;
@@ -60,15 +61,18 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     if !args.follow {
         context.out.page()?;
     }
-    let (mut after, mut count, mut limit) = (args.after, 0u64, args.limit.unwrap_or(usize::MAX));
+    let (mut after, mut count, mut limit) = (args.after, 0u64, args.limit);
     loop {
-        let (lines, last) = lines(&store, args, wanted.as_deref(), after)?;
-        for line in &lines[lines.len().saturating_sub(limit)..] {
+        let last = Cell::new(after);
+        for line in events::last(&store, after, limit, |after| {
+            let asked = Asked { args, session: wanted.as_deref(), limit };
+            lines(&store, &asked, after, &last)
+        })? {
             count += 1;
             line.print(context)?;
         }
         // The limit is of what there was at the beginning.
-        (after, limit) = (last, usize::MAX);
+        (after, limit) = (last.get(), None);
         if !args.follow {
             break;
         }
@@ -86,78 +90,65 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     Ok(Code::Done)
 }
 
-/// The lines behind a sequence that are asked for, and the sequence of the journal's last entry.
-fn lines(store: &Store, args: &Args, wanted: Option<&str>, after: u64) -> Result<(Vec<Line>, u64)> {
+/// Everything that a line must be.
+struct Asked<'a> {
+    args: &'a Args,
+    session: Option<&'a str>,
+    limit: Option<usize>,
+}
+
+impl Asked<'_> {
+    fn fits(&self, kind: &str, at: Timestamp) -> bool {
+        self.args.kind.as_ref().is_none_or(|begins| kind.starts_with(begins.as_str()))
+            && self.args.since.is_none_or(|since| at >= since)
+    }
+}
+
+/// The lines behind a sequence that are asked for, oldest first. Notes the sequence of the journal's last entry.
+fn lines(store: &Store, asked: &Asked<'_>, after: u64, last: &Cell<u64>) -> Result<Vec<Line>, parhelia_session::Error> {
     let view = store.view();
-    let mut sessions = Sessions { store, view: &view, after, told: HashMap::new(), before: None };
-    let (mut lines, mut last) = (Vec::new(), after);
-    for logged in Journal::of(store.layout()).read_after(after)? {
-        last = last.max(logged.sequence);
-        let line = match logged.entry {
-            Entry::Commit { record, .. } => {
-                let Ok(checkpoint) = Checkpoint::decode(logged.sequence, record, store.ids()) else { continue };
-                sessions.told.insert(checkpoint.id(), checkpoint.record.session.clone());
-                Line::of_commit(&checkpoint)
+    let mut sessions = Sessions::new(store, &view, after);
+    let mut records = Vec::new();
+    let journal = Journal::of(store.layout());
+    journal.look_after(after, |raw| {
+        last.set(last.get().max(raw.sequence));
+        match raw.event() {
+            Some(head) if !asked.fits(&head.kind, head.at) => {}
+            // Most need never be decoded where the last few are wanted.
+            Some(_) => records.push((raw.sequence, raw.body.to_vec())),
+            None => {
+                if let Entry::Commit { record, .. } = raw.decode()?.entry {
+                    sessions.committed(raw.sequence, record);
+                    records.push((raw.sequence, raw.body.to_vec()));
+                }
             }
-            Entry::Event(event) => Line::of_event(logged.sequence, &event, sessions.of(&event)?),
+        }
+        Ok(())
+    })?;
+    let mut lines = Vec::new();
+    for (sequence, body) in records.into_iter().rev() {
+        if asked.limit.is_some_and(|limit| lines.len() >= limit) {
+            break;
+        }
+        let logged = Raw { sequence, body: &body, ids: store.ids() }.decode().map_err(|e| Error::Corrupt {
+            what: format!("journal record {sequence}"),
+            place: journal.folder().to_owned(),
+            reason: e.to_string(),
+        })?;
+        let line = match logged.entry {
+            Entry::Commit { record, .. } => match Checkpoint::decode(sequence, record, store.ids()) {
+                Ok(checkpoint) => Line::of_commit(&checkpoint),
+                Err(_) => continue,
+            },
+            Entry::Event(event) => Line::of_event(sequence, &event, sessions.of(&event)?),
             _ => continue,
         };
-        let fits = args.kind.as_ref().is_none_or(|kind| line.kind.starts_with(kind.as_str()))
-            && args.since.is_none_or(|since| line.at >= since)
-            && wanted.is_none_or(|session| line.session.as_deref() == Some(session));
-        if fits {
+        if asked.fits(&line.kind, line.at) && asked.session.is_none_or(|session| line.session.as_deref() == Some(session)) {
             lines.push(line);
         }
     }
-    Ok((lines, last))
-}
-
-fn told_session(event: &Event) -> Option<String> {
-    event.data.get("session").and_then(Value::as_str).map(str::to_owned)
-}
-
-/// Finds the session that an event is about.
-struct Sessions<'a> {
-    store: &'a Store,
-    view: &'a View,
-    after: u64,
-    /// Those of the checkpoints that were committed since.
-    told: HashMap<String, String>,
-    /// Those of the checkpoints before, read when one is asked for that does not exist any more: it is in the journal alone.
-    before: Option<HashMap<String, String>>,
-}
-
-impl Sessions<'_> {
-    fn of(&mut self, event: &Event) -> Result<Option<String>> {
-        Ok(match event.kind.split_once('.') {
-            Some(("session", _)) => Some(event.subject.clone()),
-            Some(("checkpoint", _)) => self.of_checkpoint(&event.subject)?,
-            Some(("run", _)) => match told_session(event) {
-                None => self.view.run(&event.subject)?.map(|run| run.session),
-                told => told,
-            },
-            _ => told_session(event),
-        })
-    }
-
-    fn of_checkpoint(&mut self, id: &str) -> Result<Option<String>> {
-        if let Some(session) = self.told.get(id) {
-            return Ok(Some(session.clone()));
-        }
-        if let Some(found) = id.parse().ok().map(|id| self.view.checkpoint(id)).transpose()?.flatten() {
-            return Ok(Some(found.record.session));
-        }
-        if self.before.is_none() {
-            let records = Journal::of(self.store.layout()).read(&Position::start())?.records;
-            let committed = records.into_iter().take_while(|logged| logged.sequence <= self.after).filter_map(|logged| {
-                let Entry::Commit { record, .. } = logged.entry else { return None };
-                let checkpoint = Checkpoint::decode(logged.sequence, record, self.store.ids()).ok()?;
-                Some((checkpoint.id(), checkpoint.record.session))
-            });
-            self.before = Some(committed.collect());
-        }
-        Ok(self.before.as_ref().and_then(|before| before.get(id)).cloned())
-    }
+    lines.reverse();
+    Ok(lines)
 }
 
 /// One entry of the log.

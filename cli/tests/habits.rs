@@ -7,6 +7,10 @@ mod common;
 use std::fs;
 
 use common::*;
+use parhelia_store::{
+    OpenOptions, Store,
+    event::{Actor, NewEvent},
+};
 
 /// A home with a folder `work` that has a file, and one checkpoint of it.
 fn work() -> (Home, String) {
@@ -269,6 +273,40 @@ fn lists_and_the_log_are_cut_by_number_and_by_time() {
     assert!(run.out.lines().count() == 1 && run.out.contains("second") && !run.out.contains(&id), "{run:?}");
     assert_eq!(home.run(&["log", "--since", "2999-01-01"]).expect(0).out, "");
     assert_eq!(last(&home.run(&["session", "list", "-n", "0", "--json"]).expect(0))["sessions"], 0);
+}
+
+#[test]
+fn the_last_few_of_a_log_are_those_of_all_wherever_the_journal_was_split() {
+    let (home, id) = work();
+    let tag = |text: &str| home.run(&["tag", &id, text]).expect(0);
+    let untag = |text: &str| home.run(&["untag", &id, text]).expect(0);
+    tag("a");
+    untag("a");
+    // A segment ends behind eight MiB.
+    let event = NewEvent::new("test.large", "x", Actor::default()).with("text", "x".repeat(9 << 20));
+    Store::open(&home.store(), &OpenOptions::default()).unwrap().append_events(&[event], &()).unwrap();
+    tag("b");
+    untag("b");
+    run_in(&home, "work", &["backup", "-m", "second"]).expect(0);
+    assert!(fs::read_dir(home.store().join("journal")).unwrap().count() >= 3, "two segments and a hint");
+    let lines = |args: &[&str]| {
+        let mut lines = home.run(&[args, &["--json"]].concat()).expect(0).json();
+        lines.pop();
+        lines
+    };
+    for filter in [&[][..], &["--kind", "checkpoint."], &["--session", "work"], &["--since", "1h"], &["--after", "3"]] {
+        for verb in [&["log"][..], &["audit", "log"]] {
+            if verb.len() > 1 && filter.iter().any(|word| ["--kind", "--after"].contains(word)) {
+                continue;
+            }
+            let all = lines(&[verb, filter].concat());
+            assert!(all.len() > 1, "{verb:?} {filter:?}");
+            for n in 0..=all.len() + 1 {
+                let shown = lines(&[verb, filter, &["-n", &n.to_string()]].concat());
+                assert_eq!(shown, all[all.len().saturating_sub(n)..], "{verb:?} {filter:?} -n {n}");
+            }
+        }
+    }
 }
 
 #[test]

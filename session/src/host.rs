@@ -10,7 +10,11 @@ use std::{
 };
 
 use jiff::Timestamp;
-use parhelia_agent::{folder::ConfigFolder, kind::Kind};
+use parhelia_agent::{
+    folder::ConfigFolder,
+    kind::Kind,
+    process::{Identity, ancestors},
+};
 use parhelia_store::{Store, clock, event::Actor, progress::Progress, projection::Tmux, record::Checkpoint};
 
 use crate::{
@@ -30,6 +34,11 @@ pub trait Host: Sync {
 
     /// The person or program that acts, as events name it.
     fn actor(&self) -> Actor;
+
+    /// The process that acts and those that it descends from, itself first, as the kernel says.
+    fn line(&self) -> Vec<Identity> {
+        ancestors()
+    }
 
     /// The configuration file that is named beside the usual ones.
     fn named_config(&self) -> Option<PathBuf> {

@@ -4,7 +4,7 @@
 //! A workflow takes a request, a [`Host`](host::Host) that stands for the caller, and an [`Observer`](host::Observer); it prints nothing, asks
 //! nothing and returns a typed outcome. [`checkpoint`] makes checkpoints, [`supervise`] starts an agent and watches over it, [`resume`] brings a
 //! session back to life, [`rollback`] and [`restore`] put files back, [`ending`] stops, pauses and ends, [`retention`] thins, [`hook`] takes in
-//! an agent's events, [`review`] says something of checkpoints: tags, annotations, links, decisions; and [`search`] finds them by words.
+//! an agent's events, [`review`] says something of checkpoints: tags, annotations, links, decisions; [`search`] finds them by words; and [`events`] are the journal's, each with its session.
 //!
 //! Below them, [`overwrite`] knows what a restore would replace and makes safety checkpoints of it, [`target`] the session that a folder's
 //! checkpoint belongs to, [`place`] where its workspace is by now, [`conversation`] puts the agent's conversation back, [`intent`] holds a
@@ -24,6 +24,7 @@ pub mod conversation;
 pub mod ending;
 pub mod environment;
 pub mod error;
+pub mod events;
 pub mod hook;
 pub mod host;
 pub mod intent;
@@ -32,6 +33,7 @@ pub mod notice;
 mod overrides;
 pub mod overview;
 pub mod overwrite;
+pub mod person;
 pub mod place;
 mod refusal;
 pub mod restore;

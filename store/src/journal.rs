@@ -17,9 +17,8 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::entry::encode_entry;
-pub use self::entry::{Entry, Logged};
+pub use self::entry::{Entry, Head, Logged, Raw};
 use self::{
-    entry::decode_entry,
     frames::{Frames, SEGMENT_HEADER_BYTES, SegmentHeader},
     rest::Rest,
 };
@@ -84,6 +83,16 @@ impl Tail {
     }
 }
 
+/// A reading of the journal: the place behind the last record that was taken in, and that record's chain hash.
+struct Reading {
+    at: Position,
+    hash: [u8; 32],
+    was_cut: bool,
+}
+
+/// The fault of a record's content.
+type Refused = serde_json::Error;
+
 /// The journal's folder.
 #[derive(Clone, Debug)]
 pub struct Journal {
@@ -127,22 +136,43 @@ impl Journal {
 
     /// Reads every record from `from` to the end, and checks the chain.
     pub fn read(&self, from: &Position) -> Result<Tail> {
-        match self.read_once(from) {
+        let mut records = Vec::new();
+        let tail = self.look_through(from, |raw| {
+            records.push(raw.decode()?);
+            Ok(())
+        })?;
+        Ok(Tail { records, ..tail })
+    }
+
+    /// Shows every record from `from` to the end, in order, and checks the chain. What is returned has no records.
+    pub fn look_through(&self, from: &Position, mut look: impl FnMut(&Raw<'_>) -> Result<(), Refused>) -> Result<Tail> {
+        let hash = unhex::<32>(&from.hash).ok_or_else(|| self.corrupt(from.segment, from.offset, "its position"))?;
+        let mut reading = Reading { at: from.clone(), hash, was_cut: false };
+        match self.go_on(&mut reading, &mut look) {
             // On a network filesystem, an append may just be arriving in pieces.
-            Err(Error::Corrupt { .. }) => self.read_once(from),
+            Err(Error::Corrupt { .. }) => self.go_on(&mut reading, &mut look),
             other => other,
         }
     }
 
     /// The records behind a sequence, in order. Segments that end before it are not read.
     pub fn read_after(&self, sequence: u64) -> Result<Vec<Logged>> {
+        let mut records = Vec::new();
+        self.look_after(sequence, |raw| {
+            records.push(raw.decode()?);
+            Ok(())
+        })?;
+        Ok(records)
+    }
+
+    /// Shows every record behind a sequence, in order. Segments that end before it are not read.
+    pub fn look_after(&self, sequence: u64, mut look: impl FnMut(&Raw<'_>) -> Result<(), Refused>) -> Result<()> {
         let first = self.segments()?.into_iter().rfind(|first| *first <= sequence.saturating_add(1));
         let from = match first {
             Some(first) if first > 1 => self.beginning_of(first)?,
             _ => Position::start(),
         };
-        let records = self.read(&from)?.records.into_iter();
-        Ok(records.filter(|logged| logged.sequence > sequence).collect())
+        self.look_through(&from, |raw| if raw.sequence > sequence { look(raw) } else { Ok(()) }).map(drop)
     }
 
     /// The place before a segment's first record.
@@ -170,18 +200,20 @@ impl Journal {
         Ok(())
     }
 
-    fn read_once(&self, from: &Position) -> Result<Tail> {
+    /// Goes on from where a reading is to the end.
+    fn go_on(&self, reading: &mut Reading, look: &mut dyn FnMut(&Raw<'_>) -> Result<(), Refused>) -> Result<Tail> {
         // Before the segments, so that an append between the two reads is not taken for a loss.
         let hint = self.hint();
         let segments = self.segments()?;
-        let mut at = from.clone();
-        let mut hash = unhex::<32>(&at.hash).ok_or_else(|| self.corrupt(from.segment, from.offset, "its position"))?;
-        let mut records = Vec::new();
-        let (mut torn_bytes, mut rest, mut was_cut) = (0, None, false);
+        let Reading { at, hash, was_cut } = reading;
+        let (mut torn_bytes, mut rest) = (0, None);
+        // Bytes behind the last record of the segment before.
+        let mut left = 0;
         if at.segment != 0 && !segments.contains(&at.segment) {
             return Err(self.corrupt(at.segment, 0, "the segment is missing"));
         }
-        for (i, &first) in segments.iter().enumerate().filter(|(_, first)| **first >= from.segment) {
+        let begun = at.segment;
+        for (i, &first) in segments.iter().enumerate().filter(|(_, first)| **first >= begun) {
             let path = self.segment_path(first);
             let from = if first == at.segment { at.offset } else { SEGMENT_HEADER_BYTES as u64 };
             let (header, frames) = Frames::open(&path, from)?;
@@ -191,25 +223,26 @@ impl Journal {
             let Some(mut frames) = frames else {
                 return Err(self.corrupt(first, at.offset, "the segment is shorter than it was"));
             };
-            self.check_continues(i == 0, &header, &at, &hash)?;
-            let mut offset = frames.at;
-            while let Some((length, body, next)) = frames.next(at.sequence + 1, &hash)? {
-                let body = self.keys.seal.open(Part::Journal, body).map_err(|e| self.corrupt(first, offset, &e.to_string()))?;
-                let logged = decode_entry(at.sequence + 1, &body, &self.keys.ids);
-                let logged = logged.map_err(|e| self.corrupt(first, offset, &e.to_string()))?;
+            self.check_continues(i == 0, &header, at, hash)?;
+            *was_cut |= left > 0;
+            (at.segment, at.offset) = (first, frames.at);
+            while let Some((length, body, next)) = frames.next(at.sequence + 1, hash)? {
+                let body = self.keys.seal.open(Part::Journal, body);
+                let body = body.map_err(|e| self.corrupt(first, at.offset, &e.to_string()))?;
+                let raw = Raw { sequence: at.sequence + 1, body: &body, ids: &self.keys.ids };
+                look(&raw).map_err(|e| self.corrupt(first, at.offset, &e.to_string()))?;
                 at.sequence += 1;
-                records.push(logged);
-                hash = next;
+                *hash = next;
                 frames.take(length);
-                offset = frames.at;
+                at.offset = frames.at;
             }
-            at = Position { segment: first, offset, sequence: at.sequence, hash: hex(&hash) };
-            was_cut |= frames.left() > 0;
-            if i + 1 == segments.len() && frames.left() > 0 {
-                torn_bytes = frames.left();
-                rest = Some(frames.rest(at.sequence + 1, &hash, &self.keys.seal)?);
+            left = frames.left();
+            if i + 1 == segments.len() && left > 0 {
+                torn_bytes = left;
+                rest = Some(frames.rest(at.sequence + 1, hash, &self.keys.seal)?);
             }
         }
+        at.hash = hex(hash);
         let missing = hint.map_or(0, |hint| hint.saturating_sub(at.sequence));
         let reason = match rest {
             Some(Rest::Damaged(later)) => &*format!("a committed record is damaged: the one at {later}, behind it, is whole"),
@@ -218,7 +251,8 @@ impl Journal {
             _ if missing > 0 && segments.is_empty() => NO_SEGMENTS,
             _ => {
                 let is_doubtful = rest == Some(Rest::Doubtful);
-                return Ok(Tail { records, end: at, torn_bytes, is_doubtful, missing, was_cut });
+                let (records, end, was_cut) = (Vec::new(), at.clone(), *was_cut || left > 0);
+                return Ok(Tail { records, end, torn_bytes, is_doubtful, missing, was_cut });
             }
         };
         Err(self.corrupt(at.segment, at.offset, reason))

@@ -113,8 +113,13 @@ fn variables(bytes: &[u8]) -> Vec<(OsString, OsString)> {
 
 /// This process and those that it descends from, itself first.
 pub fn ancestors() -> Vec<Identity> {
+    line_of(std::process::id() as i32)
+}
+
+/// A process and those that it descends from, itself first; nothing of one that is gone.
+pub fn line_of(process: i32) -> Vec<Identity> {
     let mut line: Vec<Identity> = Vec::new();
-    let mut next = std::process::id() as i32;
+    let mut next = process;
     while next > 0
         && !line.iter().any(|known| known.process == next)
         && let Ok(identity) = Identity::of(next)

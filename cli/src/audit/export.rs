@@ -53,7 +53,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         return Err(Failure::Usage("--json says what was exported, so that the export itself needs --output FILE".into()));
     }
     let store = context.open()?;
-    let entries = audit::entries(&store, &args.chosen.filter(&store, false)?)?;
+    let entries = audit::entries(&store, &args.chosen.filter(&store, false)?, None)?;
     let bytes = match args.format {
         Format::Jsonl => lines(&entries),
         Format::Csv => csv(&entries),

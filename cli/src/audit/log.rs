@@ -26,10 +26,9 @@ pub struct Args {
 /// Prints them.
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let store = context.open()?;
-    let entries = audit::entries(&store, &args.chosen.filter(&store, !args.all)?)?;
+    let shown = audit::entries(&store, &args.chosen.filter(&store, !args.all)?, args.limit)?;
     context.out.page()?;
-    let shown = &entries[entries.len().saturating_sub(args.limit.unwrap_or(usize::MAX))..];
-    for entry in shown {
+    for entry in &shown {
         match context.out.json {
             true => context.out.object(Line::Audit(Box::new(entry.into())))?,
             false => context.out.line(text(entry))?,

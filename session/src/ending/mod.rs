@@ -6,5 +6,6 @@ mod pause;
 mod stop;
 
 pub use end::{Over, end};
+pub use last::of_session;
 pub use pause::{Paused, pause};
 pub use stop::{Stopped, stop};

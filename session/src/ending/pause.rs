@@ -67,7 +67,7 @@ pub fn pause(store: &Store, host: &dyn Host, session: &Session, leave_agent: boo
 fn ensure_within_reach(host: &dyn Host, session: &Session, run: &Run) -> Result<()> {
     let why = match run::life(run) {
         Life::Elsewhere { host, .. } => format!("its agent may be alive on {host}"),
-        _ if run::is_inside(run, &|name| host.variable(name)) => "this command is its agent's own".to_owned(),
+        _ if run::is_inside(run, host) => "this command is its agent's own".to_owned(),
         _ => return Ok(()),
     };
     Err(Refusal::OutOfReach { action: "pause", session: session.id.clone(), why }.into())

@@ -233,7 +233,7 @@ pub fn live_agents(store: &Store, host: &dyn Host, base: &Path, paths: &[PathBuf
         if in_folder(&paths, &folder).is_empty() || found.iter().any(|known| known.session == session.id) {
             continue;
         }
-        let Some(run) = view.run(run)?.filter(|run| !run::is_inside(run, &|name| host.variable(name))) else { continue };
+        let Some(run) = view.run(run)?.filter(|run| !run::is_inside(run, host)) else { continue };
         let (process, host) = match run::left_alive(&run).map_or_else(|| run::life(&run), Life::Agent) {
             Life::Agent(process) | Life::Starting(process) => (Some(process.process), None),
             Life::Elsewhere { host, .. } => (None, Some(host)),

@@ -13,7 +13,7 @@ use parhelia_store::{
     Store,
     event::{Actor, Event, kind},
     id::Ulid,
-    journal::{Entry as JournalEntry, Journal, Position},
+    journal::{Entry as JournalEntry, Journal, Position, Raw},
     record::Checkpoint,
 };
 use serde_json::{Map, Value};
@@ -21,6 +21,7 @@ use serde_json::{Map, Value};
 use super::signature::{Fault, Signature};
 use crate::{
     error::{IoContext, Result},
+    events::{self, Sessions},
     intent,
 };
 
@@ -79,8 +80,26 @@ pub const ACTIONS: [&str; 15] = [
 /// The acts of policies that nobody has to look at.
 pub const AUTOMATIC: &str = "checkpoint.auto_approve";
 
+/// Kinds of events that may record an act.
+const KINDS: [&str; 10] = [
+    kind::CHECKPOINT_DECIDED,
+    kind::CHECKPOINT_DECISION_REFUSED,
+    kind::CHECKPOINT_DELETED,
+    kind::CHECKPOINT_UNTAGGED,
+    kind::CHECKPOINT_UNLINKED,
+    kind::JOURNAL_CUT,
+    kind::POLICY_CHANGED,
+    kind::SAFETY_OVERRIDDEN,
+    kind::WORKSPACE_OVERWRITTEN,
+    kind::SESSION_CHANGED,
+];
+
 /// The act that an event records; none where it is none of the audit's.
 fn action(event: &Event) -> Option<&'static str> {
+    // An act of no other kind would ever be shown.
+    if !KINDS.contains(&event.kind.as_str()) {
+        return None;
+    }
     let status = event.data.get("status").and_then(Value::as_str);
     match (event.kind.as_str(), status) {
         (kind::CHECKPOINT_DECIDED, Some("approved")) => Some("checkpoint.approve"),
@@ -107,14 +126,9 @@ fn action(event: &Event) -> Option<&'static str> {
 }
 
 impl Entry {
-    fn of(sequence: u64, event: Event, hash: String, sessions: &HashMap<String, String>) -> Option<Self> {
-        let action = action(&event)?;
+    fn of(sequence: u64, event: Event, hash: String, action: &'static str, session: Option<String>) -> Self {
         let text = |name: &str| event.data.get(name).and_then(Value::as_str).map(str::to_owned);
-        let session = match event.kind.split_once('.') {
-            Some(("session", _)) => Some(event.subject.clone()),
-            _ => text("session").or_else(|| sessions.get(&event.subject).cloned()),
-        };
-        Some(Entry {
+        Entry {
             sequence,
             id: event.id,
             at: event.at,
@@ -129,7 +143,7 @@ impl Entry {
             data: event.data,
             hash,
             previous: event.previous,
-        })
+        }
     }
 }
 
@@ -155,24 +169,33 @@ impl Filter {
     }
 }
 
-/// The entries of the audit that fit, oldest first. Reads the whole journal.
-pub fn entries(store: &Store, filter: &Filter) -> Result<Vec<Entry>> {
-    let mut sessions = HashMap::new();
-    let mut found = Vec::new();
-    for logged in Journal::of(store.layout()).read(&Position::start())?.records {
-        match (logged.entry, logged.event_hash) {
-            (JournalEntry::Commit { record, .. }, _) => {
-                if let Ok(checkpoint) = Checkpoint::decode(logged.sequence, record, store.ids()) {
-                    sessions.insert(checkpoint.id(), checkpoint.record.session.clone());
+/// The entries of the audit that fit, oldest first; of a number that are wanted, the last. They are read from the journal, not from the index,
+/// which could be made anew without one of them.
+pub fn entries(store: &Store, filter: &Filter, wanted: Option<usize>) -> Result<Vec<Entry>> {
+    let view = store.view();
+    events::last(store, 0, wanted, |after| {
+        let mut sessions = Sessions::new(store, &view, after);
+        let (mut records, mut found) = (Vec::new(), Vec::new());
+        Journal::of(store.layout()).look_after(after, |raw| {
+            if raw.event().is_none_or(|head| KINDS.contains(&head.kind.as_ref())) {
+                records.push(raw.decode()?);
+            }
+            Ok(())
+        })?;
+        for logged in records {
+            match (logged.entry, logged.event_hash) {
+                (JournalEntry::Commit { record, .. }, _) => sessions.committed(logged.sequence, record),
+                (JournalEntry::Event(event), Some(hash)) => {
+                    let Some(action) = action(&event) else { continue };
+                    let session = sessions.of(&event)?;
+                    found.push(Entry::of(logged.sequence, *event, hash, action, session));
                 }
+                _ => {}
             }
-            (JournalEntry::Event(event), Some(hash)) => {
-                found.extend(Entry::of(logged.sequence, *event, hash, &sessions).filter(|entry| filter.fits(entry)));
-            }
-            _ => {}
         }
-    }
-    Ok(found)
+        found.retain(|entry| filter.fits(entry));
+        Ok(found)
+    })
 }
 
 /// A break in a chain.
@@ -299,50 +322,86 @@ impl Verified {
 /// Verifies the chain of all events, and the signatures of decisions by a file of allowed signers. Damage of the journal itself is an error.
 /// `noted` is the hash of an event, or its beginning.
 pub fn verify(store: &Store, noted: Option<&str>, allowed: Option<&Path>) -> Result<Verified> {
-    let tail = Journal::of(store.layout()).read(&Position::start())?;
-    let mut verified = Verified { found_noted: noted.map(|_| false), lost: tail.missing, ..Verified::default() };
-    let mut chain = Chain::default();
-    let (records, statements) = Default::default();
-    let mut seen = Seen { store: store.config().id.to_string(), allowed, records, statements };
     if let Some(path) = allowed {
         // Without it, every signature would count as that of a stranger.
         std::fs::File::open(path).at("read the allowed signers", path)?;
     }
-    for logged in tail.records {
+    let (records, statements) = Default::default();
+    let seen = Seen { store: store.config().id.to_string(), allowed, records, statements };
+    let verified = Verified { found_noted: noted.map(|_| false), ..Verified::default() };
+    let mut verification = Verification { store, noted, seen, verified, chain: Chain::default() };
+    let tail = Journal::of(store.layout()).look_through(&Position::start(), |raw| verification.look(raw))?;
+    let Verification { verified, chain, .. } = verification;
+    Ok(Verified { lost: tail.missing, last: chain.last, breaks: chain.breaks, ..verified })
+}
+
+/// A verification on its way through the journal.
+struct Verification<'a> {
+    store: &'a Store,
+    noted: Option<&'a str>,
+    seen: Seen<'a>,
+    verified: Verified,
+    chain: Chain,
+}
+
+impl Verification<'_> {
+    fn look(&mut self, raw: &Raw<'_>) -> serde_json::Result<()> {
+        // Of most events no more is needed than their heads.
+        if let Some(head) = raw.event().filter(|head| !KINDS.contains(&head.kind.as_ref())) {
+            self.timed(head.at);
+            self.linked(raw.sequence, head.previous.as_deref(), raw.event_hash());
+            return Ok(());
+        }
+        let logged = raw.decode()?;
         let previous = match &logged.entry {
             JournalEntry::Commit { record, .. } => {
-                if let Ok(checkpoint) = Checkpoint::decode(logged.sequence, record.clone(), store.ids()) {
-                    seen.records.insert(checkpoint.id(), checkpoint.digest.to_string());
+                if let Ok(checkpoint) = Checkpoint::decode(logged.sequence, record.clone(), self.store.ids()) {
+                    self.seen.records.insert(checkpoint.id(), checkpoint.digest.to_string());
                 }
                 None
             }
             JournalEntry::Event(event) => {
-                verified.entries += u64::from(action(event).is_some());
-                verified.signatures.count(logged.sequence, event, &mut seen);
-                let record = event.data.get("record").and_then(Value::as_str);
-                if record.is_some_and(|decided| seen.records.get(&event.subject).is_some_and(|now| now != decided)) {
-                    verified.exchanged.push(Exchanged { sequence: logged.sequence, checkpoint: event.subject.clone() });
-                }
-                if event.kind == kind::JOURNAL_CUT {
-                    verified.lost_before += event.data.get("records").and_then(Value::as_u64).unwrap_or(0);
-                }
-                verified.times_back += u64::from(verified.last_at.is_some_and(|last| event.at < last));
-                verified.first_at = verified.first_at.or(Some(event.at));
-                verified.last_at = Some(event.at);
-                event.previous.clone()
+                self.timed(event.at);
+                self.decided(logged.sequence, event);
+                event.previous.as_deref()
             }
-            JournalEntry::Unknown(value) => value.get("previous").and_then(Value::as_str).map(str::to_owned),
+            JournalEntry::Unknown(value) => value.get("previous").and_then(Value::as_str),
             _ => None,
         };
-        let Some(hash) = logged.event_hash else { continue };
-        if noted.is_some_and(|noted| hash.starts_with(noted)) {
-            verified.found_noted = Some(true);
+        if let Some(hash) = logged.event_hash {
+            self.linked(logged.sequence, previous, hash);
         }
-        verified.events += 1;
-        chain.goes_on(logged.sequence, previous, hash);
+        Ok(())
     }
-    (verified.last, verified.breaks) = (chain.last, chain.breaks);
-    Ok(verified)
+
+    fn timed(&mut self, at: Timestamp) {
+        let verified = &mut self.verified;
+        verified.times_back += u64::from(verified.last_at.is_some_and(|last| at < last));
+        verified.first_at = verified.first_at.or(Some(at));
+        verified.last_at = Some(at);
+    }
+
+    fn decided(&mut self, sequence: u64, event: &Event) {
+        let verified = &mut self.verified;
+        verified.entries += u64::from(action(event).is_some());
+        verified.signatures.count(sequence, event, &mut self.seen);
+        let record = event.data.get("record").and_then(Value::as_str);
+        if record.is_some_and(|decided| self.seen.records.get(&event.subject).is_some_and(|now| now != decided)) {
+            verified.exchanged.push(Exchanged { sequence, checkpoint: event.subject.clone() });
+        }
+        if event.kind == kind::JOURNAL_CUT {
+            verified.lost_before += event.data.get("records").and_then(Value::as_u64).unwrap_or(0);
+        }
+    }
+
+    /// Takes in the next event of the chain.
+    fn linked(&mut self, sequence: u64, previous: Option<&str>, hash: String) {
+        if self.noted.is_some_and(|noted| hash.starts_with(noted)) {
+            self.verified.found_noted = Some(true);
+        }
+        self.verified.events += 1;
+        self.chain.goes_on(sequence, previous, hash);
+    }
 }
 
 /// A chain of events so far.
@@ -356,10 +415,10 @@ struct Chain {
 
 impl Chain {
     /// Takes in the next event: the hash that it names, and its own.
-    fn goes_on(&mut self, sequence: u64, previous: Option<String>, hash: String) {
+    fn goes_on(&mut self, sequence: u64, previous: Option<&str>, hash: String) {
         self.has_begun |= previous.is_some();
-        if self.has_begun && previous != self.last {
-            self.breaks.push(Break { sequence, names: previous, expected: self.last.clone() });
+        if self.has_begun && previous != self.last.as_deref() {
+            self.breaks.push(Break { sequence, names: previous.map(str::to_owned), expected: self.last.clone() });
         }
         self.last = Some(hash);
     }
@@ -373,7 +432,7 @@ mod tests {
     fn breaks(events: &[(&str, &str)]) -> Vec<u64> {
         let mut chain = Chain::default();
         for (i, (previous, hash)) in events.iter().enumerate() {
-            chain.goes_on(i as u64, (!previous.is_empty()).then(|| (*previous).to_owned()), (*hash).to_owned());
+            chain.goes_on(i as u64, (!previous.is_empty()).then_some(*previous), (*hash).to_owned());
         }
         chain.breaks.iter().map(|found| found.sequence).collect()
     }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use parhelia_agent::process::{ancestors, boot_id, sees_all};
+use parhelia_agent::process::{boot_id, sees_all};
 use parhelia_store::{
     Error as StoreError, Store,
     event::{Actor, NewEvent, kind},
@@ -160,12 +160,12 @@ impl Caller {
 
 /// The run of whose agent the caller is a descendant, or says to be. A process that drops the marker from its environment still descends from it.
 fn belongs_to(store: &Store, host: &dyn Host, runs: &BTreeMap<String, Run>) -> Result<Option<Run>> {
-    let line = ancestors();
+    let line = host.line();
     let descends = |run: &&Run| run::roots_of(run).all().any(|root| line.iter().any(|known| known.is_same(root)));
     if let Some(run) = runs.values().find(descends) {
         return Ok(Some(run.clone()));
     }
-    Ok(own_run(store, host)?.filter(|run| run::is_inside(run, &|name| host.variable(name))))
+    Ok(own_run(store, host)?.filter(|run| run::is_inside(run, host)))
 }
 
 /// True if a run is at work on this machine where this process cannot see who started it: outside of the container that it is in.

@@ -148,7 +148,7 @@ impl Look {
         let view = store.view();
         let run = view.newest_run(&self.session)?;
         let Some(run) = run else { return Ok(()) };
-        if run::is_inside(&run, &|name| wanted.host.variable(name)) {
+        if run::is_inside(&run, wanted.host) {
             if !self.files_only {
                 self.notices.push(Notice::CalledInside);
             }

@@ -30,7 +30,7 @@ pub fn end_agent<T>(
     if let Life::Elsewhere { host, .. } = run::life(run) {
         return Err(out_of_reach(format!("it may be alive on {host}; stop it there")).into());
     }
-    if run::is_inside(run, &|name| host.variable(name)) {
+    if run::is_inside(run, host) {
         return Err(out_of_reach("this command is its own".into()).into());
     }
     // Whoever waits for the agent does not take its end for a failure.

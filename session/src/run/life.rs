@@ -11,9 +11,9 @@ use parhelia_store::{
 };
 
 use super::lease;
-use crate::error::Result;
+use crate::{error::Result, host::Host};
 use parhelia_agent::process::{
-    Identity, RUN_MARKER, Roots, ancestors, boot_id, canonical, host_name, is_here, machine, sees_all, within_container,
+    Identity, RUN_MARKER, Roots, boot_id, canonical, host_name, is_here, machine, sees_all, within_container,
 };
 
 /// The field of a run that says why somebody ends its agent.
@@ -137,11 +137,11 @@ pub fn roots_in(store: &Store, run: &Run) -> Result<Roots> {
     Ok(Roots { apart, ..roots_of(run) })
 }
 
-/// Checks whether this process is a tool of a run's live agent: it carries the run's marker and descends from the agent. Other processes
+/// Checks whether the caller is a tool of a run's live agent: it carries the run's marker and descends from the agent. Other processes
 /// inherit the marker from a tool that started something of its own. In a sandbox that hides the agent, the marker alone decides.
-pub fn is_inside(run: &Run, variable: &dyn Fn(&str) -> Option<OsString>) -> bool {
-    let line = ancestors();
-    variable(RUN_MARKER).is_some_and(|id| id == run.id.as_str())
+pub fn is_inside(run: &Run, host: &dyn Host) -> bool {
+    let line = host.line();
+    host.variable(RUN_MARKER).is_some_and(|id| id == run.id.as_str())
         && roots_of(run).all().any(|root| line.iter().any(|known| known.is_same(root)) || !root.is_visible())
 }
 

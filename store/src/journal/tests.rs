@@ -47,6 +47,10 @@ fn filled(n: u32) -> (tempfile::TempDir, Journal, Position) {
     (dir, journal, end)
 }
 
+fn decoded(body: &[u8]) -> Result<Logged, Refused> {
+    Raw { sequence: 1, body, ids: &crate::testing::ids() }.decode()
+}
+
 #[test]
 fn records_come_back_in_order_and_from_any_position() {
     let (_dir, journal, end) = filled(5);
@@ -179,10 +183,10 @@ fn a_record_of_a_known_type_that_does_not_decode_is_damage() {
         "\"x\"",
         "[]",
     ] {
-        assert!(decode_entry(1, body.as_bytes(), &crate::testing::ids()).is_err(), "{body}");
+        assert!(decoded(body.as_bytes()).is_err(), "{body}");
     }
     // Whoever passed over it would take what it stands for as never having been.
-    assert!(decode_entry(1, br#"{"type":"snapshot"}"#, &crate::testing::ids()).is_err());
+    assert!(decoded(br#"{"type":"snapshot"}"#).is_err());
 }
 
 #[test]
@@ -194,7 +198,7 @@ fn an_event_of_another_schema_says_nothing_and_one_of_ours_says_all() {
             Some(value) => body[name] = value,
             None => _ = body.as_object_mut().unwrap().remove(name),
         }
-        decode_entry(1, body.to_string().as_bytes(), &crate::testing::ids()).map(|logged| logged.entry)
+        decoded(body.to_string().as_bytes()).map(|logged| logged.entry)
     };
     assert!(matches!(with("more", Some(1.into())), Ok(Entry::Event(_))));
     assert!(matches!(with("schema", Some(9.into())), Ok(Entry::Unknown(_))));
@@ -220,10 +224,8 @@ fn a_journal_that_begins_behind_a_snapshot_is_named_and_one_that_lost_its_beginn
 
 #[test]
 fn events_are_links_of_their_chain_and_nothing_else_is() {
-    let is_link = |body: &[u8]| {
-        decode_entry(1, body, &crate::testing::ids()).unwrap().event_hash == Some(crate::testing::ids().event(body))
-    };
-    let is_none = |body: &[u8]| decode_entry(1, body, &crate::testing::ids()).unwrap().event_hash.is_none();
+    let is_link = |body: &[u8]| decoded(body).unwrap().event_hash == Some(crate::testing::ids().event(body));
+    let is_none = |body: &[u8]| decoded(body).unwrap().event_hash.is_none();
     assert!(is_link(&encode_entry(&event(1), 0).unwrap()));
     // Also one of a later shape.
     assert!(is_link(br#"{"type":"event","schema":2,"of":"the future"}"#));
