@@ -9,7 +9,8 @@ use crate::{
     exit::{Code, Result},
     export, gc,
     global::Global,
-    help, hook, hooks, import, init, log, man, mount, mount_guard, mounts, session, stats, status, suggest, umount, version,
+    help, hook, hooks, import, init, log, man, mount, mount_guard, mounts, serve, session, stats, status, suggest, umount,
+    version,
 };
 
 /// Everything on the command line.
@@ -96,6 +97,8 @@ pub enum Verb {
     Status(status::Args),
     /// Print what happened, in order
     Log(log::Args),
+    /// Look after sessions, and answer programs over HTTP
+    Serve(serve::Args),
     /// Print who decided, deleted or overrode what, and prove that none of it was removed
     #[command(subcommand)]
     Audit(audit::Verb),
@@ -147,7 +150,7 @@ impl Verb {
         match self {
             Verb::Session(verb) => verb.has_own_signals(),
             // A guard is ended by a signal like any other process.
-            Verb::MountGuard(_) => true,
+            Verb::MountGuard(_) | Verb::Serve(_) => true,
             _ => false,
         }
     }
@@ -159,6 +162,7 @@ impl Verb {
             Verb::Session(verb) => verb.run(context),
             Verb::Status(args) => status::run(context, args),
             Verb::Log(args) => log::run(context, args),
+            Verb::Serve(args) => serve::run(context, args),
             Verb::Audit(verb) => verb.run(context),
             Verb::Env(verb) => verb.run(context),
             Verb::Config(verb) => verb.run(context),

@@ -66,6 +66,9 @@ pub enum Failure {
     /// A mount failed.
     #[error(transparent)]
     Mount(#[from] parhelia_fuse::Error),
+    /// The service failed.
+    #[error(transparent)]
+    Service(#[from] parhelia_service::Error),
     /// A process in the background ended before it answered; its own words, and its exit code.
     #[error("{message}")]
     Background {
@@ -122,7 +125,9 @@ impl Failure {
             Failure::Mount(parhelia_fuse::Error::Store(error)) => of_kind(error.kind()),
             Failure::Mount(parhelia_fuse::Error::NotMounted { .. }) | Failure::NotFound(_) => Code::NotFound,
             Failure::Refused(_) => Code::Refused,
-            Failure::Mount(_) | Failure::Agent(_) => Code::Failed,
+            Failure::Service(parhelia_service::Error::Store(error)) => of_kind(error.kind()),
+            Failure::Service(parhelia_service::Error::Taken { .. }) => Code::Locked,
+            Failure::Mount(_) | Failure::Agent(_) | Failure::Service(_) => Code::Failed,
             Failure::Background { code, .. } => *code,
             // A path that was to be read. Where something cannot be made or started, more is missing than that.
             Failure::File { action: "open" | "read" | OPEN_WORKSPACE, source, .. } if source.kind() == IoKind::NotFound => {

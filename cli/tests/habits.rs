@@ -294,7 +294,8 @@ fn the_last_few_of_a_log_are_those_of_all_wherever_the_journal_was_split() {
         lines.pop();
         lines
     };
-    for filter in [&[][..], &["--kind", "checkpoint."], &["--session", "work"], &["--since", "1h"], &["--after", "3"]] {
+    let session = lines(&["list"])[0]["session"].as_str().unwrap().to_owned();
+    for filter in [&[][..], &["--kind", "checkpoint."], &["--session", &session], &["--since", "1h"], &["--after", "3"]] {
         for verb in [&["log"][..], &["audit", "log"]] {
             if verb.len() > 1 && filter.iter().any(|word| ["--kind", "--after"].contains(word)) {
                 continue;

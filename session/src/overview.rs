@@ -48,7 +48,7 @@ pub enum Observed {
 
 impl Observed {
     /// True if its agent may act.
-    fn is_alive(self) -> bool {
+    pub fn is_alive(self) -> bool {
         !matches!(self, Observed::None | Observed::Dead)
     }
 

@@ -59,10 +59,7 @@ impl WriterLock {
             thread::sleep(pause.min(timeout.saturating_sub(waited)));
             pause = (pause * 2).min(Duration::from_millis(20));
         };
-        let text = format!("process {} since {}\n", std::process::id(), clock::timestamp());
-        let file = &mut lock.file;
-        // The text is for messages only, so that it cannot be written (a full disk) is no reason to fail.
-        let _ = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(text.as_bytes()));
+        note_holder(&mut lock.file);
         Ok(lock)
     }
 }
@@ -131,6 +128,35 @@ impl Drop for IndexLock {
     }
 }
 
+/// Held by the one service of a store as long as it runs.
+#[derive(Debug)]
+pub struct ServiceLock {
+    file: File,
+}
+
+impl ServiceLock {
+    /// Takes the lock, or says who has it.
+    pub fn take(store: &Path) -> Result<Result<Self, String>> {
+        let path = store.join("lock.service");
+        loop {
+            let mut file = files::open_top(&path, How::Make).at("open lock", &path)?;
+            if !try_lock(&file, &path)? {
+                return Ok(Err(holder(&mut file)));
+            }
+            if files::is_named(&file, &path) {
+                note_holder(&mut file);
+                return Ok(Ok(ServiceLock { file }));
+            }
+        }
+    }
+}
+
+impl Drop for ServiceLock {
+    fn drop(&mut self) {
+        release(&self.file);
+    }
+}
+
 /// Lets go of a lock, also where a process that was just forked has the file open until it runs its program: that it is closed here alone
 /// would not.
 pub(crate) fn release(file: &File) {
@@ -143,6 +169,12 @@ fn try_lock(file: &File, path: &Path) -> Result<bool> {
         Err(e) if e == rustix::io::Errno::WOULDBLOCK || e == rustix::io::Errno::INTR => Ok(false),
         Err(e) => Err(e).at("lock", path),
     }
+}
+
+/// Writes into a lock's file who has it. The text is for messages only, so that it cannot be written (a full disk) is no reason to fail.
+fn note_holder(file: &mut File) {
+    let text = format!("process {} since {}\n", std::process::id(), clock::timestamp());
+    let _ = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(text.as_bytes()));
 }
 
 fn holder(file: &mut File) -> String {

@@ -104,6 +104,8 @@ pub enum Line {
     Mount(tool::Mount),
     /// A script for a shell.
     Script(tool::Script),
+    /// A service that can be connected to.
+    Service(tool::Service),
     /// The last line of a verb that did not fail.
     Summary(Box<Summary>),
     /// The last line of a verb that failed.

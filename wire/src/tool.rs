@@ -66,3 +66,14 @@ pub struct Script {
     /// The script.
     pub text: String,
 }
+
+/// A service that can be connected to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Service {
+    /// The store's folder.
+    pub store: String,
+    /// Its socket.
+    pub socket: String,
+    /// Its process.
+    pub process: u32,
+}

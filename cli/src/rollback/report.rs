@@ -7,7 +7,7 @@ use parhelia_session::{
 };
 use parhelia_store::name::Shown as _;
 use parhelia_store::{Store, projection::Status, record::Checkpoint, restore::RestoreChange};
-use parhelia_wire::{self as wire, Line, summary::RolledBack, tree::Action};
+use parhelia_wire::{Line, summary::RolledBack, tree::Action};
 
 use super::How;
 use crate::{context::Context, exit::Result, human, output::Style, words};
@@ -71,21 +71,8 @@ fn tell_spared(spared: &[Vec<u8>], stays: &str) {
 pub fn dry_run(context: &mut Context, target: &Checkpoint, look: &Look, preview: &Preview, how: &How) -> Result<()> {
     let what = if look.conversation.is_some() { "files and conversation" } else { "files" };
     context.out.remark(format!("Would put {what} of {} back to {}.", look.shown(), target.id()))?;
-    context.out.object(how.line(RolledBack {
-        target: target.id(),
-        dry_run: true,
-        session: Some(look.session.id.clone()),
-        changes: preview.changes.len() as u64,
-        with_conversation: look.conversation.is_some(),
-        conversation: preview.spoken.as_ref().map(Into::into),
-        notices: look.notices.iter().map(words::notice).collect(),
-        spared: shown(&preview.spared),
-        ..RolledBack::default()
-    }))
-}
-
-fn shown(paths: &[Vec<u8>]) -> Vec<String> {
-    paths.iter().map(|path| human::path(path)).collect()
+    let notices = look.notices.iter().map(words::notice).collect();
+    context.out.object(how.line(RolledBack::of_preview(target, look, preview, notices)))
 }
 
 /// Prints what was done, and how to go on.
@@ -129,20 +116,6 @@ pub fn print(context: &mut Context, store: &Store, host: &dyn Host, rolled: &Rol
         }
         (None, _) => {}
     }
-    context.out.object(how.line(RolledBack {
-        target: done.target.to_string(),
-        changed: true,
-        session: Some(session.id.clone()),
-        safety: Some(done.safety.to_string()),
-        stash: wire::summary::Stash::of(&done.stash),
-        changes: done.changes.len() as u64,
-        files: Some(done.report.counts.files),
-        deleted: Some(done.report.counts.deleted),
-        with_conversation: done.with_conversation,
-        moved: done.moved.iter().map(|path| path.shown()).collect(),
-        spared: shown(spared),
-        next,
-        open_in: stranger.map(|open| open.to_string()),
-        ..RolledBack::default()
-    }))
+    let open_in = stranger.map(|open| open.to_string());
+    context.out.object(how.line(RolledBack { next, open_in, ..RolledBack::of(rolled) }))
 }

@@ -2,6 +2,8 @@
 
 pub(super) mod all;
 
+pub use all::words_to_resume;
+
 use std::{ffi::OsString, io::IsTerminal, time::Duration};
 
 use parhelia_store::name::Shown as _;

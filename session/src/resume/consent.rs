@@ -55,6 +55,12 @@ pub enum Unasked {
         /// The policy.
         policy: String,
     },
+    /// It dies again and again.
+    #[error("its agent died {runs} times within ten minutes")]
+    CrashLoop {
+        /// Runs that ended so.
+        runs: usize,
+    },
 }
 
 /// The reason for which a session's program is not started again unseen, where there is one.

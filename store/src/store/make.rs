@@ -37,7 +37,7 @@ pub(super) fn missing(root: &Path) -> Error {
 pub(super) fn make(layout: &Layout) -> Result<()> {
     let root = &layout.root;
     disk::make_folder_durable(root)?;
-    let ours = ["packs", "journal", "view", "pins", "cache", "mounts", "lock", "lock.index", "ballast"];
+    let ours = ["packs", "journal", "view", "pins", "cache", "mounts", "lock", "lock.index", "lock.service", "ballast"];
     for entry in fs::read_dir(root).at("read folder", root)? {
         let name = entry.at("read folder", root)?.file_name();
         let name = name.to_string_lossy();

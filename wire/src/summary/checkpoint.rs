@@ -2,7 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use parhelia_session::{overwrite, rollback, safety};
+use parhelia_session::{
+    overwrite,
+    rollback::{self, Look, Preview, Rolled},
+    safety,
+};
+use parhelia_store::record;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -11,6 +16,7 @@ use crate::{
     diff::Changes,
     repository::Lack,
     show::{Show, mirror},
+    shown,
     tree::{Counts, Parted},
 };
 
@@ -214,6 +220,42 @@ pub struct RolledBack {
     pub next: Option<String>,
     /// A sentence about a process that has the conversation open.
     pub open_in: Option<String>,
+}
+
+impl RolledBack {
+    /// A rollback that is only shown, with sentences that the user should know.
+    pub fn of_preview(target: &record::Checkpoint, look: &Look, preview: &Preview, notices: Vec<String>) -> Self {
+        RolledBack {
+            target: target.id(),
+            dry_run: true,
+            session: Some(look.session.id.clone()),
+            changes: preview.changes.len() as u64,
+            with_conversation: look.conversation.is_some(),
+            conversation: preview.spoken.as_ref().map(Into::into),
+            notices,
+            spared: preview.spared.iter().map(|path| shown(path)).collect(),
+            ..RolledBack::default()
+        }
+    }
+
+    /// A rollback that was done.
+    pub fn of(rolled: &Rolled) -> Self {
+        let Rolled { session, done, spared, .. } = rolled;
+        RolledBack {
+            target: done.target.to_string(),
+            changed: true,
+            session: Some(session.id.clone()),
+            safety: Some(done.safety.to_string()),
+            stash: Stash::of(&done.stash),
+            changes: done.changes.len() as u64,
+            files: Some(done.report.counts.files),
+            deleted: Some(done.report.counts.deleted),
+            with_conversation: done.with_conversation,
+            moved: done.moved.iter().map(|path| path.show()).collect(),
+            spared: spared.iter().flatten().map(|path| shown(path)).collect(),
+            ..RolledBack::default()
+        }
+    }
 }
 
 /// An entry of git's stash.

@@ -353,6 +353,12 @@ pub enum Summary {
         /// Entries.
         entries: u64,
     },
+    /// A service that has ended, or its unit of systemd.
+    #[serde(rename = "serve")]
+    Serve {
+        /// The unit that was written (`--install`).
+        path: Option<String>,
+    },
     /// Numbers of the audit.
     #[serde(rename = "audit log")]
     AuditLog {

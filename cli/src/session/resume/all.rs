@@ -1,6 +1,10 @@
 //! `session resume --all`: every session whose agent has died though nobody wanted that, each in tmux, in the background.
 
-use std::process::{Command, Stdio};
+use std::{
+    ffi::OsString,
+    path::Path,
+    process::{Command, Stdio},
+};
 
 use jiff::Timestamp;
 use parhelia_session::{
@@ -20,7 +24,7 @@ use crate::{
     context::Context,
     exit::{Code, Failure, Result},
     human, limits,
-    session::tmux::own_words,
+    session::tmux::{absolute_of, own_words},
 };
 
 /// Resumes them, one after the other. One that fails stands in no other's way.
@@ -83,16 +87,23 @@ pub fn is_left_alone(store: &Store, host: &dyn Host, session: &Session) -> Resul
     Ok(unasked(store, host, session, None)?.is_some())
 }
 
+/// The words behind this program's name by which another process resumes a session in tmux, in the background; its id follows.
+pub fn words_to_resume(context: &Context, tmux_socket: Option<&Path>) -> Result<Vec<OsString>> {
+    let mut words = own_words(context)?;
+    words.extend(["session", "resume", "--tmux", "--detach"].map(Into::into));
+    if let Some(socket) = tmux_socket {
+        words.extend(["--tmux-socket".into(), absolute_of(socket)?]);
+    }
+    Ok(words)
+}
+
 /// A process of its own does it, as if somebody had given the command. Inside, the error of that process, which only `--json` makes readable.
 fn resume(context: &mut Context, args: &Args, session: &Session) -> Result<Result<(), Option<String>>> {
     let failed = |source| Failure::File { action: "start", path: "the program itself".into(), source };
     let mut command = Command::new(std::env::current_exe().map_err(failed)?);
-    command.args(own_words(context)?).args(["session", "resume", "--tmux", "--detach"]);
+    command.args(words_to_resume(context, args.tmux.tmux_socket.as_deref())?);
     command.args(["--interval".to_owned(), args.interval.to_string()]);
     command.args(context.out.json.then_some("--json"));
-    if let Some(socket) = &args.tmux.tmux_socket {
-        command.arg("--tmux-socket").arg(socket);
-    }
     command.args(args.take_over.then_some("--take-over"));
     command.args(args.prompt.as_ref().map(|prompt| format!("--prompt={prompt}")));
     command.args(["--", &session.id]).stdin(Stdio::null());

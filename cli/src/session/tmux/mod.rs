@@ -121,7 +121,8 @@ pub fn own_words(context: &Context) -> Result<Vec<OsString>> {
     Ok(words)
 }
 
-fn absolute_of(path: &Path) -> Result<OsString> {
+/// A path as it is named from anywhere.
+pub fn absolute_of(path: &Path) -> Result<OsString> {
     let found = absolute(path).map_err(|source| Failure::File { action: "use", path: path.to_owned(), source })?;
     Ok(found.into_os_string())
 }

@@ -1,0 +1,117 @@
+//! `serve`: the service of a store.
+
+use std::{
+    os::unix::process::CommandExt as _,
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+};
+
+use parhelia_service::{Options, serve, socket_path};
+use parhelia_session::host::Host;
+use parhelia_store::{id::Ulid, name::Shown as _};
+use parhelia_wire::{Line, Summary, tool::Service};
+
+use crate::{
+    context::Context,
+    exit::{Code, Failure, Result},
+    limits,
+    session::resume::words_to_resume,
+    unit::{Words, install, word},
+};
+
+/// Flags of `serve`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Listen at this socket [default: below XDG_RUNTIME_DIR, by the store's id]
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// Leave sessions alone whose agents have died
+    #[arg(long)]
+    no_resume: bool,
+    /// Write a unit of systemd that runs this, with this program, store and PATH, instead of running it
+    #[arg(long)]
+    install: bool,
+    /// The socket of the tmux server for resumed agents [default: that in which the agent was, else the user's own server]
+    #[arg(long, value_name = "PATH")]
+    tmux_socket: Option<PathBuf>,
+}
+
+/// The name of the unit.
+const UNIT: &str = "parhelia.service";
+
+/// Serves until Ctrl-C or SIGTERM.
+pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
+    if args.install {
+        let text = unit(&Words::of(context)?, args)?;
+        let enable = format!("enable --now {UNIT}");
+        let path = install(context, UNIT, &text, &["daemon-reload", &enable])?;
+        context.out.summary(Summary::Serve { path: Some(path.shown()) })?;
+        return Ok(Code::Done);
+    }
+    let store = context.open()?;
+    let host = context.host()?;
+    let socket = match &args.socket {
+        Some(socket) => socket.clone(),
+        None => usual(&host, store.config().id).ok_or_else(|| {
+            Failure::Usage("there is neither XDG_RUNTIME_DIR nor a home for the socket; give --socket PATH".into())
+        })?,
+    };
+    let shown = Service { store: store.path().shown(), socket: socket.shown(), process: std::process::id() };
+    let program = host.program().map_err(|source| Failure::File { action: "find", path: "the program itself".into(), source })?;
+    let words = words_to_resume(context, args.tmux_socket.as_deref())?;
+    let resume = move |session: &str, errors: Stdio| -> std::io::Result<Child> {
+        let mut command = Command::new(&program);
+        command.args(&words).args(["--", session]);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors).process_group(0);
+        limits::for_others(|| command.spawn())
+    };
+    let options = Options { socket, resumes: !args.no_resume, resume: Box::new(resume) };
+    let mut said = Ok(());
+    serve(store, Box::new(host), options, || said = say(context, &shown))?;
+    said?;
+    context.out.summary(Summary::Serve { path: None })?;
+    Ok(Code::Done)
+}
+
+/// Says that programs can connect.
+fn say(context: &mut Context, service: &Service) -> Result<()> {
+    match context.out.json {
+        true => context.out.object(Line::Service(service.clone()))?,
+        false => context.out.line(format!("Serving {} at {} (process {}).", service.store, service.socket, service.process))?,
+    }
+    context.out.flush()
+}
+
+/// The unit. Its end ends this process alone: agents that it has resumed are in its control group, and go on.
+fn unit(words: &Words, args: &Args) -> Result<String> {
+    let mut command = format!("{} serve", words.command);
+    for (flag, path) in [("--socket", &args.socket), ("--tmux-socket", &args.tmux_socket)] {
+        if let Some(path) = path {
+            command = format!("{command} {flag} {}", word(path)?);
+        }
+    }
+    if args.no_resume {
+        command.push_str(" --no-resume");
+    }
+    Ok(format!(
+        "[Unit]\n\
+         Description=Look after the sessions of coding agents\n\
+         \n\
+         [Service]\n\
+         Environment={}\n\
+         ExecStart={command}\n\
+         KillMode=process\n\
+         Restart=on-failure\n\
+         RestartPreventExitStatus=2 11\n\
+         \n\
+         [Install]\n\
+         WantedBy=default.target\n",
+        words.path
+    ))
+}
+
+/// The place of a store's socket, where somebody who knows only the store looks for it.
+fn usual(host: &dyn Host, store: Ulid) -> Option<PathBuf> {
+    let runtime = host.variable("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
+    socket_path(runtime.as_deref(), host.cache_folder().as_deref(), store)
+}

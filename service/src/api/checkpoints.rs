@@ -1,0 +1,387 @@
+//! Checkpoints: listing and showing them, what differs between two, a file of one, and what is said of them.
+
+use axum::{
+    Extension, Json,
+    body::Body,
+    extract::State,
+    http::{HeaderValue, header},
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+use parhelia_session::{
+    host::Host as _,
+    manifest::Manifest,
+    review::{
+        annotation::{self, Text},
+        decide::{self, DecisionRequest, Verdict},
+        tag::{self, Tag},
+    },
+    scan::LeftOut,
+};
+use parhelia_store::{
+    Error, Store,
+    diff::{DiffOptions, Side, Summary, TextOptions, compare, file_diff, store_content},
+    id::Ulid,
+    name,
+    pin::Pin,
+    projection::Place,
+    record,
+    record::Outline,
+    selector,
+    tree::Kind,
+    view::View,
+};
+use parhelia_wire::{
+    checkpoint::{Annotation, Approval, Checkpoint},
+    diff::{Change, Changes},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{
+    extract::{Given, Named, Parameters},
+    operation::{Answer, Operation},
+    problem::Problem,
+};
+use crate::{
+    app::{App, read, work},
+    caller::{Caller, Peer},
+};
+
+/// So many checkpoints are listed at a time, unless fewer are asked for.
+const LISTED_MAX: usize = 1000;
+/// A longer file is not handed out whole, as it is held in memory.
+const FILE_BYTES_MAX: u64 = 64 << 20;
+
+/// A page of checkpoints.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Page {
+    /// At most so many; 1000 is the most.
+    limit: Option<usize>,
+    /// Only those that were committed before this sequence, which the page before names.
+    before: Option<u64>,
+}
+
+/// Checkpoints.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Checkpoints {
+    /// Checkpoints, newest first.
+    checkpoints: Vec<Checkpoint>,
+    /// The next page's `before`; null on the last page.
+    before: Option<u64>,
+}
+
+/// The other side of a comparison.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Against {
+    /// Newer checkpoint.
+    to: String,
+    /// One file, of which the differing lines are wanted as well.
+    path: Option<String>,
+}
+
+/// The differences of two checkpoints.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Diff {
+    /// Older checkpoint.
+    old: String,
+    /// Newer checkpoint.
+    new: String,
+    /// Changes, by path.
+    changes: Vec<Change>,
+    /// Numbers of them.
+    counts: Changes,
+}
+
+/// A decision.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Decision {
+    /// The reason, for whoever looks at it later.
+    reason: Option<String>,
+    /// True to decide otherwise than somebody has before.
+    #[serde(default)]
+    change: bool,
+}
+
+/// A decision that holds.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Decided {
+    /// The checkpoint.
+    id: String,
+    /// The decision.
+    approval: Approval,
+    /// False if somebody had decided the same before.
+    recorded: bool,
+}
+
+/// Tags to be added.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct NewTags {
+    /// Tags, such as release/1.2.
+    tags: Vec<String>,
+}
+
+/// The tags of a checkpoint.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Tags {
+    /// The checkpoint.
+    id: String,
+    /// Tags that it did not have before.
+    added: Vec<String>,
+    /// All its tags.
+    tags: Vec<String>,
+}
+
+/// A remark.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct NewAnnotation {
+    /// Its text.
+    text: String,
+}
+
+/// A remark that was added.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Annotated {
+    /// The checkpoint.
+    id: String,
+    /// The remark.
+    annotation: Annotation,
+}
+
+pub fn operations() -> Vec<Operation> {
+    vec![
+        Operation::get(
+            "/api/sessions/{session}/checkpoints",
+            "listCheckpoints",
+            "Checkpoints of a session, newest first, by pages.",
+            get(list),
+        )
+        .query::<Page>()
+        .gives::<Checkpoints>(),
+        Operation::get(
+            "/api/checkpoints/{checkpoint}",
+            "getCheckpoint",
+            "The manifest of a checkpoint, by schema 1.2. A checkpoint is named by its id, a part of it, or tag:NAME.",
+            get(show),
+        )
+        .gives::<Value>(),
+        Operation::get(
+            "/api/checkpoints/{checkpoint}/diff",
+            "diffCheckpoints",
+            "What differs between two checkpoints.",
+            get(diff),
+        )
+        .query::<Against>()
+        .gives::<Diff>(),
+        Operation::get("/api/checkpoints/{checkpoint}/files/{*path}", "getFile", "The bytes of one file.", get(file)),
+        Operation::post(
+            "/api/checkpoints/{checkpoint}/approve",
+            "approveCheckpoint",
+            "Says that a state is good.",
+            post(approve),
+        )
+        .takes::<Decision>()
+        .gives::<Decided>(),
+        Operation::post(
+            "/api/checkpoints/{checkpoint}/reject",
+            "rejectCheckpoint",
+            "Says that nothing shall go on from a state.",
+            post(reject),
+        )
+        .takes::<Decision>()
+        .gives::<Decided>(),
+        Operation::post("/api/checkpoints/{checkpoint}/tags", "tagCheckpoint", "Adds tags, all or none.", post(tags))
+            .takes::<NewTags>()
+            .gives::<Tags>(),
+        Operation::post("/api/checkpoints/{checkpoint}/annotations", "annotateCheckpoint", "Adds a remark.", post(annotate))
+            .takes::<NewAnnotation>()
+            .gives::<Annotated>(),
+    ]
+}
+
+/// A checkpoint as other programs see it.
+pub fn shown(view: &View, checkpoint: &record::Checkpoint) -> Result<Checkpoint, Problem> {
+    Ok(Checkpoint::of(&Outline::from(checkpoint), &view.marks(checkpoint.record.id)?))
+}
+
+async fn list(State(app): State<App>, Named(name): Named<String>, Parameters(page): Parameters<Page>) -> Answer<Checkpoints> {
+    read(&app, move |_, view| {
+        let session = view.session_id(&name)?;
+        let limit = page.limit.unwrap_or(LISTED_MAX).min(LISTED_MAX);
+        let mut found = Vec::new();
+        for checkpoint in view.newest_first_of(&session)? {
+            let checkpoint = checkpoint?;
+            if page.before.is_some_and(|before| checkpoint.sequence >= before) {
+                continue;
+            }
+            found.push(checkpoint);
+            if found.len() > limit {
+                break;
+            }
+        }
+        let has_more = found.len() > limit;
+        found.truncate(limit);
+        let before = found.last().filter(|_| has_more).map(|last| last.sequence);
+        let checkpoints = found.iter().map(|checkpoint| shown(view, checkpoint)).collect::<Result<_, _>>()?;
+        Ok(Json(Checkpoints { checkpoints, before }))
+    })
+    .await
+}
+
+/// A checkpoint that is kept readable as long as the pin is held.
+pub fn pinned(store: &Store, selector: &str) -> Result<(record::Checkpoint, Option<Pin>), Problem> {
+    let found = selector::find(&*store.refresh()?, selector)?;
+    let pin = store.pin_for_reading([found.record.id], "the service", |_| {});
+    // It may have been deleted before it was pinned.
+    match store.refresh()?.checkpoint(found.record.id)? {
+        Some(found) => Ok((found, pin)),
+        None => Err(Error::NoCheckpoint { selector: selector.to_owned() }.into()),
+    }
+}
+
+async fn show(State(app): State<App>, Named(selector): Named<String>) -> Answer<Value> {
+    read(&app, move |_, view| {
+        let checkpoint = selector::find(view, &selector)?;
+        Ok(Json(Manifest::with(&checkpoint, &view.marks(checkpoint.record.id)?).to_json()))
+    })
+    .await
+}
+
+async fn diff(State(app): State<App>, Named(selector): Named<String>, Parameters(against): Parameters<Against>) -> Answer<Diff> {
+    read(&app, move |app, _| {
+        let store = &app.store;
+        let (old, _old_pin) = pinned(store, &selector)?;
+        let (new, _new_pin) = pinned(store, &against.to)?;
+        let (old_node, new_node) = (store.workspace_node(&old)?, store.workspace_node(&new)?);
+        let omissions = store.omissions(&new)?;
+        let side = Side::new(store, &new_node).with_omissions(&omissions);
+        let mut changes = compare(Side::new(store, &old_node), side, DiffOptions::default())?;
+        let left_out = LeftOut::of(store.omissions(&old)?, omissions);
+        changes.retain(|change| !left_out.is(change));
+        let counts = (&Summary::of(&changes)).into();
+        if let Some(path) = &against.path {
+            let wanted = name::parse(path);
+            changes.retain(|change| change.path == wanted || change.old_path() == wanted);
+        }
+        let shown = |change| -> Result<Change, Problem> {
+            let shown = Change::from(change);
+            if against.path.is_none() {
+                return Ok(shown);
+            }
+            let (old, new) = (store_content(store), store_content(store));
+            let difference = file_diff(change, &old, &new, TextOptions::default())?;
+            Ok(shown.with_diff(difference.map(|lines| String::from_utf8_lossy(&lines).into_owned())))
+        };
+        let changes = changes.iter().map(shown).collect::<Result<_, _>>()?;
+        Ok(Json(Diff { old: old.id(), new: new.id(), changes, counts }))
+    })
+    .await
+}
+
+async fn file(State(app): State<App>, Named((selector, path)): Named<(String, String)>) -> Result<Response, Problem> {
+    let bytes = read(&app, move |app, _| {
+        let (checkpoint, _pin) = pinned(&app.store, &selector)?;
+        // Paths are those of the checkpoint's tree, in which there is nothing above the workspace.
+        let node = app.store.node_at(&checkpoint, &name::parse(&path))?;
+        let Kind::File { size, blob, .. } = &node.kind else {
+            return Err(Problem::usage(format!("{path} is a {}, and no file", node.kind.name())));
+        };
+        if *size > FILE_BYTES_MAX {
+            return Err(Problem::refused(format!(
+                "{path} has {size} bytes, and no file of more than {FILE_BYTES_MAX} is handed out"
+            )));
+        }
+        let mut bytes = Vec::new();
+        app.store.blob(*blob, *size)?.copy_to(&mut bytes)?.map_err(|e| Problem::failed(e.to_string()))?;
+        Ok(bytes)
+    })
+    .await?;
+    let mut response = Body::from(bytes).into_response();
+    for (name, value) in [
+        (header::CONTENT_TYPE, "application/octet-stream"),
+        // Whatever is in it, no browser shows it as a page.
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::CONTENT_DISPOSITION, "attachment"),
+    ] {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    Ok(response)
+}
+
+/// The id of a checkpoint of which something is to be said: a whole one, so that nobody means another.
+pub fn whole(id: &str) -> Result<Ulid, Problem> {
+    id.parse().map_err(|_| Problem::usage(format!("'{id}' is no whole id of a checkpoint, which this needs")))
+}
+
+async fn approve(state: State<App>, peer: Extension<Peer>, id: Named<String>, decision: Given<Decision>) -> Answer<Decided> {
+    decide(state, peer, id, decision, Verdict::Approve).await
+}
+
+async fn reject(state: State<App>, peer: Extension<Peer>, id: Named<String>, decision: Given<Decision>) -> Answer<Decided> {
+    decide(state, peer, id, decision, Verdict::Reject).await
+}
+
+async fn decide(
+    State(app): State<App>,
+    Extension(peer): Extension<Peer>,
+    Named(id): Named<String>,
+    Given(decision): Given<Decision>,
+    verdict: Verdict,
+) -> Answer<Decided> {
+    let checkpoint = whole(&id)?;
+    if !peer.is_visible() {
+        return Err(Problem::forbidden(
+            "the caller cannot be seen from the service, and may be an agent; decide from where it runs",
+        ));
+    }
+    work(&app, move |app| {
+        let reason = decision.reason.as_deref().map(Text::new).transpose()?;
+        let caller = Caller { service: &*app.host, peer };
+        let view = app.store.refresh()?;
+        let session = view.checkpoint(checkpoint)?.map(|found| found.record.session).unwrap_or_default();
+        let place = view.session(&session)?.and_then(|session| session.workspace).map(|place| Place::folder(&place));
+        let options = caller.config(&place.unwrap_or_else(|| "/".into()))?.approval;
+        let changes = decision.change;
+        let request = DecisionRequest { checkpoint, verdict, reason: reason.as_ref(), changes, options: &options };
+        let decided = decide::decide(&app.store, &caller, &request, &())?;
+        Ok(Json(Decided { id, approval: (&decided.approval).into(), recorded: !decided.had }))
+    })
+    .await
+}
+
+async fn tags(
+    State(app): State<App>,
+    Extension(peer): Extension<Peer>,
+    Named(id): Named<String>,
+    Given(given): Given<NewTags>,
+) -> Answer<Tags> {
+    let checkpoint = whole(&id)?;
+    work(&app, move |app| {
+        let tags = given.tags.iter().map(|tag| tag.parse::<Tag>()).collect::<Result<Vec<_>, _>>()?;
+        let tagged = tag::tag(&app.store, &Caller { service: &*app.host, peer }, checkpoint, &tags, &())?;
+        let added = tagged.added.iter().map(ToString::to_string).collect();
+        Ok(Json(Tags { id, added, tags: tagged.tags.into_iter().collect() }))
+    })
+    .await
+}
+
+async fn annotate(
+    State(app): State<App>,
+    Extension(peer): Extension<Peer>,
+    Named(id): Named<String>,
+    Given(given): Given<NewAnnotation>,
+) -> Answer<Annotated> {
+    let checkpoint = whole(&id)?;
+    work(&app, move |app| {
+        let text = Text::new(&given.text)?;
+        let (annotation, _) = annotation::annotate(&app.store, &Caller { service: &*app.host, peer }, checkpoint, &text, &())?;
+        Ok(Json(Annotated { id, annotation: (&annotation).into() }))
+    })
+    .await
+}

@@ -1,0 +1,52 @@
+//! Parts of requests, with problems in place of axum's words.
+
+use axum::{
+    body::to_bytes,
+    extract::{FromRequest, FromRequestParts, Path, Query, Request},
+    http::request::Parts,
+};
+use serde::de::DeserializeOwned;
+
+use super::problem::Problem;
+
+/// Parameters behind the question mark.
+pub struct Parameters<T>(pub T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Parameters<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let query = Query::try_from_uri(&parts.uri).map_err(|e| Problem::usage(e.body_text()))?;
+        Ok(Parameters(query.0))
+    }
+}
+
+/// Parameters in the path.
+pub struct Named<T>(pub T);
+
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Named<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let path = Path::from_request_parts(parts, state).await.map_err(|e| Problem::usage(e.body_text()))?;
+        Ok(Named(path.0))
+    }
+}
+
+/// A JSON body; an empty one stands for an object without members.
+pub struct Given<T>(pub T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Given<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
+        // It was bounded, and read whole, before.
+        let bytes = to_bytes(request.into_body(), usize::MAX).await.map_err(|e| Problem::usage(e.to_string()))?;
+        let body = if bytes.is_empty() { &b"{}"[..] } else { &bytes };
+        // Serde would take a list for the members in their order.
+        if body.trim_ascii_start().first() != Some(&b'{') {
+            return Err(Problem::usage("the body must be a JSON object"));
+        }
+        serde_json::from_slice(body).map(Given).map_err(|e| Problem::usage(format!("the body is not as it should be: {e}")))
+    }
+}

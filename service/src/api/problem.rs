@@ -1,0 +1,132 @@
+//! Problems: the answers where a request cannot be served, by RFC 9457.
+
+use axum::{
+    Json,
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use parhelia_session::{Error, Refusal};
+use parhelia_store::ErrorKind;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// A problem.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Problem {
+    /// Kind of the problem: failed, usage, refused, not_found, locked, corrupt, cancelled, gone.
+    pub title: &'static str,
+    /// HTTP status.
+    pub status: u16,
+    /// The thing, the cause and the next step.
+    pub detail: String,
+    /// Exit code of the command line for the same problem.
+    pub exit_code: u8,
+}
+
+/// The one table from kinds of errors to their names, HTTP statuses and exit codes.
+const TABLE: [(ErrorKind, &str, StatusCode, u8); 7] = [
+    (ErrorKind::Failed, "failed", StatusCode::INTERNAL_SERVER_ERROR, 1),
+    (ErrorKind::Usage, "usage", StatusCode::BAD_REQUEST, 2),
+    (ErrorKind::Refused, "refused", StatusCode::CONFLICT, 4),
+    (ErrorKind::NotFound, "not_found", StatusCode::NOT_FOUND, 10),
+    (ErrorKind::Locked, "locked", StatusCode::SERVICE_UNAVAILABLE, 11),
+    (ErrorKind::Corrupt, "corrupt", StatusCode::INTERNAL_SERVER_ERROR, 12),
+    (ErrorKind::Cancelled, "cancelled", StatusCode::SERVICE_UNAVAILABLE, 130),
+];
+
+impl Problem {
+    fn of_kind(kind: ErrorKind, detail: String) -> Self {
+        let row = TABLE.into_iter().find(|row| row.0 == kind).unwrap_or(TABLE[0]);
+        Problem { title: row.1, status: row.2.as_u16(), detail, exit_code: row.3 }
+    }
+
+    fn with_status(self, status: StatusCode) -> Self {
+        Problem { status: status.as_u16(), ..self }
+    }
+
+    /// The request makes no sense.
+    pub fn usage(detail: impl Into<String>) -> Self {
+        Self::of_kind(ErrorKind::Usage, detail.into())
+    }
+
+    /// Nothing is there.
+    pub fn not_found(detail: impl Into<String>) -> Self {
+        Self::of_kind(ErrorKind::NotFound, detail.into())
+    }
+
+    /// A state is against it.
+    pub fn refused(detail: impl Into<String>) -> Self {
+        Self::of_kind(ErrorKind::Refused, detail.into())
+    }
+
+    /// It failed.
+    pub fn failed(detail: impl Into<String>) -> Self {
+        Self::of_kind(ErrorKind::Failed, detail.into())
+    }
+
+    /// Too much is under way.
+    pub fn busy(detail: impl Into<String>) -> Self {
+        Self::of_kind(ErrorKind::Locked, detail.into())
+    }
+
+    /// The caller may not ask for this.
+    pub fn forbidden(detail: impl Into<String>) -> Self {
+        Self::of_kind(ErrorKind::Refused, detail.into()).with_status(StatusCode::FORBIDDEN)
+    }
+
+    /// The path is known, and not for this method.
+    pub fn not_allowed(detail: impl Into<String>) -> Self {
+        Self::usage(detail).with_status(StatusCode::METHOD_NOT_ALLOWED)
+    }
+
+    /// A key was given to two requests.
+    pub fn other_request() -> Self {
+        Self::usage("this Idempotency-Key was given with another request").with_status(StatusCode::UNPROCESSABLE_ENTITY)
+    }
+
+    /// The request took too long.
+    pub fn timeout(detail: impl Into<String>) -> Self {
+        Self::usage(detail).with_status(StatusCode::REQUEST_TIMEOUT)
+    }
+
+    /// The request is too large.
+    pub fn too_large(bytes_max: usize) -> Self {
+        Self::usage(format!("the request's body is longer than {bytes_max} bytes, or was cut off"))
+            .with_status(StatusCode::PAYLOAD_TOO_LARGE)
+    }
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        let problem = Self::of_kind(error.kind(), error.to_string());
+        match error {
+            // For good: there is no use in trying again.
+            Error::Refused(Refusal::HasEnded { .. }) => Problem { title: "gone", ..problem.with_status(StatusCode::GONE) },
+            _ => problem,
+        }
+    }
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        Error::from(refusal).into()
+    }
+}
+
+impl From<parhelia_store::Error> for Problem {
+    fn from(error: parhelia_store::Error) -> Self {
+        Error::from(error).into()
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut response = (status, Json(&self)).into_response();
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        response
+    }
+}

@@ -1,0 +1,257 @@
+//! Sessions: listing and showing them, pausing, resuming and ending them, and making checkpoints of them.
+
+use std::collections::HashMap;
+
+use axum::{
+    Extension, Json,
+    extract::State,
+    routing::{get, post},
+};
+use parhelia_session::{
+    Refusal, Result,
+    ending::{self, of_session},
+    overview::Overview,
+    resume::{ResumeRequest, if_alive},
+};
+use parhelia_store::{
+    Store,
+    projection::{Goal, Status},
+    record::Trigger,
+    view::View,
+};
+use parhelia_wire::{checkpoint::Checkpoint, session as wire};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    checkpoints::shown,
+    extract::{Given, Named, Parameters},
+    operation::{Answer, Operation},
+    problem::Problem,
+    warnings::Warnings,
+};
+use crate::{
+    app::{App, read, work},
+    caller::{Caller, Peer},
+    watch,
+};
+
+/// A session about which something was done.
+#[derive(Debug, Serialize, JsonSchema)]
+struct One {
+    /// The session as it is now.
+    session: wire::Session,
+    /// Sentences that a person should read.
+    warnings: Vec<String>,
+}
+
+/// A session and its runs.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Shown {
+    /// The session.
+    session: wire::Session,
+    /// Its runs, in order.
+    runs: Vec<wire::Run>,
+}
+
+/// Sessions.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Sessions {
+    /// Sessions, the one that changed last first.
+    sessions: Vec<wire::Session>,
+}
+
+/// Which sessions are listed.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Listed {
+    /// True to leave out sessions that have ended.
+    #[serde(default)]
+    open: bool,
+    /// At most so many, those that changed last.
+    limit: Option<usize>,
+}
+
+/// A pause.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Pause {
+    /// True to end a live agent; else it stays, and resuming it is a matter of milliseconds.
+    #[serde(default)]
+    end_agent: bool,
+}
+
+/// An end.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct End {
+    /// True to leave a live agent alone, of which a last checkpoint is made; else a session with one is not ended.
+    #[serde(default)]
+    leave_agent: bool,
+}
+
+/// Nothing more is to be said.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Nothing {}
+
+/// A checkpoint that was asked for.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Made {
+    /// The checkpoint; the last one, if the session is over and that has everything.
+    checkpoint: Checkpoint,
+    /// False if none was made, as the last one has everything.
+    created: bool,
+    /// Sentences that a person should read.
+    warnings: Vec<String>,
+}
+
+pub fn operations() -> Vec<Operation> {
+    vec![
+        Operation::get("/api/sessions", "listSessions", "Sessions, the one that changed last first.", get(list))
+            .query::<Listed>()
+            .gives::<Sessions>(),
+        Operation::get("/api/sessions/{session}", "getSession", "A session, by its id or name, and its runs.", get(show))
+            .gives::<Shown>(),
+        Operation::post(
+            "/api/sessions/{session}/pause",
+            "pauseSession",
+            "Makes a checkpoint of an active session and sets it aside. Its agent stays, unless it is to end.",
+            post(pause),
+        )
+        .takes::<Pause>()
+        .gives::<One>(),
+        Operation::post(
+            "/api/sessions/{session}/resume",
+            "resumeSession",
+            "Has a session go on: at once where its agent lives, else from its workspace or its newest good checkpoint.",
+            post(resume),
+        )
+        .takes::<Nothing>()
+        .gives::<One>(),
+        Operation::post("/api/sessions/{session}/end", "endSession", "Ends a session for good.", post(end))
+            .takes::<End>()
+            .gives::<One>(),
+        Operation::post(
+            "/api/sessions/{session}/checkpoints",
+            "createCheckpoint",
+            "Makes a checkpoint of a session as it is now.",
+            post(checkpoint),
+        )
+        .takes::<Nothing>()
+        .gives::<Made>(),
+    ]
+}
+
+/// A session as other programs see it.
+fn of(store: &Store, view: &View, name: &str) -> Result<wire::Session> {
+    let session = view.session_named(name)?;
+    let checkpoints = view.newest_first_of(&session.id)?.count() as u64;
+    Ok(wire::Session::of(&session, &Overview::of(store, &session)?, checkpoints))
+}
+
+async fn list(State(app): State<App>, Parameters(listed): Parameters<Listed>) -> Answer<Sessions> {
+    read(&app, move |app, view| {
+        let mut sessions = view.sessions()?;
+        sessions.retain(|session| !listed.open || session.status != Status::Ended);
+        sessions.sort_by_key(|session| std::cmp::Reverse(session.changed_sequence));
+        sessions.truncate(listed.limit.unwrap_or(usize::MAX));
+        let mut counts: HashMap<String, u64> = HashMap::new();
+        for outline in view.outlines()? {
+            *counts.entry(outline.session).or_default() += 1;
+        }
+        let one = |session| -> Result<wire::Session> {
+            let overview = Overview::of(&app.store, session)?;
+            Ok(wire::Session::of(session, &overview, counts.get(&session.id).copied().unwrap_or(0)))
+        };
+        Ok(Json(Sessions { sessions: sessions.iter().map(one).collect::<Result<_>>()? }))
+    })
+    .await
+}
+
+async fn show(State(app): State<App>, Named(name): Named<String>) -> Answer<Shown> {
+    read(&app, move |app, view| {
+        let session = of(&app.store, view, &name)?;
+        let runs = session.runs.iter().filter_map(|id| view.run(id).transpose()).collect::<Result<Vec<_>, _>>()?;
+        Ok(Json(Shown { session, runs: runs.iter().map(Into::into).collect() }))
+    })
+    .await
+}
+
+async fn pause(
+    State(app): State<App>,
+    Extension(peer): Extension<Peer>,
+    Named(name): Named<String>,
+    Given(asked): Given<Pause>,
+) -> Answer<One> {
+    work(&app, move |app| {
+        let caller = Caller { service: &*app.host, peer };
+        let session = app.store.refresh()?.session_named(&name)?;
+        if session.goal() == Goal::Paused {
+            return Err(Problem::refused(format!("session {} is set aside already; resume it first", session.id)));
+        }
+        let warnings = Warnings::default();
+        ending::pause(&app.store, &caller, &session, !asked.end_agent, &warnings)?;
+        Ok(Json(One { session: of(&app.store, &*app.store.refresh()?, &session.id)?, warnings: warnings.said() }))
+    })
+    .await
+}
+
+async fn resume(
+    State(app): State<App>,
+    Extension(peer): Extension<Peer>,
+    Named(name): Named<String>,
+    Given(Nothing {}): Given<Nothing>,
+) -> Answer<One> {
+    let (id, is_alive) = work(&app, move |app| {
+        let session = app.store.refresh()?.session_named(&name)?;
+        if session.status == Status::Ended {
+            return Err(Refusal::HasEnded { session: session.id }.into());
+        }
+        let caller = Caller { service: &*app.host, peer };
+        let alive = if_alive(&app.store, &caller, &session, &ResumeRequest::default())?;
+        Ok((session.id, alive.is_some()))
+    })
+    .await?;
+    if !is_alive {
+        let session = id.clone();
+        work(&app, move |app| watch::resume(app, &session).map_err(Problem::refused)).await?;
+    }
+    read(&app, move |app, view| Ok(Json(One { session: of(&app.store, view, &id)?, warnings: Vec::new() }))).await
+}
+
+async fn end(
+    State(app): State<App>,
+    Extension(peer): Extension<Peer>,
+    Named(name): Named<String>,
+    Given(asked): Given<End>,
+) -> Answer<One> {
+    work(&app, move |app| {
+        let caller = Caller { service: &*app.host, peer };
+        let session = app.store.refresh()?.session_named(&name)?;
+        let warnings = Warnings::default();
+        ending::end(&app.store, &caller, &session, asked.leave_agent, &warnings)?;
+        Ok(Json(One { session: of(&app.store, &*app.store.refresh()?, &session.id)?, warnings: warnings.said() }))
+    })
+    .await
+}
+
+async fn checkpoint(
+    State(app): State<App>,
+    Extension(peer): Extension<Peer>,
+    Named(name): Named<String>,
+    Given(Nothing {}): Given<Nothing>,
+) -> Answer<Made> {
+    work(&app, move |app| {
+        let caller = Caller { service: &*app.host, peer };
+        let view = app.store.refresh()?;
+        let session = view.session_named(&name)?;
+        let run = view.newest_run(&session)?.filter(|run| run.is_open());
+        let warnings = Warnings::default();
+        let made = of_session(&app.store, &caller, &session, run.as_ref(), (Trigger::Manual, "api"), &warnings)?;
+        let view = app.store.refresh()?;
+        let checkpoint = shown(&view, &made.outcome.checkpoint)?;
+        Ok(Json(Made { checkpoint, created: !made.outcome.skipped, warnings: warnings.said() }))
+    })
+    .await
+}

@@ -1,0 +1,27 @@
+//! The service of a store: it sees sessions whose agents died and has them go on, makes checkpoints of agents that nobody else watches over,
+//! and answers programs over HTTP.
+//!
+//! It is one process for a store, and nothing depends on it: whatever it does is a workflow of [`parhelia_session`], which the command line
+//! has as well. It starts no agent as its own child, so that its end, or another release in its place, ends none.
+//!
+//! `listen` has the socket, `connection` accepts connections and bounds them, `guard` refuses requests of web pages, `repeated` answers those that
+//! are sent again, `api` answers the others,
+//! `feed` tells listeners of new events, `metrics` counts, and `watch` looks after sessions. Only this crate is asynchronous, and only where it waits for
+//! sockets: the work itself runs on a bounded number of threads (`app`).
+
+mod api;
+mod app;
+mod caller;
+mod connection;
+mod feed;
+mod guard;
+mod listen;
+mod log;
+mod metrics;
+mod repeated;
+mod serve;
+mod watch;
+
+pub use api::openapi::document as openapi;
+pub use listen::socket_path;
+pub use serve::{Error, Options, Resume, serve};

@@ -1,0 +1,116 @@
+//! Numbers for a monitor, as OpenMetrics text.
+
+use std::{fmt::Error, time::Duration};
+
+use parhelia_session::{Result, overview::Overview};
+use parhelia_store::{Store, clock, projection::Status};
+use prometheus_client::{
+    encoding::{EncodeLabelSet, text::encode},
+    metrics::{
+        counter::Counter,
+        family::Family,
+        gauge::Gauge,
+        histogram::{Histogram, exponential_buckets},
+    },
+    registry::{Registry, Unit},
+};
+
+/// The content type of the text.
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// A request that was answered.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Answered {
+    path: String,
+    status: u16,
+}
+
+/// The path of a request, as the operation has it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Route {
+    path: String,
+}
+
+/// An outcome.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Outcome {
+    outcome: &'static str,
+}
+
+/// A state of sessions.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct State {
+    observed: &'static str,
+}
+
+/// Everything that is counted as it happens.
+pub struct Metrics {
+    requests: Family<Answered, Counter>,
+    seconds: Family<Route, Histogram>,
+    resumes: Family<Outcome, Counter>,
+    checkpoints: Family<Outcome, Counter>,
+}
+
+/// Done or not.
+fn outcome(is_done: bool) -> Outcome {
+    Outcome { outcome: if is_done { "done" } else { "failed" } }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        // From a quarter of a millisecond to four seconds.
+        let seconds = || Histogram::new(exponential_buckets(0.000_25, 4.0, 8));
+        let seconds = Family::new_with_constructor(seconds as fn() -> Histogram);
+        Metrics { requests: Family::default(), seconds, resumes: Family::default(), checkpoints: Family::default() }
+    }
+}
+
+impl Metrics {
+    /// Counts a request.
+    pub fn answered(&self, path: &str, status: u16, took: Duration) {
+        self.requests.get_or_create(&Answered { path: path.to_owned(), status }).inc();
+        self.seconds.get_or_create(&Route { path: path.to_owned() }).observe(took.as_secs_f64());
+    }
+
+    /// Counts a resume of a session whose agent had died.
+    pub fn resumed(&self, is_done: bool) {
+        self.resumes.get_or_create(&outcome(is_done)).inc();
+    }
+
+    /// Counts a checkpoint that nobody had asked for.
+    pub fn captured(&self, is_done: bool) {
+        self.checkpoints.get_or_create(&outcome(is_done)).inc();
+    }
+
+    /// All of it, and the store as it is now.
+    pub fn text(&self, store: &Store) -> Result<Result<String, Error>> {
+        let mut registry = Registry::with_prefix("parhelia");
+        registry.register("http_requests", "Requests that were answered", self.requests.clone());
+        let seconds = "Time from a request to its answer";
+        registry.register_with_unit("http_request_duration", seconds, Unit::Seconds, self.seconds.clone());
+        registry.register("resumes", "Sessions that were resumed because their agents had died", self.resumes.clone());
+        let checkpoints = "Checkpoints of agents that nobody else watches over";
+        registry.register("service_checkpoints", checkpoints, self.checkpoints.clone());
+        let view = store.view();
+        let sequence: Gauge = Gauge::default();
+        sequence.set(view.end().sequence.try_into().unwrap_or(i64::MAX));
+        registry.register("journal_sequence", "Sequence of the journal's last record", sequence);
+        let (states, failing, oldest) = (Family::<State, Gauge>::default(), Gauge::<i64>::default(), Gauge::<i64>::default());
+        let now = clock::timestamp();
+        for session in view.sessions()?.into_iter().filter(|session| session.status != Status::Ended) {
+            let overview = Overview::of(store, &session)?;
+            let state = State { observed: overview.observed.name() };
+            states.get_or_create(&state).inc();
+            failing.inc_by(i64::from(overview.failing.is_some()));
+            if let Some(last) = overview.last_checkpoint.filter(|_| overview.observed.is_alive()) {
+                oldest.set(oldest.get().max(now.duration_since(last.created_at).as_secs()));
+            }
+        }
+        registry.register("sessions", "Sessions that have not ended, by what is seen of their agents", states);
+        registry.register("sessions_failing", "Sessions whose last checkpoint failed", failing);
+        let age = "Age of the last checkpoint of the live session whose is the oldest";
+        registry.register_with_unit("checkpoint_age_max", age, Unit::Seconds, oldest);
+        let mut text = String::new();
+        Ok(encode(&mut text, &registry).map(|()| text))
+    }
+}

@@ -1,0 +1,124 @@
+//! The service from its start to its end.
+
+use std::{
+    io,
+    path::PathBuf,
+    process::{Child, Stdio},
+    time::Duration,
+};
+
+use parhelia_store::{Store, lock::ServiceLock};
+use tokio::{
+    runtime::Builder,
+    signal::unix::{SignalKind, signal},
+    sync::watch::channel,
+};
+
+use crate::{
+    api,
+    app::{ServiceHost, Shared},
+    connection, listen,
+    log::say,
+    watch,
+};
+
+/// Threads that wait for sockets.
+const SOCKET_THREADS: usize = 2;
+/// Threads that may block, in reading and in work.
+const BLOCKING_THREADS_MAX: usize = 64;
+
+/// Work that is under way at the end is waited for so long.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// Starts a process that resumes a session, by its id, in the background and apart from the service: in a process group of its own, so that
+/// it outlives the service. Its standard error goes where it is told.
+pub type Resume = dyn Fn(&str, Stdio) -> io::Result<Child> + Send + Sync;
+
+/// Options of a service.
+pub struct Options {
+    /// The socket.
+    pub socket: PathBuf,
+    /// True if sessions whose agents died go on by themselves.
+    pub resumes: bool,
+    /// Resumes a session.
+    pub resume: Box<Resume>,
+}
+
+/// An error of the service.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Another service has the store.
+    #[error("this store has a service already: {holder}; stop that one first")]
+    Taken {
+        /// The process that has it.
+        holder: String,
+    },
+    /// The store said so.
+    #[error(transparent)]
+    Store(#[from] parhelia_store::Error),
+    /// A socket cannot be used.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Socket {
+        /// The action that failed, as an infinitive.
+        action: &'static str,
+        /// The socket, or its folder.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// The threads of the service cannot be started.
+    #[error("cannot start the service's threads: {0}")]
+    Threads(#[source] io::Error),
+}
+
+/// Serves until a signal asks it to end. Calls `ready` once programs can connect.
+pub fn serve(store: Store, host: Box<ServiceHost>, options: Options, ready: impl FnOnce()) -> Result<(), Error> {
+    let lock = ServiceLock::take(store.path())?.map_err(|holder| Error::Taken { holder })?;
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(SOCKET_THREADS)
+        .max_blocking_threads(BLOCKING_THREADS_MAX)
+        .enable_all()
+        .build()
+        .map_err(Error::Threads)?;
+    let Options { socket, resumes, resume } = options;
+    let app = Shared::new(store, host, resume);
+    let router = api::router(app.clone());
+    let (stop, stopped) = channel(false);
+    let watching = watch::start(app, resumes, stopped.clone()).map_err(Error::Threads)?;
+    let served = runtime.block_on(async {
+        let listener = listen::bind(&socket)?;
+        let ended = ended().map_err(Error::Threads)?;
+        ready();
+        let accepting = connection::accept(listener, router, stopped);
+        tokio::pin!(accepting, ended);
+        tokio::select! {
+            () = &mut accepting => {}
+            () = ended => {
+                say("the service ends; agents go on");
+                let _ = stop.send(true);
+                accepting.await;
+            }
+        }
+        listen::remove(&socket);
+        Ok(())
+    });
+    let _ = stop.send(true);
+    runtime.shutdown_timeout(GRACE);
+    let _ = watching.join();
+    drop(lock);
+    served
+}
+
+/// Waits for a signal that asks the service to end.
+fn ended() -> io::Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut hangup = signal(SignalKind::hangup())?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+            _ = hangup.recv() => {}
+        }
+    })
+}

@@ -1,0 +1,99 @@
+//! Checkpoints of agents that nobody else watches over: now and then, and when they die.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Arc, Mutex, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use parhelia_session::{Result, ending::of_session, overview::Missing};
+use parhelia_store::{projection::Session, record::Trigger};
+
+use crate::{app::App, log::say};
+
+/// The interval between checkpoints of a session, made where something has changed.
+const INTERVAL: Duration = Duration::from_secs(300);
+
+/// Sessions whose agents have no supervisor.
+#[derive(Default)]
+pub struct Captures {
+    /// When each is captured next.
+    next: HashMap<String, Instant>,
+    /// Those that are being captured.
+    under_way: Arc<Mutex<HashSet<String>>>,
+    /// Those whose agent has died since, and that wait for the checkpoint of that.
+    died: Vec<Session>,
+}
+
+impl Captures {
+    /// Takes note of who lives without a supervisor, and who has died so.
+    pub fn note(&mut self, missing: &Missing) {
+        let died = missing.dead.iter().filter(|session| self.next.remove(&session.id).is_some());
+        self.died.extend(died.cloned());
+        let first = Instant::now() + INTERVAL;
+        let alive = |id: &String| missing.unsupervised.iter().any(|(session, _)| session.id == *id);
+        self.next.retain(|id, _| alive(id));
+        for (session, _) in &missing.unsupervised {
+            self.next.entry(session.id.clone()).or_insert(first);
+        }
+    }
+
+    /// Starts the checkpoints that are due, as far as there are places for them.
+    pub fn go_on(&mut self, app: &App) {
+        while let Some(session) = self.died.pop() {
+            if !self.start(app, &session.id, Trigger::Error, "its agent died") {
+                self.died.push(session);
+                break;
+            }
+        }
+        let now = Instant::now();
+        let due: Vec<String> = self.next.iter().filter(|(_, at)| **at <= now).map(|(id, _)| id.clone()).collect();
+        for id in due {
+            if !self.start(app, &id, Trigger::Periodic, "interval") {
+                break;
+            }
+            self.next.insert(id, now + INTERVAL);
+        }
+    }
+
+    /// True if a session is being captured, or waits for it.
+    pub fn has(&self, session: &str) -> bool {
+        self.died.iter().any(|died| died.id == session) || self.lock().contains(session)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashSet<String>> {
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts a checkpoint on a thread; false where there is no place for it now.
+    fn start(&self, app: &App, session: &str, trigger: Trigger, detail: &'static str) -> bool {
+        let Some(place) = app.try_work() else { return false };
+        if !self.lock().insert(session.to_owned()) {
+            return true;
+        }
+        let (app, under_way, id) = (app.clone(), self.under_way.clone(), session.to_owned());
+        let work = move || {
+            let captured = capture(&app, &id, trigger, detail);
+            app.metrics.captured(captured.is_ok());
+            if let Err(e) = captured {
+                say(&format!("no checkpoint of session {id} was made: {e}"));
+            }
+            under_way.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+            drop(place);
+        };
+        if let Err(e) = thread::Builder::new().name("checkpoint".into()).spawn(work) {
+            say(&format!("no checkpoint of session {session} was made: {e}"));
+            self.lock().remove(session);
+        }
+        true
+    }
+}
+
+fn capture(app: &App, id: &str, trigger: Trigger, detail: &str) -> Result<()> {
+    let view = app.store.refresh()?;
+    let Some(session) = view.session(id)? else { return Ok(()) };
+    let run = view.newest_run(&session)?.filter(|run| run.is_open());
+    of_session(&app.store, &*app.host, &session, run.as_ref(), (trigger, detail), &())?;
+    Ok(())
+}

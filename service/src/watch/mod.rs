@@ -1,0 +1,95 @@
+//! Looking after sessions: new entries of the journal are told to listeners, the agents of sessions are watched, and those that died are
+//! brought back.
+//!
+//! One thread does it, which blocks in `poll`. What takes long it gives to others: checkpoints to threads, within the bound of the
+//! requests' own, and resumes to processes of their own, which outlive the service.
+
+mod agents;
+mod capture;
+mod recovery;
+
+use std::{
+    io,
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use parhelia_session::{Result, overview};
+use tokio::sync::watch;
+
+use self::{agents::Agents, capture::Captures, recovery::Recovery};
+use crate::{app::App, feed, log::say};
+
+pub use recovery::resume;
+
+/// So often it is looked whether the journal has grown, and whether the service ends.
+const TICK: Duration = Duration::from_millis(200);
+/// So often sessions are looked at though nothing has happened that was heard of: leases run out, and other namespaces tell nothing.
+const LOOK: Duration = Duration::from_secs(10);
+
+/// Starts the thread.
+pub fn start(app: App, resumes: bool, stopped: watch::Receiver<bool>) -> io::Result<JoinHandle<()>> {
+    let watching = thread::Builder::new().name("watch".into());
+    watching.spawn(move || {
+        let mut watcher = Watcher::new(app.clone(), resumes);
+        while !*stopped.borrow() {
+            if let Err(e) = watcher.turn() {
+                say(&format!("sessions could not be looked at: {e}"));
+                thread::sleep(LOOK / 10);
+            }
+        }
+        app.feed.close();
+    })
+}
+
+struct Watcher {
+    app: App,
+    /// Sequence of the last entry that listeners were told of.
+    told: u64,
+    agents: Agents,
+    captures: Captures,
+    recovery: Option<Recovery>,
+    /// The time at which sessions are looked at next.
+    next: Instant,
+}
+
+impl Watcher {
+    fn new(app: App, resumes: bool) -> Self {
+        let told = app.store.view().end().sequence;
+        let recovery = resumes.then(Recovery::default);
+        Watcher { app, told, agents: Agents::default(), captures: Captures::default(), recovery, next: Instant::now() }
+    }
+
+    /// Waits until something happens, but not long, and does what is to be done.
+    fn turn(&mut self) -> Result<()> {
+        let has_ended = self.agents.wait(TICK);
+        let has_grown = self.tell()?;
+        let is_due = self.next <= Instant::now();
+        if has_ended || has_grown || is_due {
+            self.next = Instant::now() + LOOK;
+            let missing = overview::missing(&self.app.store)?;
+            self.agents.watch(&self.app.store)?;
+            self.captures.note(&missing);
+            if let Some(recovery) = &mut self.recovery {
+                recovery.note(&missing);
+            }
+        }
+        self.captures.go_on(&self.app);
+        match &mut self.recovery {
+            Some(recovery) => recovery.go_on(&self.app, |session| !self.captures.has(session)),
+            None => Ok(()),
+        }
+    }
+
+    /// Tells listeners of new entries; true if there were some.
+    fn tell(&mut self) -> Result<bool> {
+        if !self.app.store.view().is_stale()? && self.app.store.view().end().sequence == self.told {
+            return Ok(false);
+        }
+        let end = self.app.store.refresh()?.end().sequence;
+        let events = feed::behind(&self.app.store, self.told)?;
+        self.told = events.last().map_or(end, |last| last.sequence).max(self.told);
+        self.app.feed.tell(events);
+        Ok(true)
+    }
+}

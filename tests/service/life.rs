@@ -1,0 +1,131 @@
+//! The service's own life, and sessions that die under it.
+
+use super::*;
+
+#[test]
+fn a_store_has_one_service_which_ends_when_it_is_told_to() {
+    let mut s = Service::new();
+    assert_eq!(fs::metadata(s.socket()).unwrap().permissions().mode() & 0o777, 0o600);
+    let second = s.command().output().unwrap();
+    let said = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert_eq!(second.status.code(), Some(11), "{said}");
+    assert!(said.contains(&format!("process {}", s.child.as_ref().unwrap().id())), "{said}");
+    // A listener does not keep it.
+    let mut listener = UnixStream::connect(s.socket()).unwrap();
+    listener.write_all(b"GET /api/events HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    listener.read_exact(&mut [0; 10]).unwrap();
+    let began = Instant::now();
+    assert!(s.signal(Signal::TERM).success());
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    assert!(!s.socket().exists());
+    s.start();
+    s.signal(Signal::KILL);
+    assert!(s.socket().exists());
+    s.start();
+    s.get("/health").expect(200);
+}
+
+#[test]
+fn an_agent_that_is_killed_goes_on_by_itself() {
+    let s = Service::new();
+    let first = s.agent();
+    let began = Instant::now();
+    kill(first);
+    let second = s.process(2);
+    assert!(began.elapsed() > Duration::from_secs(4), "a sign of life is waited for: {:?}", began.elapsed());
+    assert_ne!(first, second);
+    let shown = s.get("/api/sessions/agent").expect(200);
+    assert_eq!(shown["runs"].as_array().unwrap().len(), 2, "{shown}");
+    assert!(shown["runs"][1]["resumed_from"].is_string(), "{shown}");
+    eprintln!("resumed after {:?}", began.elapsed());
+}
+
+#[test]
+fn a_service_that_was_away_finds_the_runs_again() {
+    let mut s = Service::new();
+    let first = s.agent();
+    s.signal(Signal::KILL);
+    assert!(Path::new(&format!("/proc/{first}")).exists(), "its end is none for the agent");
+    s.start();
+    assert_eq!(s.process(1), first);
+    s.signal(Signal::TERM);
+    kill(first);
+    s.start();
+    assert_ne!(s.process(2), first);
+}
+
+#[test]
+fn a_session_that_dies_again_and_again_is_left_to_a_person() {
+    let s = Service::new();
+    kill(s.agent());
+    for number in 2..=4 {
+        let process = s.process(number);
+        // One that dies before it is known to live has its resume tried again, less and less often.
+        wait(|| (s.said().matches("is resumed\n").count() + 1 == number).then_some(()));
+        kill(process);
+    }
+    let began = Instant::now();
+    wait(|| {
+        assert!(began.elapsed() < Duration::from_secs(58), "{}", s.said());
+        s.said().contains("is left alone").then_some(())
+    });
+    let session = s.get("/api/sessions/agent").expect(200)["session"].clone();
+    assert_eq!(session["wanted"], "paused", "{session}");
+    assert!(session["status_reason"].as_str().unwrap().contains("ten minutes"), "{session}");
+}
+
+#[test]
+fn a_paused_session_keeps_its_agent_and_is_active_again_at_once() {
+    let s = Service::new();
+    let process = s.agent();
+    let paused = s.post("/api/sessions/agent/pause", &json!({})).expect(200);
+    assert_eq!(paused["session"]["status"], "paused", "{paused}");
+    s.post("/api/sessions/agent/pause", &json!({})).expect(409);
+    let resumed = s.post("/api/sessions/agent/resume", &json!({})).expect(200);
+    assert_eq!(resumed["session"]["status"], "active", "{resumed}");
+    assert_eq!(s.process(1), process);
+    s.post("/api/sessions/agent/resume", &json!({})).expect(200);
+    // One that was set aside and has died is brought back when somebody asks for it, and not before.
+    s.post("/api/sessions/agent/pause", &json!({"end_agent": true})).expect(200);
+    assert!(!Path::new(&format!("/proc/{process}")).exists());
+    s.post("/api/sessions/agent/resume", &json!({})).expect(200);
+    assert_ne!(s.process(2), process);
+    s.post("/api/sessions/agent/end", &json!({})).expect(409);
+    s.post("/api/sessions/agent/end", &json!({"leave_agent": true})).expect(200);
+    let gone = s.post("/api/sessions/agent/resume", &json!({})).expect(410);
+    assert_eq!(gone["title"], "gone");
+}
+
+#[test]
+fn a_unit_of_systemd_starts_it() {
+    let scratch = Scratch::new();
+    let mut command = scratch.command(&["serve", "--install", "--no-resume", "--socket", "/run/a b.sock"]);
+    let output = command.env("XDG_CONFIG_HOME", scratch.path("config")).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let unit = fs::read_to_string(scratch.path("config/systemd/user/parhelia.service")).unwrap();
+    let start = unit.lines().find(|line| line.starts_with("ExecStart=")).unwrap();
+    assert!(start.ends_with("serve --socket \"/run/a b.sock\" --no-resume"), "{unit}");
+    assert!(unit.contains("\nKillMode=process\n"), "{unit}");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("systemctl --user enable --now parhelia.service"), "{said}");
+}
+
+#[test]
+fn a_monitor_reads_numbers() {
+    let s = Service::new();
+    s.agent();
+    s.get("/api/sessions/none").expect(404);
+    s.get("/no/such/path").expect(404);
+    let answer = s.get("/metrics");
+    assert!(answer.head.contains("application/openmetrics-text"), "{}", answer.head);
+    let text = String::from_utf8(answer.body).unwrap();
+    let has = |line: &str| assert!(text.lines().any(|one| one == line), "{line}\n{text}");
+    let states = ["live", "idle"].map(|state| format!("parhelia_sessions{{observed=\"{state}\"}} 1"));
+    assert!(text.lines().any(|line| states.iter().any(|state| state == line)), "{text}");
+    has("parhelia_sessions{observed=\"none\"} 1");
+    has("parhelia_http_requests_total{path=\"/api/sessions/{session}\",status=\"404\"} 1");
+    // A path that somebody has thought of is no series of its own.
+    has("parhelia_http_requests_total{path=\"none\",status=\"404\"} 1");
+    assert!(!text.contains("/no/such"), "{text}");
+    assert_eq!(text.lines().last(), Some("# EOF"));
+}
