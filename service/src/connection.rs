@@ -23,7 +23,7 @@ const CONNECTIONS_MAX: usize = 2048;
 const HEADERS_LIMIT: Duration = Duration::from_secs(10);
 /// They are no longer, in bytes.
 const HEADERS_BYTES_MAX: usize = 64 << 10;
-/// Where no connection can be accepted, as there are no file descriptors left, it is tried again after this time.
+/// The pause after a connection that could not be accepted, as where there are no file descriptors left.
 const PAUSE: Duration = Duration::from_millis(100);
 /// Requests under way at the end are waited for so long.
 const GRACE: Duration = Duration::from_secs(10);

@@ -1,4 +1,4 @@
-//! What requests must be, whatever they ask for: no web page may make a browser send them, and bodies are bounded in length and time.
+//! Conditions of every request, whatever it asks for: no web page may make a browser send it, and its body is bounded in length and time.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the service says of itself: lines on standard error, which is a terminal or the journal of the system.
+//! The log of the service: lines on standard error, which is a terminal or the journal of the system.
 
 use std::io::Write;
 

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use parhelia_store::{Store, lock::ServiceLock};
+use parhelia_store::{Store, lock::ServiceLock, name::Shown as _};
 use tokio::{
     runtime::Builder,
     signal::unix::{SignalKind, signal},
@@ -57,7 +57,7 @@ pub enum Error {
     #[error(transparent)]
     Store(#[from] parhelia_store::Error),
     /// A socket cannot be used.
-    #[error("cannot {action} {}: {source}", path.display())]
+    #[error("cannot {action} {}: {source}", path.shown())]
     Socket {
         /// The action that failed, as an infinitive.
         action: &'static str,

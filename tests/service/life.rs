@@ -129,3 +129,33 @@ fn a_monitor_reads_numbers() {
     assert!(!text.contains("/no/such"), "{text}");
     assert_eq!(text.lines().last(), Some("# EOF"));
 }
+
+#[test]
+fn dead_sessions_are_left_alone_where_that_is_asked_for() {
+    let mut s = Service::new();
+    s.signal(Signal::TERM);
+    s.flags = &["--no-resume"];
+    s.start();
+    kill(s.agent());
+    let observed = || s.get("/api/sessions/agent").expect(200)["session"]["observed"].clone();
+    wait(|| (observed() == "dead").then_some(()));
+    // Longer than a session that is to be resumed waits for.
+    std::thread::sleep(Duration::from_secs(8));
+    let shown = s.get("/api/sessions/agent").expect(200);
+    assert_eq!((shown["runs"].as_array().unwrap().len(), &shown["session"]["observed"]), (1, &json!("dead")), "{shown}");
+}
+
+#[test]
+fn it_says_as_an_object_where_programs_can_connect() {
+    let mut s = Service::new();
+    s.signal(Signal::TERM);
+    let mut child = s.command().arg("--json").spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut next = || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap();
+    let service = next();
+    assert_eq!((&service["type"], &service["process"]), (&json!("service"), &json!(child.id())), "{service}");
+    assert_eq!(service["socket"], s.socket().to_string_lossy().as_ref());
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert_eq!(next()["verb"], "serve");
+    assert!(child.wait().unwrap().success());
+}

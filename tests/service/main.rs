@@ -21,6 +21,8 @@ struct Service {
     scratch: Scratch,
     tmux: Tmux,
     child: Option<Child>,
+    /// Flags beside those of every service.
+    flags: &'static [&'static str],
 }
 
 /// An answer: its status, its headers, and its body.
@@ -66,7 +68,7 @@ impl Service {
         scratch.create("work", &workspace);
         write(&scratch.path("work/file"), b"one\ntwo\n").unwrap();
         scratch.create("work", &workspace);
-        let mut service = Service { scratch, tmux: Tmux::new(), child: None };
+        let mut service = Service { scratch, tmux: Tmux::new(), child: None, flags: &[] };
         service.start();
         service
     }
@@ -78,6 +80,7 @@ impl Service {
     fn command(&self) -> std::process::Command {
         let (socket, tmux) = (self.socket().to_string_lossy().into_owned(), self.tmux.socket().to_string_lossy().into_owned());
         let mut command = self.scratch.command(&["serve", "--socket", &socket, "--tmux-socket", &tmux]);
+        command.args(self.flags);
         command.env("TMPDIR", self.scratch.path("home")).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }

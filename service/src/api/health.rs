@@ -1,4 +1,4 @@
-//! Whether the service is well, and what it can do.
+//! The service itself: its health, its numbers, its description.
 
 use axum::{
     Json,

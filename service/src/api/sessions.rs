@@ -61,7 +61,7 @@ struct Sessions {
     sessions: Vec<wire::Session>,
 }
 
-/// Which sessions are listed.
+/// The sessions that are wanted.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Listed {
