@@ -9,8 +9,8 @@ use crate::{
     exit::{Code, Result},
     export, gc,
     global::Global,
-    help, hook, hooks, import, init, log, man, mount, mount_guard, mounts, serve, session, stats, status, suggest, umount,
-    version,
+    help, hook, hooks, import, init, log, man, mount, mount_guard, mounts, notify, outbox, serve, session, stats, status,
+    suggest, umount, version,
 };
 
 /// Everything on the command line.
@@ -102,6 +102,12 @@ pub enum Verb {
     /// Print who decided, deleted or overrode what, and prove that none of it was removed
     #[command(subcommand)]
     Audit(audit::Verb),
+    /// Look at what is to be delivered of notifications
+    #[command(subcommand)]
+    Outbox(outbox::Verb),
+    /// Try the channels of notifications
+    #[command(subcommand)]
+    Notify(notify::Verb),
     /// Look at the environment of an agent, and compare two
     #[command(subcommand)]
     Env(env::Verb),
@@ -155,6 +161,11 @@ impl Verb {
         }
     }
 
+    /// True if the verb delivers notifications itself.
+    pub fn delivers(&self) -> bool {
+        matches!(self, Verb::Serve(_) | Verb::Outbox(_))
+    }
+
     /// Does it.
     pub fn run(&self, context: &mut Context) -> Result<Code> {
         match self {
@@ -164,6 +175,8 @@ impl Verb {
             Verb::Log(args) => log::run(context, args),
             Verb::Serve(args) => serve::run(context, args),
             Verb::Audit(verb) => verb.run(context),
+            Verb::Outbox(verb) => verb.run(context),
+            Verb::Notify(verb) => verb.run(context),
             Verb::Env(verb) => verb.run(context),
             Verb::Config(verb) => verb.run(context),
             Verb::Hooks(verb) => verb.run(context),

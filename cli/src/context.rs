@@ -2,6 +2,7 @@
 
 use parhelia_store::name::Shown as _;
 use std::{
+    cell::RefCell,
     ffi::OsString,
     io::ErrorKind,
     os::unix::ffi::OsStrExt,
@@ -12,8 +13,17 @@ use std::{
 use parhelia_session::config::{self, Config, ConfigFiles};
 use parhelia_session::secrets::secrets;
 use parhelia_store::{
-    Error, OpenOptions, Store, event::Actor, id::Ulid, pin::Pin, progress::Progress, record::Checkpoint, selector,
-    store::default_path, view::View,
+    Error, OpenOptions, Store,
+    event::Actor,
+    id::Ulid,
+    journal::{Journal, Position},
+    layout::Layout,
+    pin::Pin,
+    progress::Progress,
+    record::Checkpoint,
+    selector,
+    store::default_path,
+    view::View,
 };
 use tempfile::TempDir;
 
@@ -37,12 +47,43 @@ pub struct Context {
     /// Output for results.
     pub out: Output,
     cancel: Cancel,
+    /// The store that was opened, as it was then.
+    opened: RefCell<Option<Opened>>,
+}
+
+/// A store at some time.
+#[derive(Clone, Debug)]
+pub struct Opened {
+    /// Its folder.
+    pub path: PathBuf,
+    end: Position,
+}
+
+impl Opened {
+    fn of(store: &Store) -> Self {
+        Opened { path: store.path().to_owned(), end: store.view().end().clone() }
+    }
+
+    /// True if something was recorded since.
+    pub fn has_grown(&self) -> bool {
+        !self.journal().ends_at(&self.end).unwrap_or(true)
+    }
+
+    /// The same store now.
+    pub fn now(&self) -> Self {
+        let end = self.journal().read(&self.end).map_or_else(|_| self.end.clone(), |tail| tail.end);
+        Opened { path: self.path.clone(), end }
+    }
+
+    fn journal(&self) -> Journal {
+        Journal::of(&Layout::new(&self.path))
+    }
 }
 
 impl Context {
     /// From the global flags.
     pub fn new(global: &Global, cancel: Cancel) -> Self {
-        Context { global: global.clone(), out: Output::new(global.json, global.quiet), cancel }
+        Context { global: global.clone(), out: Output::new(global.json, global.quiet), cancel, opened: RefCell::new(None) }
     }
 
     /// The store's folder: as named, or the user's own. Fails where this process may not have what opening it takes.
@@ -95,7 +136,23 @@ impl Context {
         for unreadable in store.view().unreadable()? {
             self.progress().notice(&unreadable.to_string());
         }
+        self.opened.borrow_mut().get_or_insert_with(|| Opened::of(&store));
         Ok(store)
+    }
+
+    /// The store that was opened first, as it was then.
+    pub fn opened(&self) -> Option<Opened> {
+        self.opened.borrow().clone()
+    }
+
+    /// The first words of a command for a store, for people who may be elsewhere by then.
+    pub fn command_words(&self, store: &Path) -> String {
+        let usual =
+            Context { global: Global { store: None, ..self.global.clone() }, ..Context::new(&self.global, Cancel::default()) };
+        match usual.named_store_path() {
+            Ok(path) if path == store => "parhelia".into(),
+            _ => format!("parhelia --store {}", human::shell(store.as_os_str().as_bytes())),
+        }
     }
 
     /// This process as the host of workflows.
@@ -124,7 +181,7 @@ impl Context {
     }
 
     /// The user's own configuration. No project has a say in it, so that a broken file in a workspace stands in no verb's way.
-    fn own_config(&self) -> Result<Config> {
+    pub fn own_config(&self) -> Result<Config> {
         let places = ConfigFiles::usual(&environment, Path::new("/"), self.named_config()?);
         Ok(config::load(&ConfigFiles { project: None, ..places }, &environment)?.config)
     }

@@ -69,6 +69,9 @@ pub enum Failure {
     /// The service failed.
     #[error(transparent)]
     Service(#[from] parhelia_service::Error),
+    /// The outbox failed.
+    #[error(transparent)]
+    Outbox(parhelia_service::outbox::Error),
     /// A process in the background ended before it answered; its own words, and its exit code.
     #[error("{message}")]
     Background {
@@ -127,7 +130,7 @@ impl Failure {
             Failure::Refused(_) => Code::Refused,
             Failure::Service(parhelia_service::Error::Store(error)) => of_kind(error.kind()),
             Failure::Service(parhelia_service::Error::Taken { .. }) => Code::Locked,
-            Failure::Mount(_) | Failure::Agent(_) | Failure::Service(_) => Code::Failed,
+            Failure::Mount(_) | Failure::Agent(_) | Failure::Service(_) | Failure::Outbox(_) => Code::Failed,
             Failure::Background { code, .. } => *code,
             // A path that was to be read. Where something cannot be made or started, more is missing than that.
             Failure::File { action: "open" | "read" | OPEN_WORKSPACE, source, .. } if source.kind() == IoKind::NotFound => {

@@ -35,6 +35,8 @@ mod man;
 mod mount;
 mod mount_guard;
 mod mounts;
+mod notify;
+mod outbox;
 mod output;
 mod pager;
 mod progress;
@@ -76,6 +78,9 @@ fn main() -> ExitCode {
     };
     let mut context = context::Context::new(&args.global, cancel);
     let done = args.verb.run(&mut context);
+    if !args.verb.delivers() {
+        outbox::after::hand_over(&context);
+    }
     // What was printed before a failure stands before it.
     match (done, context.out.finish()) {
         (Ok(Code::Done), Ok(false)) => Code::Partly.into(),

@@ -1,13 +1,14 @@
 //! `serve`: the service of a store.
 
 use std::{
+    net::SocketAddr,
     os::unix::process::CommandExt as _,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
 
-use parhelia_service::{Options, serve, socket_path};
-use parhelia_session::host::Host;
+use parhelia_service::{Options, Tcp, serve, socket_path};
+use parhelia_session::{config::ConfigFiles, host::Host};
 use parhelia_store::{id::Ulid, name::Shown as _};
 use parhelia_wire::{Line, Summary, tool::Service};
 
@@ -25,6 +26,12 @@ pub struct Args {
     /// Listen at this socket [default: below XDG_RUNTIME_DIR, by the store's id]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
+    /// Listen for browsers as well, at a loopback address such as 127.0.0.1:8123, and show the page there
+    #[arg(long, value_name = "ADDRESS", value_parser = loopback)]
+    listen: Option<SocketAddr>,
+    /// The file with the token that is asked for there; made if there is none [default: service.token beside your parhelia.toml]
+    #[arg(long, value_name = "PATH", requires = "listen")]
+    token_file: Option<PathBuf>,
     /// Leave sessions alone whose agents have died
     #[arg(long)]
     no_resume: bool,
@@ -38,6 +45,8 @@ pub struct Args {
 
 /// The name of the unit.
 const UNIT: &str = "parhelia.service";
+/// The name of the file with the token.
+const TOKEN_FILE: &str = "service.token";
 
 /// Serves until Ctrl-C or SIGTERM.
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
@@ -56,7 +65,14 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
             Failure::Usage("there is neither XDG_RUNTIME_DIR nor a home for the socket; give --socket PATH".into())
         })?,
     };
-    let shown = Service { store: store.path().shown(), socket: socket.shown(), process: std::process::id() };
+    let tcp = args.listen.map(|address| Ok::<_, Failure>(Tcp { address, token: token_file(&host, args)? })).transpose()?;
+    let mut shown = Service {
+        store: store.path().shown(),
+        socket: socket.shown(),
+        page: None,
+        token: tcp.as_ref().map(|tcp| tcp.token.shown()),
+        process: std::process::id(),
+    };
     let program = host.program().map_err(|source| Failure::File { action: "find", path: "the program itself".into(), source })?;
     let words = words_to_resume(context, args.tmux_socket.as_deref())?;
     let resume = move |session: &str, errors: Stdio| -> std::io::Result<Child> {
@@ -65,9 +81,13 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors).process_group(0);
         limits::for_others(|| command.spawn())
     };
-    let options = Options { socket, resumes: !args.no_resume, resume: Box::new(resume) };
+    let program_words = context.command_words(store.path());
+    let options = Options { socket, tcp, program: program_words, resumes: !args.no_resume, resume: Box::new(resume) };
     let mut said = Ok(());
-    serve(store, Box::new(host), options, || said = say(context, &shown))?;
+    serve(store, Box::new(host), options, |address| {
+        shown.page = address.map(|address| format!("http://{address}/"));
+        said = say(context, &shown);
+    })?;
     said?;
     context.out.summary(Summary::Serve { path: None })?;
     Ok(Code::Done)
@@ -77,7 +97,12 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
 fn say(context: &mut Context, service: &Service) -> Result<()> {
     match context.out.json {
         true => context.out.object(Line::Service(service.clone()))?,
-        false => context.out.line(format!("Serving {} at {} (process {}).", service.store, service.socket, service.process))?,
+        false => {
+            context.out.line(format!("Serving {} at {} (process {}).", service.store, service.socket, service.process))?;
+            if let (Some(page), Some(token)) = (&service.page, &service.token) {
+                context.out.line(format!("Page: {page} (its token is in {token})"))?;
+            }
+        }
     }
     context.out.flush()
 }
@@ -85,7 +110,11 @@ fn say(context: &mut Context, service: &Service) -> Result<()> {
 /// The unit. Its end ends this process alone: agents that it has resumed are in its control group, and go on.
 fn unit(words: &Words, args: &Args) -> Result<String> {
     let mut command = format!("{} serve", words.command);
-    for (flag, path) in [("--socket", &args.socket), ("--tmux-socket", &args.tmux_socket)] {
+    if let Some(address) = args.listen {
+        command = format!("{command} --listen {address}");
+    }
+    let paths = [("--socket", &args.socket), ("--token-file", &args.token_file), ("--tmux-socket", &args.tmux_socket)];
+    for (flag, path) in paths {
         if let Some(path) = path {
             command = format!("{command} {flag} {}", word(path)?);
         }
@@ -108,6 +137,23 @@ fn unit(words: &Words, args: &Args) -> Result<String> {
          WantedBy=default.target\n",
         words.path
     ))
+}
+
+/// An address that only this machine can connect to.
+fn loopback(text: &str) -> std::result::Result<SocketAddr, String> {
+    let address: SocketAddr = text.parse().map_err(|_| "expected an address and a port, such as 127.0.0.1:8123".to_owned())?;
+    match address.ip().is_loopback() {
+        true => Ok(address),
+        false => Err("only addresses of this machine alone, such as 127.0.0.1; from elsewhere, come through ssh -L".into()),
+    }
+}
+
+/// The file of the token: as named, or beside the user's configuration.
+fn token_file(host: &dyn Host, args: &Args) -> Result<PathBuf> {
+    let usual =
+        || ConfigFiles::usual(&|name| host.variable(name), Path::new("/"), None).user.map(|file| file.with_file_name(TOKEN_FILE));
+    let missing = || Failure::Usage("there is neither XDG_CONFIG_HOME nor a home for the token; give --token-file PATH".into());
+    args.token_file.clone().or_else(usual).ok_or_else(missing)
 }
 
 /// The place of a store's socket, where somebody who knows only the store looks for it.

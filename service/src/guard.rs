@@ -1,53 +1,130 @@
-//! Conditions of every request, whatever it asks for: no web page may make a browser send it, and its body is bounded in length and time.
+//! Conditions of every request, whatever it asks for: it comes from somebody who may use the store, no page of anybody else makes a browser send
+//! it, and its body is bounded in length and time.
 
-use std::time::Duration;
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{
     body::{Body, to_bytes},
     extract::Request,
     http::{
-        Method,
-        header::{CONTENT_TYPE, ORIGIN},
+        HeaderMap, Method, Uri,
+        header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName, ORIGIN},
+        request::Parts,
     },
     middleware::Next,
     response::{IntoResponse, Response},
 };
-use tokio::time;
+use tokio::{task::spawn_blocking, time};
 
-use crate::api::problem::Problem;
+use crate::{api::problem::Problem, caller::Peer, page, token::Token};
 
 /// The longest body, in bytes.
 const BODY_BYTES_MAX: usize = 1 << 20;
 /// A body takes no longer.
 const BODY_LIMIT: Duration = Duration::from_secs(30);
+/// The relation of the page that has a browser send a request to this service, as browsers alone say it.
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Lets a request pass, with its body read whole, or answers with what is wrong.
+/// The way by which a request came.
+#[derive(Clone)]
+pub enum Door {
+    /// The socket, which only who may use the store can connect to.
+    Socket(Peer),
+    /// TCP, to which every user of the machine, and every page that a browser shows, can connect.
+    Tcp {
+        /// The other end's address.
+        client: SocketAddr,
+        /// This end's.
+        server: SocketAddr,
+        /// The token that is asked for.
+        token: Arc<Token>,
+    },
+}
+
+/// Lets a request pass, with its body read whole and its peer known, or answers with what is wrong.
 pub async fn check(request: Request, next: Next) -> Response {
-    match checked(request).await {
+    let (parts, body) = request.into_parts();
+    match checked(parts, body).await {
         Ok(request) => next.run(request).await,
         Err(problem) => problem.into_response(),
     }
 }
 
-async fn checked(request: Request) -> Result<Request, Problem> {
-    let headers = request.headers();
-    if headers.contains_key(ORIGIN) {
-        // Browsers alone send it, and no page of anybody's has business here.
-        return Err(Problem::forbidden("requests of web pages are not answered"));
+async fn checked(mut parts: Parts, body: Body) -> Result<Request, Problem> {
+    let door = parts.extensions.remove::<Door>().ok_or_else(|| Problem::failed("nobody knows how the request came"))?;
+    let peer = pass(&parts, door).await?;
+    parts.extensions.insert(peer);
+    let body = whole(&parts, body).await?;
+    Ok(Request::from_parts(parts, body))
+}
+
+/// The peer whose request it is, if it may be answered.
+async fn pass(Parts { headers, method, uri, .. }: &Parts, door: Door) -> Result<Peer, Problem> {
+    match door {
+        Door::Socket(_) if headers.contains_key(ORIGIN) => {
+            // Browsers alone send it, and none of them gets here by itself.
+            Err(Problem::forbidden("requests of web pages are not answered"))
+        }
+        Door::Socket(peer) => Ok(peer),
+        Door::Tcp { client, server, token } => {
+            is_meant(headers)?;
+            if !page::is_public(method, uri.path()) && !is_known(headers, &token) {
+                return Err(Problem::unauthorized("the token is missing or wrong; send it as `Authorization: Bearer TOKEN`"));
+            }
+            if !changes(method) {
+                return Ok(Peer::unknown());
+            }
+            let found = spawn_blocking(move || Peer::over_tcp(client, server)).await;
+            found.map_err(|_| Problem::failed("the caller could not be looked at"))
+        }
     }
-    let changes = !matches!(*request.method(), Method::GET | Method::HEAD);
-    let has_json = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).is_some_and(is_json);
-    let (parts, body) = request.into_parts();
+}
+
+/// True of a method that may change something.
+fn changes(method: &Method) -> bool {
+    !matches!(*method, Method::GET | Method::HEAD)
+}
+
+/// Refuses what a page of another site, or another name for this machine (DNS rebinding), has a browser send.
+fn is_meant(headers: &HeaderMap) -> Result<(), Problem> {
+    let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or_default());
+    let host = text(HOST).unwrap_or_default();
+    let own = host.parse::<Uri>().ok().and_then(|uri| uri.host().map(is_loopback)).unwrap_or(false);
+    if !own {
+        return Err(Problem::forbidden("the header Host names another machine; use localhost or 127.0.0.1"));
+    }
+    let is_same = |origin: &str| origin.strip_prefix("http://") == Some(host);
+    let is_from_elsewhere = text(ORIGIN).is_some_and(|origin| !is_same(origin))
+        || text(FETCH_SITE).is_some_and(|site| !["same-origin", "none"].contains(&site));
+    match is_from_elsewhere {
+        true => Err(Problem::forbidden("requests of other web pages are not answered")),
+        false => Ok(()),
+    }
+}
+
+fn is_loopback(host: &str) -> bool {
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    host.eq_ignore_ascii_case("localhost") || address.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+fn is_known(headers: &HeaderMap, token: &Token) -> bool {
+    let given = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()).and_then(|text| text.split_once(' '));
+    given.is_some_and(|(scheme, text)| scheme.eq_ignore_ascii_case("bearer") && token.is(text.trim()))
+}
+
+/// The body, read whole.
+async fn whole(parts: &Parts, body: Body) -> Result<Body, Problem> {
+    let has_json = parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).is_some_and(is_json);
     let read = time::timeout(BODY_LIMIT, to_bytes(body, BODY_BYTES_MAX)).await;
     let bytes = match read {
         Ok(Ok(bytes)) => bytes,
         Ok(Err(_)) => return Err(Problem::too_large(BODY_BYTES_MAX)),
         Err(_) => return Err(Problem::timeout("the request's body took too long")),
     };
-    if changes && !bytes.is_empty() && !has_json {
+    if changes(&parts.method) && !bytes.is_empty() && !has_json {
         return Err(Problem::usage("the body must be JSON, with Content-Type: application/json"));
     }
-    Ok(Request::from_parts(parts, Body::from(bytes)))
+    Ok(Body::from(bytes))
 }
 
 fn is_json(content_type: &str) -> bool {

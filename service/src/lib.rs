@@ -4,7 +4,8 @@
 //! It is one process for a store, and nothing depends on it: whatever it does is a workflow of [`parhelia_session`], which the command line
 //! has as well. It starts no agent as its own child, so that its end, or another release in its place, ends none.
 //!
-//! `listen` has the socket, `connection` accepts connections and bounds them, `guard` refuses requests of web pages, `repeated` answers those that
+//! `listen` has the socket, `connection` accepts connections and bounds them, `guard` asks for the `token` and refuses requests of others' web pages, `page` is
+//! this service's own, `repeated` answers those that
 //! are sent again, `api` answers the others,
 //! `feed` tells listeners of new events, `metrics` counts, and `watch` looks after sessions. Only this crate is asynchronous, and only where it waits for
 //! sockets: the work itself runs on a bounded number of threads (`app`).
@@ -18,10 +19,14 @@ mod guard;
 mod listen;
 mod log;
 mod metrics;
+pub mod notify;
+pub mod outbox;
+mod page;
 mod repeated;
 mod serve;
+mod token;
 mod watch;
 
 pub use api::openapi::document as openapi;
 pub use listen::socket_path;
-pub use serve::{Error, Options, Resume, serve};
+pub use serve::{Error, Options, Resume, Tcp, serve};

@@ -2,13 +2,16 @@
 
 use std::{
     io,
-    path::PathBuf,
+    net::SocketAddr,
+    path::{Path, PathBuf},
     process::{Child, Stdio},
+    sync::Arc,
     time::Duration,
 };
 
 use parhelia_store::{Store, lock::ServiceLock, name::Shown as _};
 use tokio::{
+    net::TcpListener,
     runtime::Builder,
     signal::unix::{SignalKind, signal},
     sync::watch::channel,
@@ -17,8 +20,11 @@ use tokio::{
 use crate::{
     api,
     app::{ServiceHost, Shared},
-    connection, listen,
+    connection::{self, Listeners},
+    listen,
     log::say,
+    outbox,
+    token::Token,
     watch,
 };
 
@@ -34,10 +40,23 @@ const GRACE: Duration = Duration::from_secs(10);
 /// it outlives the service. Its standard error goes where it is told.
 pub type Resume = dyn Fn(&str, Stdio) -> io::Result<Child> + Send + Sync;
 
+/// A place for browsers, and for programs that cannot connect to a Unix socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tcp {
+    /// A loopback address; port 0 stands for a free one.
+    pub address: SocketAddr,
+    /// The file with the token that is asked for; it is made if there is none.
+    pub token: PathBuf,
+}
+
 /// Options of a service.
 pub struct Options {
     /// The socket.
     pub socket: PathBuf,
+    /// A place for browsers beside it.
+    pub tcp: Option<Tcp>,
+    /// The first words of commands for this store, as people are told them.
+    pub program: String,
     /// True if sessions whose agents died go on by themselves.
     pub resumes: bool,
     /// Resumes a session.
@@ -66,13 +85,34 @@ pub enum Error {
         /// The system's answer.
         source: io::Error,
     },
+    /// An address cannot be listened at.
+    #[error("cannot listen at {address}: {source}")]
+    Address {
+        /// The address.
+        address: SocketAddr,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// A token cannot be used.
+    #[error("cannot use the token {}: {source}", path.shown())]
+    Token {
+        /// Its file.
+        path: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
     /// The threads of the service cannot be started.
     #[error("cannot start the service's threads: {0}")]
     Threads(#[source] io::Error),
 }
 
-/// Serves until a signal asks it to end. Calls `ready` once programs can connect.
-pub fn serve(store: Store, host: Box<ServiceHost>, options: Options, ready: impl FnOnce()) -> Result<(), Error> {
+/// Serves until a signal asks it to end. Calls `ready` once programs can connect, with the address for browsers.
+pub fn serve(
+    store: Store,
+    host: Box<ServiceHost>,
+    options: Options,
+    ready: impl FnOnce(Option<SocketAddr>),
+) -> Result<(), Error> {
     let lock = ServiceLock::take(store.path())?.map_err(|holder| Error::Taken { holder })?;
     let runtime = Builder::new_multi_thread()
         .worker_threads(SOCKET_THREADS)
@@ -80,16 +120,17 @@ pub fn serve(store: Store, host: Box<ServiceHost>, options: Options, ready: impl
         .enable_all()
         .build()
         .map_err(Error::Threads)?;
-    let Options { socket, resumes, resume } = options;
+    let Options { socket, tcp, program, resumes, resume } = options;
     let app = Shared::new(store, host, resume);
     let router = api::router(app.clone());
     let (stop, stopped) = channel(false);
+    outbox::background::start(app.clone(), program, stopped.clone()).map_err(Error::Threads)?;
     let watching = watch::start(app, resumes, stopped.clone()).map_err(Error::Threads)?;
     let served = runtime.block_on(async {
-        let listener = listen::bind(&socket)?;
+        let listeners = listeners(&socket, tcp.as_ref()).await?;
         let ended = ended().map_err(Error::Threads)?;
-        ready();
-        let accepting = connection::accept(listener, router, stopped);
+        ready(listeners.tcp.as_ref().and_then(|(listener, _)| listener.local_addr().ok()));
+        let accepting = connection::accept(listeners, router, stopped);
         tokio::pin!(accepting, ended);
         tokio::select! {
             () = &mut accepting => {}
@@ -107,6 +148,19 @@ pub fn serve(store: Store, host: Box<ServiceHost>, options: Options, ready: impl
     let _ = watching.join();
     drop(lock);
     served
+}
+
+/// The places at which it can be connected to.
+async fn listeners(socket: &Path, tcp: Option<&Tcp>) -> Result<Listeners, Error> {
+    let tcp = match tcp {
+        Some(Tcp { address, token: path }) => {
+            let token = Token::of_file(path).map_err(|source| Error::Token { path: path.clone(), source })?;
+            let listener = TcpListener::bind(address).await;
+            Some((listener.map_err(|source| Error::Address { address: *address, source })?, Arc::new(token)))
+        }
+        None => None,
+    };
+    Ok(Listeners { socket: listen::bind(socket)?, tcp })
 }
 
 /// Waits for a signal that asks the service to end.

@@ -11,9 +11,10 @@ use parhelia_agent::{
 use parhelia_store::{
     Store,
     projection::{Run, Session},
+    record::Checkpoint,
 };
 
-use crate::{error::Result, host::Host, run};
+use crate::{error::Result, host::Host, run, state::state_bytes};
 
 /// The command line of a run; empty where it is not known.
 pub fn argv(run: Option<&Run>) -> Vec<OsString> {
@@ -82,4 +83,10 @@ pub fn with_own_folder(
         variables.extend(value.map(|value| (name.into(), value)));
     }
     variables
+}
+
+/// All Python packages of a checkpoint's environment; none where they were not captured, or cannot be read.
+pub fn packages(store: &Store, checkpoint: &Checkpoint) -> Option<String> {
+    let bytes = state_bytes(store, checkpoint, "pip_freeze.txt").ok().flatten()?;
+    String::from_utf8(bytes).ok()
 }

@@ -12,6 +12,7 @@ pub mod checkpoint;
 pub mod diff;
 pub mod environment;
 pub mod event;
+pub mod notification;
 mod reference;
 pub mod repository;
 pub mod session;
@@ -104,6 +105,10 @@ pub enum Line {
     Mount(tool::Mount),
     /// A script for a shell.
     Script(tool::Script),
+    /// A notification that was sent, as for a test.
+    Notification(Box<notification::Notification>),
+    /// Something that is to be delivered, or could not be.
+    Delivery(Box<notification::Delivery>),
     /// A service that can be connected to.
     Service(tool::Service),
     /// The last line of a verb that did not fail.

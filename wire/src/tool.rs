@@ -74,6 +74,10 @@ pub struct Service {
     pub store: String,
     /// Its socket.
     pub socket: String,
+    /// Address of its page, where it listens for browsers.
+    pub page: Option<String>,
+    /// File with the token for that.
+    pub token: Option<String>,
     /// Its process.
     pub process: u32,
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use parhelia_agent::environment::diff::{EnvironmentChange, diff};
+use parhelia_session::environment::packages;
 use parhelia_wire::{Line, Summary};
 use serde_json::json;
 
@@ -31,16 +32,16 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let store = context.open()?;
     let old = context.find(&store, &args.old)?;
     let new = args.new.as_deref().map(|selector| context.find(&store, selector)).transpose()?;
-    let (after, packages) = match &new {
-        Some(new) => (new.record.environment.clone(), super::packages(&store, new)),
+    let (after, freeze) = match &new {
+        Some(new) => (new.record.environment.clone(), packages(&store, new)),
         None => {
             let argv = super::last_argv(&store, &old.record.session)?;
             let now = super::now(context, &workspace(&args.workspace)?, &argv)?;
             (Some(json!(now)), now.pip_freeze)
         }
     };
-    let before = super::packages(&store, &old);
-    let found = diff(old.record.environment.as_ref(), after.as_ref(), (before.as_deref(), packages.as_deref()));
+    let before = packages(&store, &old);
+    let found = diff(old.record.environment.as_ref(), after.as_ref(), (before.as_deref(), freeze.as_deref()));
     let mut section = "";
     for change in &found.changes {
         context.out.object(Line::EnvironmentChange(change.into()))?;

@@ -7,11 +7,8 @@ use std::{ffi::OsString, path::Path};
 
 use clap::Subcommand;
 use parhelia_agent::environment::{self, Snapshot};
-use parhelia_session::{
-    environment::{argv, request},
-    state::state_bytes,
-};
-use parhelia_store::{Store, record::Checkpoint};
+use parhelia_session::environment::{argv, request};
+use parhelia_store::Store;
 
 use crate::{
     context::Context,
@@ -47,10 +44,4 @@ pub fn last_argv(store: &Store, session: &str) -> Result<Vec<OsString>> {
     let view = store.view();
     let run = view.session(session)?.map(|session| view.newest_run(&session)).transpose()?.flatten();
     Ok(argv(run.as_ref()))
-}
-
-/// All Python packages of a checkpoint's environment; none where they were not captured, or cannot be read.
-pub fn packages(store: &Store, checkpoint: &Checkpoint) -> Option<String> {
-    let bytes = state_bytes(store, checkpoint, "pip_freeze.txt").ok().flatten()?;
-    String::from_utf8(bytes).ok()
 }

@@ -30,7 +30,7 @@ use crate::{
     context::Context,
     exit::{Code, Result},
     host::Shell,
-    human, interrupt,
+    human, interrupt, outbox,
     rollback::{Fate, How, is_askable, roll},
     terminal::Terminal,
 };
@@ -130,6 +130,7 @@ impl Args {
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let Some(name) = args.session.as_ref().filter(|_| !args.all) else { return all::run(context, args) };
     let store = context.open()?;
+    outbox::after::watch(context);
     let (host, request) = (context.host()?, args.request(context.global.quiet));
     let session = store.view().session_named(name)?;
     if let Some(run) = &args.run {

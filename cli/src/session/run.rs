@@ -14,6 +14,7 @@ use super::{signals, tmux};
 use crate::{
     context::Context,
     exit::{Code, Failure, Result},
+    outbox,
     workspace::workspace,
 };
 
@@ -54,6 +55,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         return Err(Failure::Usage("--detach and --tmux-socket need --tmux".into()));
     }
     let store = context.open_with(true)?;
+    outbox::after::watch(context);
     let (host, bar) = (context.host()?, context.progress());
     let request = LaunchRequest {
         name: args.name.clone(),
@@ -97,6 +99,7 @@ pub fn unless_closed(printed: Result<()>) -> Result<()> {
 /// Ends this process, which stands for the agent, with the agent's exit code. Where that is 0 and the summary could not be printed, with 3.
 pub fn exit_as_agent(context: &mut Context, code: u8, summary: Result<Summary>) -> ! {
     let printed = summary.and_then(|summary| context.out.summary(summary)).and_then(|()| context.out.flush());
+    outbox::after::hand_over(context);
     if let Err(failure) = unless_closed(printed) {
         tell!("parhelia: {failure}");
         std::process::exit(if code == 0 { Code::Partly as i32 } else { code.into() });

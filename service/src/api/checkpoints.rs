@@ -1,11 +1,8 @@
-//! Checkpoints: listing and showing them, what differs between two, a file of one, and what is said of them.
+//! Checkpoints: listing and showing them, what differs between two, and what is said of them.
 
 use axum::{
     Extension, Json,
-    body::Body,
     extract::State,
-    http::{HeaderValue, header},
-    response::{IntoResponse, Response},
     routing::{get, post},
 };
 use parhelia_session::{
@@ -28,7 +25,6 @@ use parhelia_store::{
     record,
     record::Outline,
     selector,
-    tree::Kind,
     view::View,
 };
 use parhelia_wire::{
@@ -51,8 +47,6 @@ use crate::{
 
 /// So many checkpoints are listed at a time, unless fewer are asked for.
 const LISTED_MAX: usize = 1000;
-/// A longer file is not handed out whole, as it is held in memory.
-const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// A page of checkpoints.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -179,7 +173,6 @@ pub fn operations() -> Vec<Operation> {
         )
         .query::<Against>()
         .gives::<Diff>(),
-        Operation::get("/api/checkpoints/{checkpoint}/files/{*path}", "getFile", "The bytes of one file.", get(file)),
         Operation::post(
             "/api/checkpoints/{checkpoint}/approve",
             "approveCheckpoint",
@@ -284,36 +277,6 @@ async fn diff(State(app): State<App>, Named(selector): Named<String>, Parameters
     .await
 }
 
-async fn file(State(app): State<App>, Named((selector, path)): Named<(String, String)>) -> Result<Response, Problem> {
-    let bytes = read(&app, move |app, _| {
-        let (checkpoint, _pin) = pinned(&app.store, &selector)?;
-        // Paths are those of the checkpoint's tree, in which there is nothing above the workspace.
-        let node = app.store.node_at(&checkpoint, &name::parse(&path))?;
-        let Kind::File { size, blob, .. } = &node.kind else {
-            return Err(Problem::usage(format!("{path} is a {}, and no file", node.kind.name())));
-        };
-        if *size > FILE_BYTES_MAX {
-            return Err(Problem::refused(format!(
-                "{path} has {size} bytes, and no file of more than {FILE_BYTES_MAX} is handed out"
-            )));
-        }
-        let mut bytes = Vec::new();
-        app.store.blob(*blob, *size)?.copy_to(&mut bytes)?.map_err(|e| Problem::failed(e.to_string()))?;
-        Ok(bytes)
-    })
-    .await?;
-    let mut response = Body::from(bytes).into_response();
-    for (name, value) in [
-        (header::CONTENT_TYPE, "application/octet-stream"),
-        // Whatever is in it, no browser shows it as a page.
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (header::CONTENT_DISPOSITION, "attachment"),
-    ] {
-        response.headers_mut().insert(name, HeaderValue::from_static(value));
-    }
-    Ok(response)
-}
-
 /// The id of a checkpoint of which something is to be said: a whole one, so that nobody means another.
 pub fn whole(id: &str) -> Result<Ulid, Problem> {
     id.parse().map_err(|_| Problem::usage(format!("'{id}' is no whole id of a checkpoint, which this needs")))
@@ -335,7 +298,7 @@ async fn decide(
     verdict: Verdict,
 ) -> Answer<Decided> {
     let checkpoint = whole(&id)?;
-    if !peer.is_visible() {
+    if !peer.is_known() {
         return Err(Problem::forbidden(
             "the caller cannot be seen from the service, and may be an agent; decide from where it runs",
         ));

@@ -1,6 +1,7 @@
 //! The API over HTTP: what requests ask for, and what they are answered.
 
 mod checkpoints;
+mod contents;
 mod events;
 mod extract;
 mod health;
@@ -24,7 +25,7 @@ use axum::{
 use self::{operation::Operation, problem::Problem};
 use crate::{
     app::App,
-    guard,
+    guard, page,
     repeated::{self, Repeated},
 };
 
@@ -33,6 +34,7 @@ fn operations() -> Vec<Operation> {
     let parts = [
         sessions::operations(),
         checkpoints::operations(),
+        contents::operations(),
         rollback::operations(),
         search::operations(),
         events::operations(),
@@ -54,6 +56,7 @@ async fn measured(State(app): State<App>, path: Option<MatchedPath>, request: Re
 /// A router of them, behind the guard.
 pub fn router(app: App) -> Router {
     operation::router(operations())
+        .merge(page::routes())
         .fallback(async || Problem::not_found("there is nothing here; /openapi.json lists what there is"))
         .method_not_allowed_fallback(async || Problem::not_allowed("this path is not for this method; /openapi.json lists both"))
         .layer(from_fn_with_state(Repeated::default(), repeated::once))

@@ -47,7 +47,7 @@ impl Operation {
             query: None,
             body: None,
             content: Content::Bytes,
-            problems: &[400, 404, 500, 503],
+            problems: &[400, 401, 403, 404, 500, 503],
             handler,
         }
     }
@@ -56,7 +56,7 @@ impl Operation {
     pub fn post(path: &'static str, id: &'static str, about: &'static str, handler: MethodRouter<App>) -> Self {
         Operation {
             method: "post",
-            problems: &[400, 403, 404, 408, 409, 410, 413, 422, 500, 503],
+            problems: &[400, 401, 403, 404, 408, 409, 410, 413, 422, 500, 503],
             ..Self::get(path, id, about, handler)
         }
     }

@@ -74,6 +74,11 @@ impl Problem {
         Self::of_kind(ErrorKind::Refused, detail.into()).with_status(StatusCode::FORBIDDEN)
     }
 
+    /// The caller has not said who it is.
+    pub fn unauthorized(detail: impl Into<String>) -> Self {
+        Self::of_kind(ErrorKind::Refused, detail.into()).with_status(StatusCode::UNAUTHORIZED)
+    }
+
     /// The path is known, and not for this method.
     pub fn not_allowed(detail: impl Into<String>) -> Self {
         Self::usage(detail).with_status(StatusCode::METHOD_NOT_ALLOWED)
@@ -124,6 +129,9 @@ impl IntoResponse for Problem {
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let mut response = (status, Json(&self)).into_response();
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if status == StatusCode::UNAUTHORIZED {
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
         if status == StatusCode::SERVICE_UNAVAILABLE {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }

@@ -71,7 +71,7 @@ impl Watcher {
             self.agents.watch(&self.app.store)?;
             self.captures.note(&missing);
             if let Some(recovery) = &mut self.recovery {
-                recovery.note(&missing);
+                recovery.note(&self.app.store, &missing);
             }
         }
         self.captures.go_on(&self.app);

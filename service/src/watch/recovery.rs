@@ -14,7 +14,12 @@ use parhelia_session::{
     overview::{self, Missing},
     resume::{Unasked, set_aside, unasked},
 };
-use parhelia_store::{projection::Session, view::View};
+use parhelia_store::{
+    Store,
+    event::{Actor, NewEvent, kind},
+    projection::Session,
+    view::View,
+};
 
 use crate::{
     app::{App, Shared},
@@ -53,7 +58,7 @@ struct Dead {
 
 impl Recovery {
     /// Takes note of who is dead, and who is not any more.
-    pub fn note(&mut self, missing: &Missing) {
+    pub fn note(&mut self, store: &Store, missing: &Missing) {
         self.dead.retain(|id, dead| {
             let is_dead = missing.dead.iter().any(|session| session.id == *id);
             if !is_dead && dead.process.is_none() && !dead.is_left {
@@ -68,6 +73,9 @@ impl Recovery {
             say(&format!("session {} is dead; in {} s it is resumed, if it may be", session.id, DELAY.as_secs()));
             if session.head.is_none() {
                 say(&format!("session {} has no checkpoint: nothing of it is saved but what its folder holds", session.id));
+                if let Err(e) = record_loss(store, session) {
+                    say(&format!("that session {} is lost was not recorded: {e}", session.id));
+                }
             }
             let dead = Dead { due: Instant::now() + DELAY, process: None, failed: 0, is_left: false };
             self.dead.insert(session.id.clone(), dead);
@@ -86,7 +94,7 @@ impl Recovery {
         }
         // Whoever came back meanwhile is not resumed.
         let missing = overview::missing(&app.store)?;
-        self.note(&missing);
+        self.note(&app.store, &missing);
         for id in due {
             let Some(dead) = self.dead.get_mut(&id) else { continue };
             // Not before: who watched over it records its end first. And it may have died again and again while it was being resumed.
@@ -123,6 +131,14 @@ impl Dead {
         say(&format!("session {id} was not resumed ({done}); it is tried again in {} s", pause.as_secs()));
         false
     }
+}
+
+/// Records that a session died of which there is no checkpoint, once for each of its runs.
+fn record_loss(store: &Store, session: &Session) -> Result<()> {
+    let reason = "its agent died, and only what its folder holds is left";
+    let lost = NewEvent::new(kind::SESSION_LOST, &session.id, Actor::program("service")).with("reason", reason);
+    store.append_events(&[lost.once(format!("{}/lost", session.run.as_deref().unwrap_or(&session.id)))], &())?;
+    Ok(())
 }
 
 /// The reason for which a dead session is not resumed. It is recorded where it is a person's turn from now on.

@@ -4,7 +4,9 @@
 //! verb stand above all of them and are the verb's own. Every option is in one table ([`options`]), from which files, variables, the
 //! example file and `config show` follow.
 
+pub mod channels;
 mod file;
+pub mod notifications;
 pub mod options;
 mod value;
 
@@ -24,6 +26,7 @@ use serde_json::{Map, Value};
 
 pub use crate::approval::policy::Approval;
 use crate::error::{Error, Result};
+pub use notifications::{Budget, Notifications};
 pub use options::OPTIONS;
 use options::{Level, Opt};
 
@@ -51,6 +54,10 @@ pub struct Config {
     pub inject: Inject,
     /// Options of approval.
     pub approval: Approval,
+    /// Options of notifications.
+    pub notifications: Notifications,
+    /// The budget of a session.
+    pub budget: Budget,
 }
 
 /// Options of capturing a workspace.
@@ -295,7 +302,7 @@ pub fn load(places: &ConfigFiles, env: Env) -> Result<Loaded> {
     let effective: Vec<Effective> = OPTIONS.iter().map(|option| effective(option, &mut set)).collect();
     let config = serde_json::from_value(nested(&effective));
     let config: Config = config.map_err(|e| Error::Config { place: "configuration".into(), reason: e.to_string() })?;
-    if let Some((key, why)) = config.approval.fault() {
+    if let Some((key, why)) = config.approval.fault().or_else(|| config.notifications.fault()) {
         let origin = effective.iter().find(|found| found.key == key).map(|found| &found.origin);
         return Err(Error::Config { place: place(origin), reason: format!("`{key}`: {why}") });
     }

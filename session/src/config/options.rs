@@ -38,7 +38,7 @@ macro_rules! option {
 
 /// Every option, by section.
 #[rustfmt::skip]
-pub static OPTIONS: [Opt; 47] = [
+pub static OPTIONS: [Opt; 61] = [
     option!("store", Kind::Path, null, ["PARHELIA_STORE"], User,
         "The store's folder. Default: $XDG_DATA_HOME/parhelia, or ~/.local/share/parhelia."),
     option!("lock_timeout_seconds", Kind::Seconds, 60.0, ["PARHELIA_LOCK_TIMEOUT"], User,
@@ -140,6 +140,35 @@ pub static OPTIONS: [Opt; 47] = [
         "The same, where more files changed since the last state that was approved."),
     option!("approval.escalation.paths", Kind::List, [], [], User,
         "The same, where one of these changed since then: patterns such as `**/migrations/**` or `.github/**`."),
+
+    option!("notifications.channels", Kind::Channels, {}, [], User,
+        "Where notifications go: `[notifications.channels.NAME]` with `type` (slack, discord, email, ntfy, webhook; not needed\nwhere NAME is one) and what that needs. Secrets are `\"${NAME}\"` of environment variables, or in files of their own."),
+    option!("notifications.default_channel", Kind::Text, null, [], User,
+        "The channel of the priorities that have no route below."),
+    option!("notifications.quiet_hours", Kind::Text, null, [], User,
+        "A part of the day in which only what is critical is sent, and all else when it is over: `22:00-07:00`, by local time."),
+    option!("notifications.digest_minutes", Kind::Count, 0, [], User,
+        "Collect what is not critical for so long, and send it as one message. 0: send it at once."),
+    option!("notifications.repeat_minutes", Kind::Count, 10, [], User,
+        "Do not send the same of a session again for so long, unless it is critical."),
+    option!("notifications.long_running_hours", Kind::Number, 8.0, [], User,
+        "Tell of a session that was worked in for longer. 0: never."),
+    option!("notifications.page", Kind::Text, null, [], User,
+        "The address of the service's page, for links in notifications, such as `http://127.0.0.1:8123/`."),
+    option!("notifications.insecure_loopback", Kind::Bool, false, [], User,
+        "Let channels of this machine (127.0.0.1, localhost) be reached without TLS, as a relay is."),
+    option!("notifications.routing.info", Kind::List, [], [], User,
+        "The channels of what is routine: a session began, a checkpoint was made."),
+    option!("notifications.routing.notice", Kind::List, null, [], User,
+        "The channels of what you can act on: a session is done, a checkpoint waits for you. Default: the default channel,\nas for the next two."),
+    option!("notifications.routing.warning", Kind::List, null, [], User,
+        "The channels of what needs attention: an escalation, a budget that is nearly used up."),
+    option!("notifications.routing.critical", Kind::List, null, [], User,
+        "The channels of what needs it at once: a session that was lost, secrets, a budget that is used up."),
+    option!("budget.session_usd", Kind::Number, 0.0, ["PARHELIA_BUDGET_USD"], User,
+        "What a session may cost, in US dollars; you are told when it is used up. 0: no budget."),
+    option!("budget.warn_percent", Kind::Count, 80, [], User,
+        "You are told as well when so much of it is used up, in percent."),
 ];
 
 /// The option of a key.
@@ -164,12 +193,23 @@ pub fn example() -> String {
         text.push_str(&format!("# ({}{variables}{who})\n", option.kind.describe()));
         let value = match (option.default)() {
             // There is no default.
-            Value::Null => format!("\"/srv/{}\"", name.replace('_', "-")),
+            Value::Null => instance(option, name),
             value => value.to_string(),
         };
         text.push_str(&format!("# {name} = {value}\n"));
     }
     text
+}
+
+/// A value that an option might have.
+fn instance(option: &Opt, name: &str) -> String {
+    match (option.kind, name) {
+        (Kind::List, _) => "[\"slack\"]".into(),
+        (_, "default_channel") => "\"slack\"".into(),
+        (_, "quiet_hours") => "\"22:00-07:00\"".into(),
+        (_, "page") => "\"http://127.0.0.1:8123/\"".into(),
+        _ => format!("\"/srv/{}\"", name.replace('_', "-")),
+    }
 }
 
 const EXAMPLE_HEADER: &str = "\

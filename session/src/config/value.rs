@@ -3,6 +3,8 @@
 use serde_json::{Map, Value, json};
 use toml::de::DeValue;
 
+use super::channels;
+
 /// The kind of an option's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -26,6 +28,8 @@ pub enum Kind {
     List,
     /// Policies of approval by name, each a table.
     Policies,
+    /// Channels of notifications by name, each a table.
+    Channels,
 }
 
 impl Kind {
@@ -44,6 +48,7 @@ impl Kind {
             Kind::Policies => {
                 "tables with auto_approve and require_review, lists of triggers, and auto_resume, true or false".into()
             }
+            Kind::Channels => "tables with type and what that needs".into(),
         }
     }
 
@@ -61,6 +66,10 @@ impl Kind {
             Kind::Text => value.as_str().filter(|text| !text.is_empty()).map(Value::from),
             Kind::List => list(value),
             Kind::Policies => policies(value),
+            Kind::Channels => match json_of(value) {
+                Some(value @ Value::Object(_)) => return channels::checked(value),
+                _ => None,
+            },
         };
         found.ok_or_else(|| format!("expected {}", self.describe()))
     }
@@ -80,7 +89,7 @@ impl Kind {
             Kind::Number => text.parse().ok().and_then(number),
             Kind::Text => (!text.is_empty()).then(|| text.into()),
             // Nothing that fits a variable.
-            Kind::Policies => None,
+            Kind::Policies | Kind::Channels => None,
             // Relative to where the command is run, as a flag's value is.
             Kind::Path => Some(text.into()),
             Kind::Choice(words) => words.contains(&text).then(|| text.into()),
@@ -113,6 +122,22 @@ fn policies(value: &DeValue) -> Option<Value> {
     };
     let named = value.as_table()?.iter().map(|(name, value)| Some((name.get_ref().to_string(), policy(value.get_ref())?)));
     named.collect::<Option<Map<_, _>>>().map(Value::Object)
+}
+
+/// A value as JSON; none for what JSON has not, such as a date.
+fn json_of(value: &DeValue) -> Option<Value> {
+    Some(match value {
+        DeValue::String(text) => Value::from(text.as_ref()),
+        DeValue::Boolean(truth) => Value::from(*truth),
+        DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix()).ok()?.into(),
+        DeValue::Float(number) => number.as_str().parse::<f64>().ok()?.into(),
+        DeValue::Array(entries) => entries.iter().map(|entry| json_of(entry.get_ref())).collect::<Option<Vec<_>>>()?.into(),
+        DeValue::Table(fields) => {
+            let fields = fields.iter().map(|(name, value)| Some((name.get_ref().to_string(), json_of(value.get_ref())?)));
+            Value::Object(fields.collect::<Option<_>>()?)
+        }
+        DeValue::Datetime(_) => return None,
+    })
 }
 
 fn number(number: f64) -> Option<Value> {

@@ -359,6 +359,38 @@ pub enum Summary {
         /// The unit that was written (`--install`).
         path: Option<String>,
     },
+    /// Numbers of the outbox.
+    #[serde(rename = "outbox list")]
+    OutboxList {
+        /// Deliveries.
+        deliveries: u64,
+        /// Of these, those that are not tried again by themselves.
+        failed: u64,
+    },
+    /// Deliveries that are tried again.
+    #[serde(rename = "outbox retry")]
+    OutboxRetry {
+        /// Their number.
+        deliveries: u64,
+    },
+    /// Deliveries that were removed.
+    #[serde(rename = "outbox drop")]
+    OutboxDrop {
+        /// Their number.
+        deliveries: u64,
+    },
+    /// The outbox after a delivery.
+    #[serde(rename = "outbox deliver")]
+    OutboxDeliver {
+        /// Deliveries that still wait, or have failed.
+        waiting: u64,
+    },
+    /// A notification that was sent for a test.
+    #[serde(rename = "notify test")]
+    NotifyTest {
+        /// The channel.
+        channel: String,
+    },
     /// Numbers of the audit.
     #[serde(rename = "audit log")]
     AuditLog {

@@ -1,6 +1,7 @@
 //! The facts about two checkpoints, side by side: time, length of the conversation, environment, approval.
 
 use parhelia_agent::environment::diff as environment;
+use parhelia_session::environment::packages;
 use parhelia_store::{Store, projection::Marks, record::Checkpoint};
 use parhelia_wire::diff::{Compared, Comparison};
 use serde_json::Value;
@@ -34,7 +35,7 @@ impl<'a> DiffReport<'a> {
     /// Compares two.
     pub fn new(store: &Store, old: &'a Told, new: &'a Told) -> Self {
         let of = |told: &'a Told| told.checkpoint.record.environment.as_ref();
-        let packages = [old, new].map(|told| env::packages(store, &told.checkpoint));
+        let packages = [old, new].map(|told| packages(store, &told.checkpoint));
         let environment = environment::diff(of(old), of(new), (packages[0].as_deref(), packages[1].as_deref()));
         DiffReport { old, new, environment }
     }

@@ -1,8 +1,11 @@
 //! The caller of a request as a host of workflows: the person or program at the other end of the connection, as the kernel says.
 
+mod tcp;
+
 use std::{
     ffi::OsString,
     io,
+    net::SocketAddr,
     path::PathBuf,
     process::{Child, Command},
     sync::Arc,
@@ -14,6 +17,7 @@ use parhelia_session::{
     person::{self, Via},
 };
 use parhelia_store::event::Actor;
+use rustix::process::geteuid;
 
 /// The other end of a connection.
 #[derive(Clone, Debug)]
@@ -21,6 +25,8 @@ pub struct Peer {
     actor: Actor,
     line: Arc<[Identity]>,
     marker: Option<OsString>,
+    /// True if it has shown the token, which no agent is given.
+    has_token: bool,
 }
 
 impl Peer {
@@ -30,7 +36,19 @@ impl Peer {
         let variables = line.first().and_then(|identity| identity.variables().ok()).unwrap_or_default();
         let marker = variables.into_iter().find(|(name, _)| name == RUN_MARKER).map(|(_, value)| value);
         let via = if marker.is_some() { Via::Agent } else { Via::Api };
-        Peer { actor: person::actor(uid, process, via), line: line.into(), marker }
+        Peer { actor: person::actor(uid, process, via), line: line.into(), marker, has_token: false }
+    }
+
+    /// The process at the other end of a TCP connection of this machine, which has shown the token; of one from elsewhere, as through a tunnel,
+    /// the user whose the service is.
+    pub fn over_tcp(client: SocketAddr, server: SocketAddr) -> Self {
+        let (uid, process) = tcp::owner(client, server).unwrap_or_else(|| (geteuid().as_raw(), None));
+        Peer { has_token: true, ..Self::of(uid, process) }
+    }
+
+    /// Somebody who only reads, and at whom nobody looks.
+    pub fn unknown() -> Self {
+        Self::of(geteuid().as_raw(), None)
     }
 
     /// The number of its user.
@@ -38,9 +56,9 @@ impl Peer {
         self.actor.uid
     }
 
-    /// True if the kernel shows the process, so that it can be told from an agent's.
-    pub fn is_visible(&self) -> bool {
-        !self.line.is_empty()
+    /// True if it can be told from an agent: the kernel shows the process, or it has shown the token.
+    pub fn is_known(&self) -> bool {
+        self.has_token || !self.line.is_empty()
     }
 }
 

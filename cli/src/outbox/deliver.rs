@@ -1,0 +1,53 @@
+//! `outbox deliver`: what the service does by itself, done once.
+
+use std::{cell::RefCell, time::Duration};
+
+use parhelia_wire::Summary;
+
+use super::outbox;
+use crate::{
+    context::Context,
+    exit::{Code, Result},
+    hook_log, human,
+};
+
+/// Somebody who has a process of their own waits so long for what is due next.
+const PATIENCE: Duration = Duration::from_secs(900);
+
+/// Flags of `outbox deliver`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Wait for what is due soon, apart from any terminal
+    #[arg(long, hide = true)]
+    detached: bool,
+}
+
+/// Delivers.
+pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
+    if args.detached {
+        // Its own session: a terminal that closes does not take it along.
+        let _ = rustix::process::setsid();
+    }
+    let (store, host) = (context.open()?, context.host()?);
+    let outbox = outbox(context, &store, &host)?;
+    let troubles = RefCell::new(Vec::new());
+    let patience = if args.detached { PATIENCE } else { Duration::ZERO };
+    // Events that come while it lets go of the lock are seen by whoever recorded them, or here.
+    while outbox.is_on() {
+        let Some(lock) = outbox.lock()? else { break };
+        outbox.run(&lock, patience, &|| false, &|said| match args.detached {
+            true => hook_log::line(said),
+            false => troubles.borrow_mut().push(said.to_owned()),
+        })?;
+        drop(lock);
+        if !outbox.is_behind()? {
+            break;
+        }
+    }
+    for trouble in troubles.take() {
+        context.out.remark(human::path(trouble.as_bytes()))?;
+    }
+    let waiting = outbox.list()?.len() as u64;
+    context.out.summary(Summary::OutboxDeliver { waiting })?;
+    Ok(if waiting == 0 { Code::Done } else { Code::Partly })
+}

@@ -1,0 +1,218 @@
+/** The client: a method for each operation of the service's OpenAPI document, by the name that it has there. */
+
+import type { Place } from "./address.js";
+import { type EventsOptions, type JournalEvent, listen, queryOf } from "./events.js";
+import type { Reply } from "./problem.js";
+import { Transport, type TransportOptions } from "./transport.js";
+import type { Answer, AnswerOf, At, Body, BodyOf, CallOptions, GetPath, NamesOf, PostPath, Query, QueryOf, Schemas, WriteOptions } from "./types.js";
+
+/** Options of a client: the place of its service, and bounds of its calls. */
+export type ParheliaOptions = Place & TransportOptions;
+
+/**
+ * A client of a service.
+ *
+ * A session is named by its id or name. A checkpoint is named by its id, a part of it, `tag:NAME` or `SESSION@latest`; to say something of
+ * one, or to roll back to one, takes its whole id.
+ *
+ * Calls reject with a `ParheliaProblem` if the service cannot do what they ask for, and with a `ParheliaConnectionError` if it cannot be
+ * reached.
+ */
+export class Parhelia {
+  readonly #transport: Transport;
+
+  constructor(options: ParheliaOptions) {
+    this.#transport = new Transport(options, options);
+  }
+
+  /** Sessions, the one that changed last first. */
+  listSessions(query: Query<"listSessions"> = {}, options?: CallOptions): Promise<Answer<"listSessions">> {
+    return this.#get("/api/sessions", {}, query, options);
+  }
+
+  /** A session and its runs. */
+  getSession(session: string, options?: CallOptions): Promise<Answer<"getSession">> {
+    return this.#get("/api/sessions/{session}", { session }, {}, options);
+  }
+
+  /** Makes a checkpoint of an active session and sets it aside. Its agent stays, unless `end_agent` is set. */
+  pauseSession(session: string, body: Body<"pauseSession"> = {}, options?: WriteOptions): Promise<Answer<"pauseSession">> {
+    return this.#post("/api/sessions/{session}/pause", { session }, body, options);
+  }
+
+  /** Has a session go on: at once where its agent lives, else in tmux. A session that has ended is a problem of status 410. */
+  resumeSession(session: string, options?: WriteOptions): Promise<Answer<"resumeSession">> {
+    return this.#post("/api/sessions/{session}/resume", { session }, {}, options);
+  }
+
+  /** Ends a session for good. One with a live agent is refused, unless `leave_agent` is set. */
+  endSession(session: string, body: Body<"endSession"> = {}, options?: WriteOptions): Promise<Answer<"endSession">> {
+    return this.#post("/api/sessions/{session}/end", { session }, body, options);
+  }
+
+  /** Makes a checkpoint of a session as it is now. */
+  createCheckpoint(session: string, options?: WriteOptions): Promise<Answer<"createCheckpoint">> {
+    return this.#post("/api/sessions/{session}/checkpoints", { session }, {}, options);
+  }
+
+  /** A page of a session's checkpoints, newest first. */
+  listCheckpoints(session: string, query: Query<"listCheckpoints"> = {}, options?: CallOptions): Promise<Answer<"listCheckpoints">> {
+    return this.#get("/api/sessions/{session}/checkpoints", { session }, query, options);
+  }
+
+  /** All checkpoints of a session, newest first. They are fetched by pages of at most `limit`, while they are read. */
+  async *checkpoints(
+    session: string,
+    query: Query<"listCheckpoints"> = {},
+    options?: CallOptions,
+  ): AsyncGenerator<Schemas["Checkpoint"], void, undefined> {
+    let before = query.before;
+    do {
+      const page = await this.listCheckpoints(session, { ...query, before: before ?? null }, options);
+      yield* page.checkpoints;
+      before = page.before;
+    } while (before !== null);
+  }
+
+  /** The manifest of a checkpoint, by `docs/manifest.schema.json`. */
+  getCheckpoint(checkpoint: string, options?: CallOptions): Promise<Answer<"getCheckpoint">> {
+    return this.#get("/api/checkpoints/{checkpoint}", { checkpoint }, {}, options);
+  }
+
+  /** Differences of two checkpoints. With a `path`, only those of one file, with its lines. */
+  diffCheckpoints(checkpoint: string, query: Query<"diffCheckpoints">, options?: CallOptions): Promise<Answer<"diffCheckpoints">> {
+    return this.#get("/api/checkpoints/{checkpoint}/diff", { checkpoint }, query, options);
+  }
+
+  /** Entries of a folder of a checkpoint. */
+  listEntries(checkpoint: string, query: Query<"listEntries"> = {}, options?: CallOptions): Promise<Answer<"listEntries">> {
+    return this.#get("/api/checkpoints/{checkpoint}/entries", { checkpoint }, query, options);
+  }
+
+  /** The bytes of a file of a checkpoint, up to 64 MiB. */
+  async getFile(checkpoint: string, path: string, options?: CallOptions): Promise<Uint8Array> {
+    return (await this.#read("/api/checkpoints/{checkpoint}/files/{path}", { checkpoint, path }, {}, options)).body;
+  }
+
+  /** The conversation of a checkpoint, or what it adds to that of an older one. */
+  getConversation(checkpoint: string, query: Query<"getConversation"> = {}, options?: CallOptions): Promise<Answer<"getConversation">> {
+    return this.#get("/api/checkpoints/{checkpoint}/conversation", { checkpoint }, query, options);
+  }
+
+  /** Differences of the environment since an older checkpoint. */
+  diffEnvironments(checkpoint: string, query: Query<"diffEnvironments">, options?: CallOptions): Promise<Answer<"diffEnvironments">> {
+    return this.#get("/api/checkpoints/{checkpoint}/environment", { checkpoint }, query, options);
+  }
+
+  /** Records that a checkpoint is good. */
+  approveCheckpoint(id: string, body: Body<"approveCheckpoint"> = {}, options?: WriteOptions): Promise<Answer<"approveCheckpoint">> {
+    return this.#post("/api/checkpoints/{checkpoint}/approve", { checkpoint: id }, body, options);
+  }
+
+  /** Records that nothing may go on from a checkpoint. */
+  rejectCheckpoint(id: string, body: Body<"rejectCheckpoint"> = {}, options?: WriteOptions): Promise<Answer<"rejectCheckpoint">> {
+    return this.#post("/api/checkpoints/{checkpoint}/reject", { checkpoint: id }, body, options);
+  }
+
+  /** Adds tags to a checkpoint, all or none. */
+  tagCheckpoint(id: string, body: Body<"tagCheckpoint">, options?: WriteOptions): Promise<Answer<"tagCheckpoint">> {
+    return this.#post("/api/checkpoints/{checkpoint}/tags", { checkpoint: id }, body, options);
+  }
+
+  /** Adds an annotation to a checkpoint. */
+  annotateCheckpoint(id: string, body: Body<"annotateCheckpoint">, options?: WriteOptions): Promise<Answer<"annotateCheckpoint">> {
+    return this.#post("/api/checkpoints/{checkpoint}/annotations", { checkpoint: id }, body, options);
+  }
+
+  /** Rolls a session back to a checkpoint, behind a safety checkpoint. With `dry_run`, the plan of that. */
+  rollBack(id: string, body: Body<"rollBack"> = {}, options?: WriteOptions): Promise<Answer<"rollBack">> {
+    return this.#post("/api/checkpoints/{checkpoint}/rollback", { checkpoint: id }, body, options);
+  }
+
+  /** The plan of a rollback: the answer of `rollBack` with the same options, of which nothing is done. */
+  planRollback(id: string, body: Body<"rollBack"> = {}, options?: WriteOptions): Promise<Answer<"rollBack">> {
+    return this.rollBack(id, { ...body, dry_run: true }, options);
+  }
+
+  /** Undoes the last rollback of a session. With `dry_run`, the plan of that. */
+  undoRollback(session: string, body: Body<"undoRollback"> = {}, options?: WriteOptions): Promise<Answer<"undoRollback">> {
+    return this.#post("/api/sessions/{session}/undo", { session }, body, options);
+  }
+
+  /** The plan of undoing the last rollback. */
+  planUndo(session: string, body: Body<"undoRollback"> = {}, options?: WriteOptions): Promise<Answer<"undoRollback">> {
+    return this.undoRollback(session, { ...body, dry_run: true }, options);
+  }
+
+  /** Checkpoints that have some words, the best first. */
+  searchCheckpoints(query: Query<"searchCheckpoints">, options?: CallOptions): Promise<Answer<"searchCheckpoints">> {
+    return this.#get("/api/search", {}, query, options);
+  }
+
+  /**
+   * Entries of the journal behind `after`, and then as they are recorded: all of them, once each, over as many connections as it takes.
+   * Without `after`, those that are recorded after the first one is asked for.
+   */
+  events(options?: EventsOptions): AsyncGenerator<JournalEvent, void, undefined> {
+    return listen(this.#transport, options);
+  }
+
+  /** The service's version, its store and the journal's last sequence. */
+  health(options?: CallOptions): Promise<Answer<"health">> {
+    return this.#get("/health", {}, {}, options);
+  }
+
+  /** Numbers for a monitor, as OpenMetrics text. */
+  async metrics(options?: CallOptions): Promise<string> {
+    return text(await this.#read("/metrics", {}, {}, options));
+  }
+
+  /** The OpenAPI document of the running service. */
+  openapi(options?: CallOptions): Promise<Answer<"openapi">> {
+    return this.#get("/openapi.json", {}, {}, options);
+  }
+
+  /** Closes all connections. A process also ends without this. */
+  close(): void {
+    this.#transport.close();
+  }
+
+  async #get<P extends GetPath>(
+    path: P,
+    names: NamesOf<At<P, "get">>,
+    query: QueryOf<At<P, "get">>,
+    options?: CallOptions,
+  ): Promise<AnswerOf<At<P, "get">>> {
+    return JSON.parse(text(await this.#read(path, names, query, options)));
+  }
+
+  async #post<P extends PostPath>(
+    path: P,
+    names: NamesOf<At<P, "post">>,
+    body: BodyOf<At<P, "post">>,
+    options?: WriteOptions,
+  ): Promise<AnswerOf<At<P, "post">>> {
+    return JSON.parse(text(await this.#transport.send({ ...options, method: "POST", path: filled(path, names), body })));
+  }
+
+  #read(path: GetPath, names: object, query: object, options?: CallOptions): Promise<Reply> {
+    return this.#transport.send({ ...options, method: "GET", path: filled(path, names) + queryOf(query) });
+  }
+}
+
+/** A path with names in the place of its braces. A slash is escaped, too: a name is one part. */
+function filled(path: string, names: object): string {
+  const given = new Map<string, string>(Object.entries(names));
+  return path.replace(/\{(\w+)\}/g, (_, name: string) => {
+    const value = given.get(name);
+    // Proxies take dots for the folder above, or drop them.
+    if (!value || value === "." || value === "..") {
+      throw new TypeError(`the ${name} must not be empty, "." or ".."`);
+    }
+    return encodeURIComponent(value);
+  });
+}
+
+function text(reply: Reply): string {
+  return new TextDecoder().decode(reply.body);
+}

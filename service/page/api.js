@@ -1,0 +1,131 @@
+// Requests to the service that the page came from.
+
+/** A request that was not served: what the service says, or that it cannot be reached. */
+export class Problem extends Error {
+  /**
+   * @param {number} status 0 where there was no answer.
+   * @param {string} title
+   * @param {string} detail
+   */
+  constructor(status, title, detail) {
+    super(detail);
+    this.status = status;
+    this.title = title;
+  }
+}
+
+/**
+ * A path of the API. Each part is one segment, whatever is in it.
+ * @param {...string} parts
+ */
+export function path(...parts) {
+  return `/${parts.map(encodeURIComponent).join("/")}`;
+}
+
+/**
+ * The path of a file of a checkpoint.
+ * @param {string} checkpoint
+ * @param {string} file
+ */
+export function filePath(checkpoint, file) {
+  return path("api", "checkpoints", checkpoint, "files", ...file.split("/"));
+}
+
+/**
+ * @param {string} address
+ * @param {Record<string, string | number | boolean | null | undefined>} query
+ */
+function withQuery(address, query) {
+  const given = Object.entries(query).filter(([, value]) => value !== null && value !== undefined);
+  const words = given.map(([name, value]) => `${encodeURIComponent(name)}=${encodeURIComponent(String(value))}`);
+  return words.length ? `${address}?${words.join("&")}` : address;
+}
+
+/**
+ * @param {Response} response
+ * @returns {Promise<Problem>}
+ */
+async function problemOf(response) {
+  let said = {};
+  try {
+    said = await response.json();
+  } catch {
+    // A proxy between may answer with anything.
+  }
+  const detail = typeof said.detail === "string" ? said.detail : `the service answered with status ${response.status}`;
+  return new Problem(response.status, typeof said.title === "string" ? said.title : "failed", detail);
+}
+
+/**
+ * Sends a request. Tells the page where the service does not know its user.
+ * @param {string} address
+ * @param {RequestInit} [init]
+ */
+export async function send(address, init = {}) {
+  let response;
+  try {
+    response = await fetch(address, { credentials: "same-origin", cache: "no-store", redirect: "error", ...init });
+  } catch (cause) {
+    if (init.signal?.aborted) throw cause;
+    throw new Problem(0, "unreachable", "the service cannot be reached; see whether `parhelia serve` runs");
+  }
+  if (response.ok) return response;
+  const problem = await problemOf(response);
+  if (response.status === 401) window.dispatchEvent(new CustomEvent("signed-out", { detail: problem }));
+  throw problem;
+}
+
+/**
+ * @param {string} address
+ * @param {Record<string, string | number | boolean | null | undefined>} [query]
+ */
+export async function get(address, query = {}) {
+  return (await send(withQuery(address, query), { headers: { Accept: "application/json" } })).json();
+}
+
+/** A number that nobody else has. */
+function randomKey() {
+  if (crypto.randomUUID) return crypto.randomUUID();
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/** Keys of requests that may have been done although no answer came, by request. */
+const unanswered = new Map();
+
+/** True of an answer after which the same request may be sent again with its key. */
+function isOpen(problem) {
+  const isUnderWay = problem.status === 409 && problem.message.includes("Idempotency-Key");
+  return problem.status === 0 || problem.status === 408 || problem.status >= 500 || isUnderWay;
+}
+
+/**
+ * Has something done. If no answer comes, the same request bears the same key next time, and is done once.
+ * @param {string} address
+ * @param {object} [body]
+ */
+export async function post(address, body = {}) {
+  const text = JSON.stringify(body);
+  const request = `${address}\n${text}`;
+  const key = unanswered.get(request) ?? randomKey();
+  unanswered.set(request, key);
+  try {
+    const headers = { "Content-Type": "application/json", Accept: "application/json", "Idempotency-Key": key };
+    const response = await send(address, { method: "POST", headers, body: text });
+    unanswered.delete(request);
+    return response.status === 204 ? {} : response.json();
+  } catch (problem) {
+    if (!(problem instanceof Problem && isOpen(problem))) unanswered.delete(request);
+    throw problem;
+  }
+}
+
+/** @param {string} token */
+export async function signIn(token) {
+  const headers = { "Content-Type": "application/json" };
+  const response = await fetch("/sign-in", { method: "POST", credentials: "same-origin", headers, body: JSON.stringify({ token }) });
+  if (!response.ok) throw await problemOf(response);
+}
+
+export async function signOut() {
+  await send("/sign-out", { method: "POST" });
+}

@@ -1,0 +1,140 @@
+// Words for values: times, sizes, states.
+
+import { h, named } from "./dom.js";
+
+const NUMBER = new Intl.NumberFormat("en");
+const DAY = new Intl.DateTimeFormat("en", { day: "numeric", month: "short", year: "numeric" });
+const EXACT = new Intl.DateTimeFormat("en", { dateStyle: "medium", timeStyle: "medium" });
+
+/** @param {number} value */
+export function number(value) {
+  return NUMBER.format(value);
+}
+
+/**
+ * A number with its noun.
+ * @param {number} value
+ * @param {string} one
+ * @param {string} [many]
+ */
+export function count(value, one, many = `${one}s`) {
+  return `${number(value)} ${value === 1 ? one : many}`;
+}
+
+/** @param {number} value */
+export function bytes(value) {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  const power = Math.min(Math.floor(Math.log2(Math.max(value, 1)) / 10), units.length - 1);
+  const scaled = value / 1024 ** power;
+  return `${power === 0 || scaled >= 100 ? number(Math.round(scaled)) : scaled.toFixed(1)} ${units[power]}`;
+}
+
+/**
+ * The time since a moment.
+ * @param {string} at
+ */
+export function age(at) {
+  const seconds = (Date.now() - Date.parse(at)) / 1000;
+  if (Number.isNaN(seconds)) return "";
+  if (seconds < 10) return "just now";
+  if (seconds < 60) return `${Math.floor(seconds)} s ago`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ago`;
+  if (seconds < 86400) return `${Math.floor(seconds / 3600)} h ago`;
+  if (seconds < 30 * 86400) return count(Math.floor(seconds / 86400), "day ago", "days ago");
+  return DAY.format(new Date(at));
+}
+
+/** @param {string} at */
+export function exact(at) {
+  const moment = new Date(at);
+  return Number.isNaN(moment.getTime()) ? String(at) : EXACT.format(moment);
+}
+
+/**
+ * A time, as its age.
+ * @param {string | null | undefined} at
+ */
+export function since(at) {
+  return at ? h("time", { datetime: at, title: exact(at), "data-age": at }, age(at)) : "–";
+}
+
+/** Brings all ages up to date. */
+export function refreshAges() {
+  for (const time of document.querySelectorAll("time[data-age]")) {
+    const text = age(time.getAttribute("data-age") ?? "");
+    if (time.textContent !== text) time.textContent = text;
+  }
+}
+
+/**
+ * The end of an id, which the command line takes for the whole.
+ * @param {string} id
+ */
+export function short(id) {
+  return id.length > 10 ? `…${id.slice(-6)}` : id;
+}
+
+/**
+ * A small label. Its kind (good, waits, bad, info, plain) gives its colour, and says nothing that its text does not.
+ * @param {string} kind
+ * @param {unknown} text
+ * @param {string} [title]
+ */
+export function pill(kind, text, title) {
+  return h("span", { class: `pill ${kind}`, title }, text);
+}
+
+/** @param {string} tag */
+export function tagPill(tag) {
+  return h("span", { class: "pill tag" }, h("span", { class: "sr" }, "tag "), named(tag));
+}
+
+const APPROVALS = {
+  approved: ["good", "approved"],
+  auto_approved: ["plain", "auto-approved"],
+  pending: ["waits", "waits for review"],
+  rejected: ["bad", "rejected"],
+};
+
+/** @param {{status: string, user?: string | null} | null | undefined} approval */
+export function approvalPill(approval) {
+  if (!approval) return null;
+  const [kind, text] = APPROVALS[approval.status] ?? ["plain", approval.status];
+  return pill(kind, text, approval.user ? `by ${approval.user}` : undefined);
+}
+
+const OBSERVED = {
+  none: ["plain", "no agent"],
+  starting: ["info", "starting"],
+  live: ["good", "live"],
+  idle: ["good", "idle"],
+  waiting: ["waits", "waiting"],
+  elsewhere: ["info", "elsewhere"],
+};
+
+/**
+ * The observed state of a session.
+ * @param {{status: string, observed: string, wanted: string | null, why: string | null}} session
+ */
+export function statePill(session) {
+  if (session.status === "ended") return pill("plain", "ended");
+  if (session.observed === "dead") return pill(session.wanted === "running" ? "bad" : "plain", "dead", session.why ?? undefined);
+  const [kind, text] = OBSERVED[session.observed] ?? ["plain", session.observed];
+  return pill(kind, text, session.why ?? undefined);
+}
+
+/** @param {number} seconds */
+export function span(seconds) {
+  if (seconds < 60) return `${seconds} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
+  return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
+}
+
+/**
+ * A list of facts; those without a value are left out.
+ * @param {Array<[string, unknown] | null | false>} pairs
+ */
+export function facts(pairs) {
+  const shown = pairs.filter((pair) => pair && pair[1] !== null && pair[1] !== undefined && pair[1] !== "");
+  return h("dl", { class: "facts" }, shown.map(([term, value]) => h("div", {}, h("dt", {}, term), h("dd", {}, value))));
+}

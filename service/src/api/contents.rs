@@ -1,0 +1,218 @@
+//! Contents of a checkpoint: its folders and files, its conversation, and its environment beside that of an older one.
+
+use std::collections::VecDeque;
+
+use axum::{
+    Json,
+    body::Body,
+    extract::State,
+    http::{HeaderValue, header},
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use parhelia_agent::environment;
+use parhelia_session::{conversation::added, environment::packages};
+use parhelia_store::{name, tree::Kind};
+use parhelia_wire::{diff::Message, environment::EnvironmentChange, tree::Entry};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    checkpoints::pinned,
+    extract::{Named, Parameters},
+    operation::{Answer, Operation},
+    problem::Problem,
+};
+use crate::app::{App, read};
+
+/// A longer file is not handed out whole, as it is held in memory.
+const FILE_BYTES_MAX: u64 = 64 << 20;
+/// So much of each message is handed out.
+const TEXT_BYTES_MAX: usize = 4000;
+/// So many messages are, the newest ones.
+const MESSAGES_MAX: usize = 5000;
+
+/// A folder of a checkpoint.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Folder {
+    /// Path of the folder; the workspace itself, if it is left out.
+    #[serde(default)]
+    path: String,
+}
+
+/// The entries of a folder.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Entries {
+    /// The checkpoint.
+    checkpoint: String,
+    /// Path of the folder; empty for the workspace itself.
+    path: String,
+    /// What is in it, each with its path in the checkpoint.
+    entries: Vec<Entry>,
+}
+
+/// An older checkpoint.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Since {
+    /// Older checkpoint, of which only what came after is wanted.
+    since: Option<String>,
+}
+
+/// A conversation.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Conversation {
+    /// The checkpoint.
+    checkpoint: String,
+    /// Older checkpoint.
+    since: Option<String>,
+    /// True if it continues that of the older checkpoint, and only what came after is here.
+    continues: bool,
+    /// Messages, oldest first; each with the first 4,000 bytes of its text.
+    messages: Vec<Message>,
+    /// Messages before these, of which there are 5,000 at most.
+    left_out: u64,
+}
+
+/// The difference of two environments.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Environments {
+    /// Older checkpoint.
+    old: String,
+    /// Newer checkpoint.
+    new: String,
+    /// Differences.
+    changes: Vec<EnvironmentChange>,
+    /// Parts that one of them did not capture.
+    unknown: Vec<String>,
+}
+
+/// Another checkpoint to compare with.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Before {
+    /// Older checkpoint.
+    since: String,
+}
+
+pub fn operations() -> Vec<Operation> {
+    vec![
+        Operation::get(
+            "/api/checkpoints/{checkpoint}/entries",
+            "listEntries",
+            "The entries of a folder of a checkpoint.",
+            get(entries),
+        )
+        .query::<Folder>()
+        .gives::<Entries>(),
+        Operation::get("/api/checkpoints/{checkpoint}/files/{*path}", "getFile", "The bytes of one file.", get(file)),
+        Operation::get(
+            "/api/checkpoints/{checkpoint}/conversation",
+            "getConversation",
+            "The conversation of a checkpoint, or what it adds to that of an older one.",
+            get(conversation),
+        )
+        .query::<Since>()
+        .gives::<Conversation>(),
+        Operation::get(
+            "/api/checkpoints/{checkpoint}/environment",
+            "diffEnvironments",
+            "What differs in the environment since an older checkpoint.",
+            get(environments),
+        )
+        .query::<Before>()
+        .gives::<Environments>(),
+    ]
+}
+
+async fn entries(
+    State(app): State<App>,
+    Named(selector): Named<String>,
+    Parameters(Folder { path }): Parameters<Folder>,
+) -> Answer<Entries> {
+    read(&app, move |app, _| {
+        let (checkpoint, _pin) = pinned(&app.store, &selector)?;
+        let folder = name::parse(&path);
+        let node = app.store.node_at(&checkpoint, &folder)?;
+        let Kind::Folder { tree, .. } = node.kind else {
+            return Err(Problem::usage(format!("{path} is a {}, and no folder", node.kind.name())));
+        };
+        let nodes = app.store.folder(tree)?;
+        let entries = nodes.iter().map(|node| Entry::of(&name::join(&folder, &node.name), node)).collect();
+        Ok(Json(Entries { checkpoint: checkpoint.id(), path, entries }))
+    })
+    .await
+}
+
+async fn file(State(app): State<App>, Named((selector, path)): Named<(String, String)>) -> Result<Response, Problem> {
+    let bytes = read(&app, move |app, _| {
+        let (checkpoint, _pin) = pinned(&app.store, &selector)?;
+        // Paths are those of the checkpoint's tree, in which there is nothing above the workspace.
+        let node = app.store.node_at(&checkpoint, &name::parse(&path))?;
+        let Kind::File { size, blob, .. } = &node.kind else {
+            return Err(Problem::usage(format!("{path} is a {}, and no file", node.kind.name())));
+        };
+        if *size > FILE_BYTES_MAX {
+            return Err(Problem::refused(format!(
+                "{path} has {size} bytes, and no file of more than {FILE_BYTES_MAX} is handed out"
+            )));
+        }
+        let mut bytes = Vec::new();
+        app.store.blob(*blob, *size)?.copy_to(&mut bytes)?.map_err(|e| Problem::failed(e.to_string()))?;
+        Ok(bytes)
+    })
+    .await?;
+    let mut response = Body::from(bytes).into_response();
+    for (name, value) in [
+        (header::CONTENT_TYPE, "application/octet-stream"),
+        // Whatever is in it, no browser shows it as a page.
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::CONTENT_DISPOSITION, "attachment"),
+    ] {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    Ok(response)
+}
+
+async fn conversation(
+    State(app): State<App>,
+    Named(selector): Named<String>,
+    Parameters(Since { since }): Parameters<Since>,
+) -> Answer<Conversation> {
+    read(&app, move |app, _| {
+        let (new, _new_pin) = pinned(&app.store, &selector)?;
+        let older = since.map(|since| pinned(&app.store, &since)).transpose()?;
+        let old = older.as_ref().map(|(old, _)| old);
+        let (mut messages, mut left_out) = (VecDeque::new(), 0);
+        let found = added::read(&app.store, old, &new, TEXT_BYTES_MAX, |message| {
+            messages.push_back(Message::from(&message));
+            if messages.len() > MESSAGES_MAX {
+                messages.pop_front();
+                left_out += 1;
+            }
+        })?;
+        let Some(found) = found else { return Err(Problem::not_found(format!("checkpoint {} holds no conversation", new.id()))) };
+        let (checkpoint, since) = (new.id(), old.map(|old| old.id()));
+        Ok(Json(Conversation { checkpoint, since, continues: found.continues, messages: messages.into(), left_out }))
+    })
+    .await
+}
+
+async fn environments(
+    State(app): State<App>,
+    Named(selector): Named<String>,
+    Parameters(Before { since }): Parameters<Before>,
+) -> Answer<Environments> {
+    read(&app, move |app, _| {
+        let (new, _new_pin) = pinned(&app.store, &selector)?;
+        let (old, _old_pin) = pinned(&app.store, &since)?;
+        let freezes = (packages(&app.store, &old), packages(&app.store, &new));
+        let (before, after) = (old.record.environment.as_ref(), new.record.environment.as_ref());
+        let found = environment::diff::diff(before, after, (freezes.0.as_deref(), freezes.1.as_deref()));
+        let changes = found.changes.iter().map(EnvironmentChange::from).collect();
+        let unknown = found.unknown.iter().map(|part| (*part).to_owned()).collect();
+        Ok(Json(Environments { old: old.id(), new: new.id(), changes, unknown }))
+    })
+    .await
+}

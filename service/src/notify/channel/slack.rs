@@ -1,0 +1,45 @@
+//! Slack: an incoming webhook (api.slack.com/messaging/webhooks).
+
+use parhelia_session::config::{Notifications, channels::Hook};
+use serde::Serialize;
+
+use super::{Env, Message, Trouble, address, cut, plain};
+use crate::notify::http;
+
+/// The longest text of a message, in characters.
+const CHARACTERS_MAX: usize = 40_000;
+
+#[derive(Serialize)]
+struct Body {
+    text: String,
+    /// No name in the text becomes a mention, and no address is shown as a picture.
+    parse: &'static str,
+    unfurl_links: bool,
+    unfurl_media: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    username: Option<String>,
+}
+
+/// Sends a message.
+pub fn send(options: &Notifications, hook: &Hook, message: &Message, env: Env) -> Result<(), Trouble> {
+    let username = hook.username.as_deref().map(|name| plain(name, env)).transpose()?;
+    let text = cut(&escaped(&format!("*{}*\n{}", message.title, message.body)), CHARACTERS_MAX);
+    let body = Body { text, parse: "none", unfurl_links: false, unfurl_media: false, username };
+    let body = serde_json::to_string(&body).map_err(|e| Trouble::for_good(e.to_string()))?;
+    http::post(options, &address(hook, env)?, &[], &body)
+}
+
+/// A text in which nothing is a mention or a link with another name: these begin with `<`.
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_is_mentioned_by_a_name() {
+        assert_eq!(escaped("a <!channel> & <http://x|y>"), "a &lt;!channel&gt; &amp; &lt;http://x|y&gt;");
+    }
+}

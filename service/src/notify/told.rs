@@ -1,0 +1,323 @@
+//! Events of the journal that people are told of, and how urgent each is.
+
+use jiff::Timestamp;
+use parhelia_session::{
+    config::{Budget, Notifications},
+    review::report::{Since, changes},
+    run,
+};
+use parhelia_store::{
+    Store,
+    event::kind,
+    projection::{Run, Session},
+    record::Checkpoint,
+    view::View,
+};
+use parhelia_wire::event::Event;
+use serde_json::Value;
+
+use super::{Notification, Priority};
+use crate::notify::text;
+
+/// A session that is resumed from a checkpoint older than this lost work that somebody may miss, in seconds.
+const OLD_SECONDS: i64 = 300;
+
+/// Everything that notifications are made from, beside the event.
+pub struct Teller<'a> {
+    /// The store.
+    pub store: &'a Store,
+    /// The store's view, as it is now.
+    pub view: &'a View,
+    /// Options of notifications.
+    pub options: &'a Notifications,
+    /// The budget of sessions.
+    pub budget: Budget,
+    /// The first words of commands for this store.
+    pub program: &'a str,
+}
+
+/// An event that people are told of.
+struct Told {
+    event: &'static str,
+    priority: Priority,
+    title: &'static str,
+    reason: Option<String>,
+    /// The verb to go on with.
+    verb: &'static str,
+}
+
+fn told(event: &'static str, priority: Priority, title: &'static str, verb: &'static str, reason: Option<String>) -> Told {
+    Told { event, priority, title, reason, verb }
+}
+
+const REVIEW: &str = "session review";
+const RESUME: &str = "session resume";
+const SHOW: &str = "session show";
+
+impl Teller<'_> {
+    /// The notifications that follow from an event.
+    pub fn tell(&self, event: &Event) -> parhelia_session::Result<Vec<Notification>> {
+        let session = event.session.as_deref().map(|id| self.view.session(id)).transpose()?.flatten();
+        let checkpoint = event.subject.parse().ok().map(|id| self.view.checkpoint(id)).transpose()?.flatten();
+        let mut found: Vec<Told> = Vec::new();
+        if event.kind == "checkpoint.created" {
+            // One that was deleted since is nobody's business any more.
+            let Some(made) = &checkpoint else { return Ok(Vec::new()) };
+            found.extend(of_commit(made));
+            if let Some(session) = &session {
+                found.extend(self.of_limits(session, made)?);
+            }
+        } else {
+            found.extend(self.of_event(event, session.as_ref())?);
+        }
+        found.into_iter().map(|told| self.notification(event, &told, session.as_ref(), checkpoint.as_ref())).collect()
+    }
+
+    fn of_event(&self, event: &Event, session: Option<&Session>) -> parhelia_session::Result<Option<Told>> {
+        let text = |name: &str| event.data.get(name).and_then(Value::as_str).map(str::to_owned);
+        Ok(match event.kind.as_str() {
+            kind::RUN_STARTED => self.of_start(&event.subject)?,
+            kind::RUN_ENDED => of_end(&text("exit_reason").unwrap_or_default(), session),
+            kind::SESSION_LOST => {
+                let title = "Session is lost: its agent died, and it has no checkpoint";
+                Some(told("session.lost", Priority::Critical, title, SHOW, text("reason")))
+            }
+            // A policy alone sets a session aside that nobody asked for.
+            kind::SESSION_STATUS if event.actor.as_ref().is_some_and(|actor| actor.via == "policy") => {
+                let title = "Session died and waits for you";
+                Some(told("session.error", Priority::Critical, title, RESUME, text("reason")))
+            }
+            kind::SESSION_CHANGED if event.data.get(run::FAILING).is_some_and(|failing| !failing.is_null()) => {
+                let why = event.data.get(run::FAILING).and_then(|failing| failing.get("reason")?.as_str()).map(str::to_owned);
+                Some(told("checkpoint.failed", Priority::Warning, "Checkpoints fail", SHOW, why))
+            }
+            kind::CHECKPOINT_DECIDED => of_decision(event, text("status").as_deref(), text("reason"), text("rule")),
+            kind::CHECKPOINT_SCANNED => {
+                let found = event.data.get("found").and_then(Value::as_u64).filter(|found| *found > 0);
+                let title = "Possible secrets in a checkpoint";
+                let reason = found.map(|found| format!("{found} found"));
+                reason.map(|reason| told("security.secret_found", Priority::Critical, title, "checkpoint secrets", Some(reason)))
+            }
+            kind::CHECKPOINT_DECISION_REFUSED => {
+                let title = "Somebody who may not tried to decide about a checkpoint";
+                Some(told("security.decision_refused", Priority::Critical, title, REVIEW, text("why")))
+            }
+            kind::JOURNAL_CUT => {
+                let title = "The journal has lost its last records";
+                Some(told("security.journal_cut", Priority::Critical, title, "check", None))
+            }
+            _ => None,
+        })
+    }
+
+    fn of_start(&self, id: &str) -> parhelia_session::Result<Option<Told>> {
+        let Some(started) = self.view.run(id)? else { return Ok(None) };
+        let Some(from) = &started.resumed_from else {
+            return Ok(Some(told("session.started", Priority::Info, "Session began", SHOW, None)));
+        };
+        let from = from.parse().ok().map(|id| self.view.checkpoint(id)).transpose()?.flatten();
+        let age = from.map(|from| started.started_at.duration_since(from.record.created_at).as_secs());
+        Ok(Some(match age.filter(|age| *age > OLD_SECONDS) {
+            Some(age) => {
+                let reason = format!("its last checkpoint was {} minutes old", age / 60);
+                told("session.resumed", Priority::Notice, "Session went on from an old checkpoint", SHOW, Some(reason))
+            }
+            None => told("session.resumed", Priority::Info, "Session went on", SHOW, None),
+        }))
+    }
+
+    /// Limits that a session has passed with a checkpoint: with the one before, it had not.
+    fn of_limits(&self, session: &Session, made: &Checkpoint) -> parhelia_session::Result<Vec<Told>> {
+        let before = self.view.ancestor(made)?.filter(|before| before.record.session == session.id);
+        let mut found = Vec::new();
+        let limit = self.options.long_running_hours * 3600.0;
+        let runs = session.runs.iter().filter_map(|id| self.view.run(id).transpose()).collect::<Result<Vec<_>, _>>()?;
+        let worked = |until: Timestamp| runs.iter().map(|run| worked(run, until)).sum::<f64>();
+        let since = before.as_ref().map_or(0.0, |before| worked(before.record.created_at));
+        if limit > 0.0 && worked(made.record.created_at) > limit && since <= limit {
+            let reason = format!("it was worked in for more than {} h", self.options.long_running_hours);
+            found.push(told("session.long_running", Priority::Warning, "Session runs for long", REVIEW, Some(reason)));
+        }
+        let cost = |checkpoint: &Checkpoint| checkpoint.record.usage.as_ref()?.get("cost_estimate_usd")?.as_f64();
+        if let Some(now) = cost(made).filter(|_| self.budget.session_usd > 0.0) {
+            // What the session's other conversations cost comes on top.
+            let id = made.record.conversation.as_ref().and_then(|one| one.get("agent_session_id")?.as_str());
+            let others: f64 =
+                session.conversations.iter().filter(|one| Some(one.id.as_str()) != id).filter_map(|one| one.cost_usd).sum();
+            let then = before.as_ref().and_then(cost).unwrap_or(0.0).min(now);
+            found.extend(self.of_budget(others + then, others + now));
+        }
+        Ok(found)
+    }
+
+    fn of_budget(&self, then: f64, now: f64) -> Option<Told> {
+        let Budget { session_usd: budget, warn_percent } = self.budget;
+        let warned = budget * warn_percent as f64 / 100.0;
+        let passed = |limit: f64| now >= limit && then < limit;
+        let reason = || Some(format!("${now:.2} of ${budget:.2}"));
+        match () {
+            () if passed(budget) => {
+                Some(told("budget.exceeded", Priority::Critical, "The budget of a session is used up", REVIEW, reason()))
+            }
+            () if warn_percent > 0 && passed(warned) => {
+                let title = "The budget of a session is nearly used up";
+                Some(told("budget.threshold_reached", Priority::Warning, title, REVIEW, reason()))
+            }
+            () => None,
+        }
+    }
+
+    fn notification(
+        &self,
+        event: &Event,
+        told: &Told,
+        session: Option<&Session>,
+        checkpoint: Option<&Checkpoint>,
+    ) -> parhelia_session::Result<Notification> {
+        let is_told = !self.options.channels_of(told.priority).is_empty();
+        let files_changed = match session.filter(|_| is_told) {
+            Some(session) => self.files_changed(session)?,
+            None => None,
+        };
+        let subject = match told.verb.split_once(' ') {
+            Some(("session", _)) => session.map(|session| session.id.as_str()),
+            Some(("checkpoint", _)) => Some(event.subject.as_str()),
+            _ => None,
+        };
+        let subject = subject.map(|subject| format!(" {}", quoted(subject))).unwrap_or_default();
+        let link = |page: &String| match session {
+            Some(session) => format!("{}/#/sessions/{}", page.trim_end_matches('/'), path_word(&session.id)),
+            None => page.clone(),
+        };
+        Ok(Notification {
+            id: format!("{}-{}-{}", self.store.config().id, event.sequence, told.event),
+            event: told.event.into(),
+            priority: told.priority.name().into(),
+            at: event.at.clone(),
+            title: told.title.into(),
+            session: session.map(|session| session.id.clone()),
+            session_name: session.map(|session| session.name.clone()),
+            checkpoint: checkpoint.map(Checkpoint::id),
+            status: session.map(|session| session.status.name().into()),
+            cost_usd: session.and_then(|session| session.totals.cost_usd),
+            duration_seconds: session.map(|session| self.duration(session)).transpose()?,
+            files_changed,
+            reason: told.reason.as_deref().map(text::field),
+            command: Some(format!("{} {}{subject}", self.program, told.verb)),
+            link: self.options.page.as_ref().map(link),
+            repeated: 0,
+        })
+    }
+
+    fn duration(&self, session: &Session) -> parhelia_session::Result<u64> {
+        let now = parhelia_store::clock::timestamp();
+        let open = self.view.newest_run(session)?.filter(|run| run.ended_at.is_none());
+        Ok(session.totals.active_seconds + open.map_or(0, |open| worked(&open, now) as u64))
+    }
+
+    fn files_changed(&self, session: &Session) -> parhelia_session::Result<Option<u64>> {
+        let Some(newest) = self.view.head(&session.id)? else { return Ok(None) };
+        let since = Since::of(self.view, &newest)?.checkpoint;
+        since.map(|since| Ok(changes(self.store, &since, &newest)?.len() as u64)).transpose()
+    }
+}
+
+/// A notification for a test of a channel.
+pub fn test(store: &Store, program: &str, now: Timestamp) -> Notification {
+    Notification {
+        id: format!("{}-test-{}", store.config().id, now.as_millisecond()),
+        event: "test".into(),
+        priority: Priority::Notice.name().into(),
+        at: now.to_string(),
+        title: "This is a test".into(),
+        session: None,
+        session_name: None,
+        checkpoint: None,
+        status: None,
+        cost_usd: None,
+        duration_seconds: None,
+        files_changed: None,
+        reason: Some("somebody asked for it".into()),
+        command: Some(format!("{program} session list")),
+        link: None,
+        repeated: 0,
+    }
+}
+
+fn of_commit(made: &Checkpoint) -> Vec<Told> {
+    let mut found = vec![told("checkpoint.created", Priority::Info, "Checkpoint was made", "checkpoint show", None)];
+    if made.record.trigger.name() == "error" {
+        let why = made.record.trigger_detail.clone();
+        found.push(told("session.error", Priority::Warning, "Session has an error", REVIEW, why));
+    }
+    found
+}
+
+/// The end of a run: of one that was asked for, by a person or a policy, nobody is told.
+fn of_end(reason: &str, session: Option<&Session>) -> Option<Told> {
+    match reason.strip_prefix(run::BY_ITSELF) {
+        Some("0") => Some(told("session.completed", Priority::Notice, "Session is done", REVIEW, None)),
+        Some(_) => Some(told("session.error", Priority::Warning, "Session's agent failed", REVIEW, Some(reason.into()))),
+        None if run::tells_of_signal(reason) => {
+            let priority = match session.is_some_and(|session| session.head.is_some()) {
+                true => Priority::Warning,
+                false => Priority::Critical,
+            };
+            Some(told("session.error", priority, "Session's agent was killed", RESUME, Some(reason.into())))
+        }
+        None => None,
+    }
+}
+
+fn of_decision(event: &Event, status: Option<&str>, reason: Option<String>, rule: Option<String>) -> Option<Told> {
+    let is_persons = event.actor.as_ref().is_some_and(|actor| actor.via != "policy");
+    Some(match status? {
+        // Whatever is no trigger of the policy is an escalation.
+        "pending" if rule.as_ref().is_some_and(|rule| !["trigger ", "killed"].iter().any(|own| rule.starts_with(own))) => {
+            told("escalation.triggered", Priority::Warning, "Checkpoint waits for you: escalation", REVIEW, rule)
+        }
+        "pending" => told("checkpoint.needs_review", Priority::Notice, "Session needs review", REVIEW, rule),
+        "approved" if is_persons => told("checkpoint.approved", Priority::Info, "Checkpoint was approved", SHOW, reason),
+        "rejected" => told("checkpoint.rejected", Priority::Notice, "Checkpoint was rejected", REVIEW, reason),
+        _ => return None,
+    })
+}
+
+/// The time that a run had been worked in by then, in seconds.
+fn worked(run: &Run, until: Timestamp) -> f64 {
+    let end = run.ended_at.map_or(until, |end| end.min(until));
+    end.duration_since(run.started_at).as_secs_f64().max(0.0)
+}
+
+/// A word as shells read it.
+fn quoted(word: &str) -> String {
+    let is_plain = !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_./:@".contains(c));
+    if is_plain { word.to_owned() } else { format!("'{}'", text::field(word).replace('\'', "'\\''")) }
+}
+
+/// A word of a URL's path.
+fn path_word(word: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
+    word.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_end_that_nobody_asked_for_is_told() {
+        let event = |reason: &str| of_end(reason, None).map(|told| (told.event, told.priority));
+        assert_eq!(event("ended with exit code 0"), Some(("session.completed", Priority::Notice)));
+        assert_eq!(event("ended with exit code 1"), Some(("session.error", Priority::Warning)));
+        assert_eq!(event("the agent was ended by signal 9"), Some(("session.error", Priority::Critical)));
+        assert_eq!(event("paused"), None);
+    }
+
+    #[test]
+    fn words_of_others_are_one_word() {
+        assert_eq!(quoted("fix-auth"), "fix-auth");
+        assert_eq!(quoted("a; rm -rf ~\n'x'"), "'a; rm -rf ~ '\\''x'\\'''");
+        assert_eq!(path_word("a/b #c"), "a%2Fb%20%23c");
+    }
+}

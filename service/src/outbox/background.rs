@@ -1,0 +1,71 @@
+//! The outbox within the service: a thread that delivers as events come.
+
+use std::{
+    io,
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use parhelia_store::clock;
+use tokio::sync::watch;
+
+use super::{Lock, Outbox, Result};
+use crate::{app::App, log::say};
+
+/// So often it is looked whether there is something to do.
+const TICK: Duration = Duration::from_millis(300);
+/// After a failure that is no channel's it is tried again.
+const PAUSE: Duration = Duration::from_secs(10);
+
+/// Starts the thread. It ends with the process, as a channel may keep it waiting.
+pub fn start(app: App, program: String, stopped: watch::Receiver<bool>) -> io::Result<JoinHandle<()>> {
+    let background = thread::Builder::new().name("outbox".into());
+    background.spawn(move || {
+        let mut deliverer = Deliverer { app, program, lock: None, seen: None, next: None };
+        while !*stopped.borrow() {
+            thread::sleep(TICK);
+            if let Err(e) = deliverer.turn() {
+                say(&format!("notifications are not delivered: {e}"));
+                thread::sleep(PAUSE);
+            }
+        }
+    })
+}
+
+struct Deliverer {
+    app: App,
+    program: String,
+    lock: Option<Lock>,
+    /// Sequence of the last event that was looked at.
+    seen: Option<u64>,
+    /// The time at which the next delivery is due.
+    next: Option<Timestamp>,
+}
+
+impl Deliverer {
+    fn turn(&mut self) -> Result<()> {
+        // Whoever watches over sessions keeps the view up to date.
+        let end = self.app.store.view().end().sequence;
+        let is_due = self.next.is_some_and(|next| next <= clock::timestamp());
+        if self.seen == Some(end) && !is_due {
+            return Ok(());
+        }
+        let outbox = Outbox::of(&self.app.store, &*self.app.host, self.program.clone())?;
+        if !outbox.is_on() {
+            self.seen = Some(end);
+            return Ok(());
+        }
+        if self.lock.is_none() {
+            self.lock = outbox.lock()?;
+        }
+        // Else a process of a verb delivers, and ends soon.
+        let Some(lock) = &self.lock else { return Ok(()) };
+        let round = outbox.round(lock)?;
+        for (channel, why) in &round.troubles {
+            say(&format!("notifications on {channel} are tried again: {why}"));
+        }
+        (self.seen, self.next) = (Some(end), round.next);
+        Ok(())
+    }
+}

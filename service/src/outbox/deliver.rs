@@ -1,0 +1,168 @@
+//! From deliveries to their receivers.
+
+use std::{collections::BTreeMap, thread, time::Duration};
+
+use jiff::{SignedDuration, Timestamp, Zoned, civil::Time};
+use parhelia_session::config::{Notifications, channels::Channel};
+use parhelia_wire::notification::{Delivery, Notification};
+
+use super::{ATTEMPTS_MAX, Outbox, Result, Round};
+use crate::notify::{
+    Priority,
+    channel::{Message, Trouble, is_for_programs, send},
+};
+
+/// The first pause after a try that failed; each further one is twice as long.
+const PAUSE: Duration = Duration::from_secs(10);
+/// ... but not longer than this.
+const PAUSE_MAX: Duration = Duration::from_secs(3600);
+/// So many notifications are put into one message.
+const TOGETHER_MAX: usize = 50;
+
+/// Tries the deliveries that are due: each channel by itself, so that none waits for another.
+pub fn deliver(outbox: &Outbox, now: Timestamp, local: &Zoned) -> Result<Round> {
+    let options = &outbox.config.notifications;
+    let quiet_until = quiet_until(options, local);
+    let mut due: BTreeMap<String, Vec<Delivery>> = BTreeMap::new();
+    let mut round = Round::default();
+    for delivery in outbox.folder.list()? {
+        if delivery.has_failed {
+            continue;
+        }
+        let is_critical = delivery.notification.priority == Priority::Critical.name();
+        let held = quiet_until.filter(|_| !is_critical).unwrap_or(delivery.not_before).max(delivery.not_before);
+        match held <= now {
+            true => due.entry(delivery.channel.clone()).or_default().push(delivery),
+            false => round.next = round.next.into_iter().chain([held]).min(),
+        }
+    }
+    let done: Vec<(String, Result<Round>)> = thread::scope(|scope| {
+        let started: Vec<_> = due
+            .into_iter()
+            .map(|(name, deliveries)| {
+                let on = name.clone();
+                (name, scope.spawn(move || on_channel(outbox, &on, &deliveries, now)))
+            })
+            .collect();
+        started.into_iter().filter_map(|(name, thread)| Some((name, thread.join().ok()?))).collect()
+    });
+    for (_, part) in done {
+        let Round { sent, troubles, next } = part?;
+        round.sent += sent;
+        round.troubles.extend(troubles);
+        round.next = round.next.into_iter().chain(next).min();
+    }
+    Ok(round)
+}
+
+/// Tries the deliveries of one channel.
+fn on_channel(outbox: &Outbox, name: &str, deliveries: &[Delivery], now: Timestamp) -> Result<Round> {
+    let mut round = Round::default();
+    let channel = outbox.config.notifications.channels.get(name);
+    let size = if channel.is_some_and(is_for_programs) { 1 } else { TOGETHER_MAX };
+    let mut trouble: Option<Trouble> = None;
+    for part in deliveries.chunks(size) {
+        // One that is down, or asks for patience, is not asked again for each.
+        if trouble.as_ref().is_none_or(|trouble| trouble.is_for_good) {
+            trouble = sent(outbox, channel, part).err();
+            round.troubles.extend(trouble.iter().map(|trouble| (name.to_owned(), trouble.why.clone())));
+        }
+        for delivery in part {
+            match &trouble {
+                None => outbox.folder.remove(&delivery.id)?,
+                Some(trouble) => {
+                    let kept = after(delivery, trouble, now);
+                    round.next = round.next.into_iter().chain((!kept.has_failed).then_some(kept.not_before)).min();
+                    outbox.folder.keep(&kept)?;
+                }
+            }
+        }
+        round.sent += if trouble.is_none() { part.len() as u64 } else { 0 };
+    }
+    Ok(round)
+}
+
+fn sent(outbox: &Outbox, channel: Option<&Channel>, part: &[Delivery]) -> std::result::Result<(), Trouble> {
+    let channel = channel.ok_or_else(|| Trouble::for_good("there is no such channel in the configuration any more"))?;
+    let notifications: Vec<&Notification> = part.iter().map(|delivery| &delivery.notification).collect();
+    send(&outbox.config.notifications, channel, &Message::of(&notifications), &|name| outbox.variable(name))
+}
+
+/// A delivery after a try that failed.
+fn after(delivery: &Delivery, trouble: &Trouble, now: Timestamp) -> Delivery {
+    let attempts = delivery.attempts + 1;
+    let pause = PAUSE.saturating_mul(1 << delivery.attempts.min(16)).min(PAUSE_MAX).max(trouble.after.unwrap_or_default());
+    Delivery {
+        has_failed: trouble.is_for_good || attempts >= ATTEMPTS_MAX,
+        attempts,
+        not_before: now + SignedDuration::try_from(pause).unwrap_or(SignedDuration::from_hours(1)),
+        error: Some(trouble.why.clone()),
+        ..delivery.clone()
+    }
+}
+
+/// The end of the quiet hours, if it is within them.
+fn quiet_until(options: &Notifications, now: &Zoned) -> Option<Timestamp> {
+    let (from, to) = options.quiet()?;
+    let time = now.time();
+    let is_quiet = if from < to { (from..to).contains(&time) } else { time >= from || time < to };
+    is_quiet.then(|| end_of(to, now)).flatten()
+}
+
+/// The next time at which a clock shows this.
+fn end_of(to: Time, now: &Zoned) -> Option<Timestamp> {
+    let today = now.date().to_datetime(to).to_zoned(now.time_zone().clone()).ok()?;
+    let end =
+        if today > *now { today } else { now.date().tomorrow().ok()?.to_datetime(to).to_zoned(now.time_zone().clone()).ok()? };
+    Some(end.timestamp())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::notify::text::tests::sample;
+
+    fn quiet(hours: &str, now: &str) -> Option<String> {
+        let options = Notifications { quiet_hours: Some(hours.into()), ..Notifications::default() };
+        let now: Zoned = format!("{now}[Europe/Berlin]").parse().unwrap();
+        quiet_until(&options, &now).map(|end| end.to_zoned(now.time_zone().clone()).datetime().to_string())
+    }
+
+    #[test]
+    fn quiet_hours_end_on_the_same_day_or_on_the_next() {
+        assert_eq!(quiet("22:00-07:00", "2026-01-20T21:59:59+01:00"), None);
+        assert_eq!(quiet("22:00-07:00", "2026-01-20T22:00:00+01:00").as_deref(), Some("2026-01-21T07:00:00"));
+        assert_eq!(quiet("22:00-07:00", "2026-01-21T06:59:00+01:00").as_deref(), Some("2026-01-21T07:00:00"));
+        assert_eq!(quiet("22:00-07:00", "2026-01-21T07:00:00+01:00"), None);
+        assert_eq!(quiet("12:00-13:30", "2026-01-21T12:30:00+01:00").as_deref(), Some("2026-01-21T13:30:00"));
+        // The night in which clocks are put forward.
+        assert_eq!(quiet("22:00-02:30", "2026-03-29T01:30:00+01:00").as_deref(), Some("2026-03-29T03:30:00"));
+    }
+
+    #[test]
+    fn a_try_that_failed_is_followed_by_later_ones_and_at_last_by_none() {
+        let now: Timestamp = "2026-01-20T12:00:00Z".parse().unwrap();
+        let mut delivery = Delivery {
+            id: "1".into(),
+            channel: "slack".into(),
+            has_failed: false,
+            since: now,
+            not_before: now,
+            attempts: 0,
+            error: None,
+            notification: sample(),
+        };
+        let down = Trouble::for_now("down");
+        let mut pauses = Vec::new();
+        while !delivery.has_failed {
+            delivery = after(&delivery, &down, now);
+            pauses.push(delivery.not_before.duration_since(now).as_secs());
+        }
+        assert_eq!(pauses[..4], [10, 20, 40, 80]);
+        assert_eq!((pauses.len(), pauses.last()), (ATTEMPTS_MAX as usize, Some(&3600)));
+        let patient = Trouble { after: Some(Duration::from_secs(600)), ..down };
+        let first = after(&Delivery { attempts: 0, ..delivery.clone() }, &patient, now);
+        assert_eq!(first.not_before.duration_since(now).as_secs(), 600);
+        assert!(after(&Delivery { attempts: 0, ..delivery }, &Trouble::for_good("no"), now).has_failed);
+    }
+}

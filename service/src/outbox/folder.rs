@@ -1,0 +1,185 @@
+//! The folder of the outbox: a file for each delivery, and one that says up to which event there are some.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, DirBuilder, File, OpenOptions},
+    io::{self, ErrorKind, Write},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+
+use jiff::Timestamp;
+use parhelia_store::{Store, name::Shown as _};
+use parhelia_wire::notification::Delivery;
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use super::Result;
+
+/// An error of the outbox.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file of it cannot be used.
+    #[error("cannot {action} {}: {source}", path.shown())]
+    File {
+        /// The action that failed, as an infinitive.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// There is no such delivery.
+    #[error("there is no delivery '{id}'; `parhelia outbox list` names all")]
+    Unknown {
+        /// The id.
+        id: String,
+    },
+    /// The session or the store said so.
+    #[error(transparent)]
+    Session(#[from] parhelia_session::Error),
+}
+
+impl From<parhelia_store::Error> for Error {
+    fn from(error: parhelia_store::Error) -> Self {
+        Error::Session(error.into())
+    }
+}
+
+/// The state of the outbox, beside what waits.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct State {
+    /// Sequence of the last event that deliveries were made of.
+    pub cursor: u64,
+    /// Of each event and session the time of the last delivery, and how many of the same were passed over since.
+    #[serde(default)]
+    pub told: BTreeMap<String, (Timestamp, u64)>,
+}
+
+/// The folder.
+#[derive(Clone, Debug)]
+pub struct Folder(PathBuf);
+
+/// Held by the process that delivers.
+#[derive(Debug)]
+pub struct Lock(File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        let _ = flock(&self.0, FlockOperation::Unlock);
+    }
+}
+
+impl Folder {
+    /// That of a store.
+    pub fn of(store: &Store) -> Self {
+        Folder(store.path().join("outbox"))
+    }
+
+    fn waiting(&self) -> PathBuf {
+        self.0.join("deliveries")
+    }
+
+    fn state_file(&self) -> PathBuf {
+        self.0.join("state.json")
+    }
+
+    fn file(&self, id: &str) -> PathBuf {
+        self.waiting().join(format!("{id}.json"))
+    }
+
+    /// Takes the lock; none where another process has it. Makes the folder.
+    pub fn lock(&self) -> Result<Option<Lock>> {
+        let folder = self.waiting();
+        DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(failed("create folder", &folder))?;
+        let path = self.0.join("lock");
+        let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
+        let file = file.map_err(failed("open", &path))?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(Lock(file))),
+            Err(e) if e == rustix::io::Errno::WOULDBLOCK => Ok(None),
+            Err(e) => Err(failed("lock", &path)(e.into())),
+        }
+    }
+
+    /// The state; none before the first round.
+    pub fn state(&self) -> Result<Option<State>> {
+        read(&self.state_file())
+    }
+
+    /// Writes the state.
+    pub fn set_state(&self, state: &State) -> Result<()> {
+        write(&self.state_file(), state)?;
+        sync(&self.0)
+    }
+
+    /// All deliveries, oldest first. A file that cannot be read for what it is is passed over.
+    pub fn list(&self) -> Result<Vec<Delivery>> {
+        let folder = self.waiting();
+        let entries = match fs::read_dir(&folder) {
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(failed("list", &folder))?,
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            let path = entry.map_err(failed("list", &folder))?.path();
+            if path.extension().is_some_and(|extension| extension == "json") {
+                names.push(path);
+            }
+        }
+        names.sort();
+        let read: Result<Vec<Option<Delivery>>> = names.iter().map(|path| read(path)).collect();
+        Ok(read?.into_iter().flatten().collect())
+    }
+
+    /// Writes deliveries, so that they are there after a power cut.
+    pub fn add(&self, deliveries: &[Delivery]) -> Result<()> {
+        for delivery in deliveries {
+            self.keep(delivery)?;
+        }
+        if deliveries.is_empty() { Ok(()) } else { sync(&self.waiting()) }
+    }
+
+    /// Writes a delivery anew.
+    pub fn keep(&self, delivery: &Delivery) -> Result<()> {
+        write(&self.file(&delivery.id), delivery)
+    }
+
+    /// Removes a delivery.
+    pub fn remove(&self, id: &str) -> Result<()> {
+        let path = self.file(id);
+        match fs::remove_file(&path) {
+            Err(e) if e.kind() != ErrorKind::NotFound => Err(failed("remove", &path)(e)),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+    let path = path.to_owned();
+    move |source| Error::File { action, path, source }
+}
+
+/// What a file holds; none where it is not there, or holds something else.
+fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
+    match fs::read(path) {
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+        read => Ok(serde_json::from_slice(&read.map_err(failed("read", path))?).ok()),
+    }
+}
+
+/// Replaces a file, durably but for its name.
+fn write<T: Serialize>(path: &Path, value: &T) -> Result<()> {
+    let draft = path.with_extension(format!("{}.tmp", std::process::id()));
+    let written = || {
+        let mut file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&draft)?;
+        file.write_all(&serde_json::to_vec(value)?)?;
+        file.sync_all()?;
+        fs::rename(&draft, path)
+    };
+    written().map_err(failed("write", path))
+}
+
+fn sync(folder: &Path) -> Result<()> {
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed("sync", folder))
+}

@@ -1,0 +1,146 @@
+//! The outbox: what the journal's events have to be told outside, and does not get lost on the way.
+//!
+//! Events become deliveries, a file each in the store's folder `outbox`, and only then the cursor behind them moves (`spool`); a delivery is removed
+//! when its receiver has it (`deliver`). So each is sent at least once, under the same id. One process at a time does it: the service, or else
+//! one of its own that a commit has started. A channel that is down delays nothing but itself.
+
+pub mod background;
+mod deliver;
+mod folder;
+mod spool;
+
+use std::{ffi::OsString, thread, time::Duration};
+
+use jiff::{Timestamp, Zoned};
+use parhelia_session::{config::Config, host::Host};
+use parhelia_store::{Store, clock};
+use parhelia_wire::notification::{Delivery, Notification};
+
+use crate::notify::{
+    channel::{Message, Trouble, send},
+    told,
+};
+
+pub use folder::{Error, Folder, Lock};
+
+type Result<T> = std::result::Result<T, Error>;
+
+/// So many tries of a delivery may fail before it has failed for good: within about a day.
+const ATTEMPTS_MAX: u32 = 30;
+
+/// The outbox of a store.
+pub struct Outbox<'a> {
+    store: &'a Store,
+    folder: Folder,
+    config: Config,
+    /// The first words of commands for this store.
+    program: String,
+    host: &'a (dyn Host + Sync),
+}
+
+/// The result of a round.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Round {
+    /// Deliveries that arrived.
+    pub sent: u64,
+    /// Tries that failed: the channel, and the reason.
+    pub troubles: Vec<(String, String)>,
+    /// The time at which the next delivery is due.
+    pub next: Option<Timestamp>,
+}
+
+impl<'a> Outbox<'a> {
+    /// The outbox of a store, by the configuration of its user.
+    pub fn of(store: &'a Store, host: &'a (dyn Host + Sync), program: String) -> parhelia_session::Result<Self> {
+        let config = host.config(std::path::Path::new("/"))?;
+        Ok(Outbox { folder: Folder::of(store), store, config, program, host })
+    }
+
+    /// An environment variable, as of a secret.
+    fn variable(&self, name: &str) -> Option<OsString> {
+        self.host.variable(name)
+    }
+
+    /// Sends a notification for a test on a channel, at once.
+    pub fn test(&self, channel: &str) -> std::result::Result<Notification, Trouble> {
+        let options = &self.config.notifications;
+        let known = || options.channels.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+        let found = options.channels.get(channel);
+        let found = found.ok_or_else(|| match options.are_on() {
+            true => Trouble::for_good(format!("there is no channel '{channel}'; there are {}", known())),
+            false => Trouble::for_good("no channel is configured; define one as [notifications.channels.NAME]"),
+        })?;
+        let notification = told::test(self.store, &self.program, clock::timestamp());
+        send(options, found, &Message::of(&[&notification]), &|name| self.variable(name))?;
+        Ok(notification)
+    }
+
+    /// True if something is told somewhere.
+    pub fn is_on(&self) -> bool {
+        self.config.notifications.are_on()
+    }
+
+    /// Takes the outbox, to deliver; none where another process has it.
+    pub fn lock(&self) -> Result<Option<Lock>> {
+        self.folder.lock()
+    }
+
+    /// Makes deliveries of new events, and tries those that are due.
+    pub fn round(&self, _lock: &Lock) -> Result<Round> {
+        spool::spool(self)?;
+        deliver::deliver(self, clock::timestamp(), &Zoned::now())
+    }
+
+    /// True if there are events of which no deliveries were made yet.
+    pub fn is_behind(&self) -> Result<bool> {
+        let end = self.store.refresh()?.end().sequence;
+        Ok(self.folder.state()?.is_none_or(|state| state.cursor < end))
+    }
+
+    /// Does rounds until nothing is to be delivered within some time, or `stopped` says so.
+    pub fn run(&self, lock: &Lock, patience: Duration, stopped: &dyn Fn() -> bool, said: &dyn Fn(&str)) -> Result<()> {
+        loop {
+            let round = self.round(lock)?;
+            for (channel, why) in &round.troubles {
+                said(&format!("channel {channel}: {why}"));
+            }
+            let wait = round.next.map(|next| Duration::try_from(next.duration_since(clock::timestamp())).unwrap_or_default());
+            match wait.filter(|wait| *wait <= patience) {
+                Some(wait) if !stopped() => thread::sleep(wait.min(Duration::from_secs(1))),
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    /// Everything that waits, or has failed, oldest first.
+    pub fn list(&self) -> Result<Vec<Delivery>> {
+        self.folder.list()
+    }
+
+    /// Has deliveries tried again now.
+    pub fn retry(&self, ids: &[String]) -> Result<u64> {
+        self.each(ids, |delivery| {
+            let now = clock::timestamp();
+            self.folder.keep(&Delivery { has_failed: false, attempts: 0, not_before: now, ..delivery.clone() })
+        })
+    }
+
+    /// Removes deliveries, which are never sent then.
+    pub fn drop_all(&self, ids: &[String]) -> Result<u64> {
+        self.each(ids, |delivery| self.folder.remove(&delivery.id))
+    }
+
+    fn each(&self, ids: &[String], act: impl Fn(&Delivery) -> Result<()>) -> Result<u64> {
+        let known = self.list()?;
+        if let Some(id) = ids.iter().find(|id| !known.iter().any(|one| one.id == **id)) {
+            return Err(Error::Unknown { id: id.clone() });
+        }
+        let chosen = known.iter().filter(|one| if ids.is_empty() { one.has_failed } else { ids.contains(&one.id) });
+        let mut count = 0;
+        for delivery in chosen {
+            act(delivery)?;
+            count += 1;
+        }
+        Ok(count)
+    }
+}

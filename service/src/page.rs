@@ -1,0 +1,69 @@
+//! The page: files for a browser, which are part of the program. All that they show they ask the API for.
+
+use axum::{
+    Router,
+    extract::Path,
+    http::{HeaderValue, Method, header},
+    response::{IntoResponse, Response},
+    routing::get,
+};
+
+use crate::{api::problem::Problem, app::App};
+
+/// Nothing is loaded from elsewhere, no script stands in the page itself, and no other page shows it in a frame.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+    form-action 'none'; base-uri 'none'; frame-ancestors 'none'";
+
+/// A file of the page.
+struct Asset {
+    name: &'static str,
+    kind: &'static str,
+    content: &'static str,
+}
+
+macro_rules! assets {
+    ($($name:literal $kind:literal)*) => {
+        [$(Asset { name: $name, kind: $kind, content: include_str!(concat!("../page/", $name)) }),*]
+    };
+}
+
+/// The page itself.
+const INDEX: Asset = Asset { name: "", kind: "text/html", content: include_str!("../page/index.html") };
+
+/// Its other files, below `/page/`.
+static ASSETS: &[Asset] = &assets! {
+    "style.css" "text/css"
+    "icon.svg" "image/svg+xml"
+    "app.js" "text/javascript"
+};
+
+/// True of a request for the page, which holds nothing of the store and is shown to whoever has no token yet.
+pub fn is_public(method: &Method, path: &str) -> bool {
+    matches!(*method, Method::GET | Method::HEAD) && (path == "/" || path.starts_with("/page/"))
+}
+
+/// Its routes.
+pub fn routes() -> Router<App> {
+    Router::new().route("/", get(async || shown(&INDEX))).route("/page/{name}", get(asset))
+}
+
+async fn asset(Path(name): Path<String>) -> Result<Response, Problem> {
+    let found = ASSETS.iter().find(|asset| asset.name == name);
+    found.map(shown).ok_or_else(|| Problem::not_found("the page has no such file"))
+}
+
+fn shown(asset: &'static Asset) -> Response {
+    let mut response = asset.content.into_response();
+    let kind = HeaderValue::try_from(format!("{}; charset=utf-8", asset.kind)).unwrap_or(HeaderValue::from_static("text/plain"));
+    for (name, value) in [
+        (header::CONTENT_TYPE, kind),
+        (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)),
+        (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+        (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
+        // Another release has other files.
+        (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
+    ] {
+        response.headers_mut().insert(name, value);
+    }
+    response
+}

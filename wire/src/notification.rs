@@ -1,0 +1,67 @@
+//! Notifications: what people are told of sessions, and what of it is still to be delivered.
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A notification, as webhooks get it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Notification {
+    /// Its id, the same each time that it is sent.
+    pub id: String,
+    /// Its event: session.started, session.resumed, session.completed, session.error, session.lost, session.long_running, checkpoint.created,
+    /// checkpoint.failed, checkpoint.needs_review, checkpoint.approved, checkpoint.rejected, escalation.triggered, budget.threshold_reached,
+    /// budget.exceeded, security.secret_found, security.decision_refused, security.journal_cut, test.
+    pub event: String,
+    /// info, notice, warning, critical.
+    pub priority: String,
+    /// Time of the event.
+    pub at: String,
+    /// The event in a few words.
+    pub title: String,
+    /// Id of the session.
+    pub session: Option<String>,
+    /// Name of the session.
+    pub session_name: Option<String>,
+    /// Id of the checkpoint.
+    pub checkpoint: Option<String>,
+    /// Recorded status of the session.
+    pub status: Option<String>,
+    /// Cost of the session in US dollars, where one was reported.
+    pub cost_usd: Option<f64>,
+    /// Time that was worked in the session, in seconds.
+    pub duration_seconds: Option<u64>,
+    /// Files that changed since the last checkpoint that a person approved, or else since the session's first one.
+    pub files_changed: Option<u64>,
+    /// More about it.
+    pub reason: Option<String>,
+    /// The command to go on with.
+    pub command: Option<String>,
+    /// The place on the service's page, where its address is configured.
+    pub link: Option<String>,
+    /// Number of the same of this session that were not sent since the last one.
+    pub repeated: u64,
+}
+
+/// Something that is to be delivered, or could not be.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Delivery {
+    /// Its id.
+    pub id: String,
+    /// The channel.
+    pub channel: String,
+    /// True if it is not tried again by itself.
+    pub has_failed: bool,
+    /// Time since which it waits.
+    #[schemars(with = "String")]
+    pub since: Timestamp,
+    /// Time before which it is not tried.
+    #[schemars(with = "String")]
+    pub not_before: Timestamp,
+    /// Times that it was tried.
+    pub attempts: u32,
+    /// Reason for which the last try failed.
+    pub error: Option<String>,
+    /// The notification.
+    pub notification: Notification,
+}
