@@ -2,7 +2,7 @@
 //! holds, restores what was captured, and notices each damaged byte.
 
 use std::{
-    fs::{self, File},
+    fs,
     os::unix::fs::symlink,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
@@ -25,35 +25,9 @@ fn reader() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("second_reader")
 }
 
-/// Python with the packages of `requirements.txt`: installed from the registry, once, into the user's cache folder.
+/// Python with the packages that the reader needs.
 fn python() -> PathBuf {
-    let requirements = fs::read_to_string(reader().join("requirements.txt")).unwrap();
-    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-    let cache = cache.or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache")));
-    let folder = cache.expect("HOME or XDG_CACHE_HOME is set").join("parhelia/second_reader");
-    fs::create_dir_all(&folder).unwrap();
-    // Several tests may want it at once.
-    let lock = File::create(folder.join("lock")).unwrap();
-    lock.lock().unwrap();
-    let (place, done) = (folder.join("python"), folder.join("installed"));
-    let program = place.join("bin/python");
-    let works = || Command::new(&program).args(["-c", "import blake3, crc32c, zstandard"]).status().is_ok_and(|s| s.success());
-    if fs::read_to_string(&done).is_ok_and(|installed| installed == requirements) && works() {
-        return program;
-    }
-    let _ = fs::remove_file(&done);
-    let run = |what: &str, command: &mut Command| {
-        let output = command.stdin(Stdio::null()).output().unwrap_or_else(|e| panic!("cannot {what}: {e}"));
-        let said = [output.stdout, output.stderr].concat();
-        assert!(output.status.success(), "cannot {what}: {}", String::from_utf8_lossy(&said).trim());
-    };
-    let make = "make a Python environment (it needs the Debian packages python3 and python3-venv)";
-    run(make, Command::new("python3").args(["-m", "venv", "--clear"]).arg(&place));
-    let install = "install the packages of tests/second_reader/requirements.txt (it needs a package registry)";
-    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"];
-    run(install, Command::new(&program).args(pip).arg(reader().join("requirements.txt")));
-    fs::write(&done, &requirements).unwrap();
-    program
+    parhelia_tests::python::python("second_reader", &reader().join("requirements.txt"), "blake3, crc32c, zstandard")
 }
 
 /// Runs the reader, or some of its own tests.

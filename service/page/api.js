@@ -57,18 +57,25 @@ async function problemOf(response) {
 }
 
 /**
+ * @param {string} address
+ * @param {RequestInit} init
+ */
+async function reach(address, init) {
+  try {
+    return await fetch(address, { credentials: "same-origin", cache: "no-store", redirect: "error", ...init });
+  } catch (cause) {
+    if (init.signal?.aborted) throw cause;
+    throw new Problem(0, "unreachable", "the service cannot be reached; check that `parhelia serve` runs");
+  }
+}
+
+/**
  * Sends a request. Tells the page where the service does not know its user.
  * @param {string} address
  * @param {RequestInit} [init]
  */
 export async function send(address, init = {}) {
-  let response;
-  try {
-    response = await fetch(address, { credentials: "same-origin", cache: "no-store", redirect: "error", ...init });
-  } catch (cause) {
-    if (init.signal?.aborted) throw cause;
-    throw new Problem(0, "unreachable", "the service cannot be reached; see whether `parhelia serve` runs");
-  }
+  const response = await reach(address, init);
   if (response.ok) return response;
   const problem = await problemOf(response);
   if (response.status === 401) window.dispatchEvent(new CustomEvent("signed-out", { detail: problem }));
@@ -122,7 +129,7 @@ export async function post(address, body = {}) {
 /** @param {string} token */
 export async function signIn(token) {
   const headers = { "Content-Type": "application/json" };
-  const response = await fetch("/sign-in", { method: "POST", credentials: "same-origin", headers, body: JSON.stringify({ token }) });
+  const response = await reach("/sign-in", { method: "POST", headers, body: JSON.stringify({ token }) });
   if (!response.ok) throw await problemOf(response);
 }
 

@@ -1,6 +1,7 @@
 //! The service: the real binary, asked over its socket, and agents that die under it.
 
 mod api;
+mod browser;
 mod life;
 
 use std::{
@@ -23,6 +24,8 @@ struct Service {
     child: Option<Child>,
     /// Flags beside those of every service.
     flags: &'static [&'static str],
+    /// The address for browsers, where it has one.
+    page: Option<String>,
 }
 
 /// An answer: its status, its headers, and its body.
@@ -68,7 +71,7 @@ impl Service {
         scratch.create("work", &workspace);
         write(&scratch.path("work/file"), b"one\ntwo\n").unwrap();
         scratch.create("work", &workspace);
-        let mut service = Service { scratch, tmux: Tmux::new(), child: None, flags: &[] };
+        let mut service = Service { scratch, tmux: Tmux::new(), child: None, flags: &[], page: None };
         service.start();
         service
     }
@@ -93,6 +96,11 @@ impl Service {
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         assert!(line.starts_with("Serving "), "{line} {}", self.said());
+        if self.flags.contains(&"--listen") {
+            let mut page = String::new();
+            BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut page).unwrap();
+            self.page = page.split(' ').nth(1).map(str::to_owned);
+        }
         self.child = Some(child);
     }
 

@@ -8,6 +8,8 @@ pub mod filesystems;
 pub mod host;
 pub mod lines;
 pub mod pages;
+pub mod python;
+pub mod receiver;
 pub mod recorder;
 pub mod story;
 pub mod tree;

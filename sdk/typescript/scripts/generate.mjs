@@ -19,13 +19,17 @@ if (!socket && !url) {
   process.exit(2);
 }
 
+if (!socket && !["localhost", "127.0.0.1", "[::1]"].includes(new URL(url).hostname)) {
+  console.error("cannot generate: PARHELIA_URL is not on this machine, and the token would be sent unencrypted");
+  process.exit(2);
+}
+
 /** The document of the running service. */
 function fetched() {
   const headers = token && !socket ? { authorization: `Bearer ${token}` } : {};
-  const place = socket ? { socketPath: socket, path: "/openapi.json", host: "localhost" } : {};
-  const target = socket ? "http://localhost/openapi.json" : new URL("/openapi.json", url);
+  const target = new URL("/openapi.json", socket ? "http://localhost" : url);
   return new Promise((resolve, reject) => {
-    const sent = request(target, { ...place, headers }, (answer) => {
+    const sent = request(target, { headers, ...(socket && { socketPath: socket }) }, (answer) => {
       if (answer.statusCode !== 200) {
         reject(new Error(`cannot generate: the service answered ${answer.statusCode}`));
         answer.resume();

@@ -22,7 +22,7 @@ export type Place =
       token?: never;
     }
   | {
-      /** Origin of the service, such as `http://127.0.0.1:8123`. `http:` is for this machine alone, as the token is sent. */
+      /** Origin of the service, such as `http://127.0.0.1:8123`. Hosts other than this machine need `https:`. */
       url: string | URL;
       /** The service's token, sent as `Authorization: Bearer`. */
       token: string;
@@ -30,21 +30,21 @@ export type Place =
       store?: never;
     };
 
-/** Everything that connecting to a service needs. */
+/** Address of a service, ready for requests. */
 export interface Address {
-  /** The service as messages name it. */
+  /** Name of the service in messages; never holds the token. */
   shown: string;
   /** Function that makes a request. */
   request: typeof httpRequest;
   /** Options of every request. */
   options: RequestOptions & { agent: HttpAgent };
-  /** Beginning of every path. */
+  /** Prefix of every path. */
   prefix: string;
   /** The header Authorization, where one is sent. */
   authorization: string | undefined;
 }
 
-/** The address of a place. Throws a TypeError for one that cannot be, or must not be, connected to. */
+/** The address of a place. Throws a TypeError if it is incomplete or unsafe. */
 export function addressOf(place: Place): Address {
   if ([place.socket, place.store, place.url].filter((given) => given !== undefined).length !== 1) {
     throw new TypeError("cannot connect: give one of socket, store and url");
@@ -59,7 +59,7 @@ export function addressOf(place: Place): Address {
   return {
     shown: socketPath,
     request: httpRequest,
-    // The host is not looked up: it only becomes the header Host.
+    // Only the header Host; nothing is resolved.
     options: { socketPath, host: "localhost", agent: new HttpAgent({ keepAlive: true }) },
     prefix: "",
     authorization: undefined,
@@ -93,7 +93,7 @@ function addressOfUrl(given: string | URL, token: string): Address {
       protocol: url.protocol,
       hostname: url.hostname.replace(/^\[|\]$/g, ""),
       port: url.port || (isSecure ? 443 : 80),
-      // The header Host, with the brackets of an IPv6 address.
+      // Node would leave out the brackets of an IPv6 address.
       setHost: false,
       headers: { host: url.host },
       agent: isSecure ? new HttpsAgent({ keepAlive: true }) : new HttpAgent({ keepAlive: true }),
@@ -104,7 +104,7 @@ function addressOfUrl(given: string | URL, token: string): Address {
 }
 
 function isLoopback(host: string): boolean {
-  // URLs spell every IPv4 address with four decimal numbers.
+  // The URL parser writes every IPv4 address as four decimal numbers.
   return host === "localhost" || host === "[::1]" || /^127\.\d+\.\d+\.\d+$/.test(host);
 }
 
@@ -117,7 +117,7 @@ export function socketOfStore(store: string, variables: NodeJS.ProcessEnv = proc
   } catch (cause) {
     throw new TypeError(`cannot find the socket: ${file} cannot be read`, { cause });
   }
-  // It becomes the name of a file.
+  // The id becomes a file name.
   if (typeof id !== "string" || !/^[0-9A-Z]{26}$/.test(id)) {
     throw new TypeError(`cannot find the socket: ${file} has no id of a store`);
   }

@@ -12,11 +12,10 @@ export type ParheliaOptions = Place & TransportOptions;
 /**
  * A client of a service.
  *
- * A session is named by its id or name. A checkpoint is named by its id, a part of it, `tag:NAME` or `SESSION@latest`; to say something of
- * one, or to roll back to one, takes its whole id.
+ * A session is named by its id or name; a checkpoint by its id, a part of the id, `tag:NAME` or `SESSION@latest`. Methods with a parameter
+ * `id` need the whole id.
  *
- * Calls reject with a `ParheliaProblem` if the service cannot do what they ask for, and with a `ParheliaConnectionError` if it cannot be
- * reached.
+ * Calls reject with a `ParheliaProblem` if the service refuses or fails, and with a `ParheliaConnectionError` if it does not answer.
  */
 export class Parhelia {
   readonly #transport: Transport;
@@ -35,17 +34,17 @@ export class Parhelia {
     return this.#get("/api/sessions/{session}", { session }, {}, options);
   }
 
-  /** Makes a checkpoint of an active session and sets it aside. Its agent stays, unless `end_agent` is set. */
+  /** Makes a checkpoint of an active session and pauses it. Its agent stays alive, unless `end_agent` is set. */
   pauseSession(session: string, body: Body<"pauseSession"> = {}, options?: WriteOptions): Promise<Answer<"pauseSession">> {
     return this.#post("/api/sessions/{session}/pause", { session }, body, options);
   }
 
-  /** Has a session go on: at once where its agent lives, else in tmux. A session that has ended is a problem of status 410. */
+  /** Resumes a session: at once if its agent is alive, else in tmux. Rejects with status 410 if the session has ended. */
   resumeSession(session: string, options?: WriteOptions): Promise<Answer<"resumeSession">> {
     return this.#post("/api/sessions/{session}/resume", { session }, {}, options);
   }
 
-  /** Ends a session for good. One with a live agent is refused, unless `leave_agent` is set. */
+  /** Ends a session for good. Refused if its agent is alive, unless `leave_agent` is set. */
   endSession(session: string, body: Body<"endSession"> = {}, options?: WriteOptions): Promise<Answer<"endSession">> {
     return this.#post("/api/sessions/{session}/end", { session }, body, options);
   }
@@ -60,7 +59,7 @@ export class Parhelia {
     return this.#get("/api/sessions/{session}/checkpoints", { session }, query, options);
   }
 
-  /** All checkpoints of a session, newest first. They are fetched by pages of at most `limit`, while they are read. */
+  /** All checkpoints of a session, newest first, fetched on demand in pages of at most `limit`. */
   async *checkpoints(
     session: string,
     query: Query<"listCheckpoints"> = {},
@@ -79,7 +78,7 @@ export class Parhelia {
     return this.#get("/api/checkpoints/{checkpoint}", { checkpoint }, {}, options);
   }
 
-  /** Differences of two checkpoints. With a `path`, only those of one file, with its lines. */
+  /** Differences from a checkpoint to a newer one. With `path`, those of one file, with a unified diff. */
   diffCheckpoints(checkpoint: string, query: Query<"diffCheckpoints">, options?: CallOptions): Promise<Answer<"diffCheckpoints">> {
     return this.#get("/api/checkpoints/{checkpoint}/diff", { checkpoint }, query, options);
   }
@@ -94,7 +93,7 @@ export class Parhelia {
     return (await this.#read("/api/checkpoints/{checkpoint}/files/{path}", { checkpoint, path }, {}, options)).body;
   }
 
-  /** The conversation of a checkpoint, or what it adds to that of an older one. */
+  /** The conversation of a checkpoint; with `since`, the part after an older checkpoint. */
   getConversation(checkpoint: string, query: Query<"getConversation"> = {}, options?: CallOptions): Promise<Answer<"getConversation">> {
     return this.#get("/api/checkpoints/{checkpoint}/conversation", { checkpoint }, query, options);
   }
@@ -104,12 +103,12 @@ export class Parhelia {
     return this.#get("/api/checkpoints/{checkpoint}/environment", { checkpoint }, query, options);
   }
 
-  /** Records that a checkpoint is good. */
+  /** Approves a checkpoint. */
   approveCheckpoint(id: string, body: Body<"approveCheckpoint"> = {}, options?: WriteOptions): Promise<Answer<"approveCheckpoint">> {
     return this.#post("/api/checkpoints/{checkpoint}/approve", { checkpoint: id }, body, options);
   }
 
-  /** Records that nothing may go on from a checkpoint. */
+  /** Rejects a checkpoint: no session resumes from it. */
   rejectCheckpoint(id: string, body: Body<"rejectCheckpoint"> = {}, options?: WriteOptions): Promise<Answer<"rejectCheckpoint">> {
     return this.#post("/api/checkpoints/{checkpoint}/reject", { checkpoint: id }, body, options);
   }
@@ -124,40 +123,43 @@ export class Parhelia {
     return this.#post("/api/checkpoints/{checkpoint}/annotations", { checkpoint: id }, body, options);
   }
 
-  /** Rolls a session back to a checkpoint, behind a safety checkpoint. With `dry_run`, the plan of that. */
+  /** Rolls a session back to a checkpoint, after a safety checkpoint. With `dry_run`, only returns the plan. */
   rollBack(id: string, body: Body<"rollBack"> = {}, options?: WriteOptions): Promise<Answer<"rollBack">> {
     return this.#post("/api/checkpoints/{checkpoint}/rollback", { checkpoint: id }, body, options);
   }
 
-  /** The plan of a rollback: the answer of `rollBack` with the same options, of which nothing is done. */
+  /** The plan of a rollback: `rollBack` as a dry run. */
   planRollback(id: string, body: Body<"rollBack"> = {}, options?: WriteOptions): Promise<Answer<"rollBack">> {
     return this.rollBack(id, { ...body, dry_run: true }, options);
   }
 
-  /** Undoes the last rollback of a session. With `dry_run`, the plan of that. */
+  /**
+   * Undoes the last rollback of a session. With `dry_run`, only returns the plan. A second call undoes the first. A call whose connection is
+   * lost before the answer is therefore not retried; check the session's head before you call again.
+   */
   undoRollback(session: string, body: Body<"undoRollback"> = {}, options?: WriteOptions): Promise<Answer<"undoRollback">> {
-    return this.#post("/api/sessions/{session}/undo", { session }, body, options);
+    return this.#post("/api/sessions/{session}/undo", { session }, body, options, !body.dry_run);
   }
 
-  /** The plan of undoing the last rollback. */
+  /** The plan of an undo: `undoRollback` as a dry run. */
   planUndo(session: string, body: Body<"undoRollback"> = {}, options?: WriteOptions): Promise<Answer<"undoRollback">> {
     return this.undoRollback(session, { ...body, dry_run: true }, options);
   }
 
-  /** Checkpoints that have some words, the best first. */
+  /** Checkpoints that contain all given words, best match first. */
   searchCheckpoints(query: Query<"searchCheckpoints">, options?: CallOptions): Promise<Answer<"searchCheckpoints">> {
     return this.#get("/api/search", {}, query, options);
   }
 
   /**
-   * Entries of the journal behind `after`, and then as they are recorded: all of them, once each, over as many connections as it takes.
-   * Without `after`, those that are recorded after the first one is asked for.
+   * Journal entries after the sequence `after`, then new ones as they are recorded. Lost connections are resumed, and each entry comes
+   * exactly once. Without `after`, the stream begins at the journal's end when it is first read.
    */
   events(options?: EventsOptions): AsyncGenerator<JournalEvent, void, undefined> {
     return listen(this.#transport, options);
   }
 
-  /** The service's version, its store and the journal's last sequence. */
+  /** Version and store of the service, and the journal's last sequence. */
   health(options?: CallOptions): Promise<Answer<"health">> {
     return this.#get("/health", {}, {}, options);
   }
@@ -170,11 +172,6 @@ export class Parhelia {
   /** The OpenAPI document of the running service. */
   openapi(options?: CallOptions): Promise<Answer<"openapi">> {
     return this.#get("/openapi.json", {}, {}, options);
-  }
-
-  /** Closes all connections. A process also ends without this. */
-  close(): void {
-    this.#transport.close();
   }
 
   async #get<P extends GetPath>(
@@ -191,8 +188,9 @@ export class Parhelia {
     names: NamesOf<At<P, "post">>,
     body: BodyOf<At<P, "post">>,
     options?: WriteOptions,
+    isToggle = false,
   ): Promise<AnswerOf<At<P, "post">>> {
-    return JSON.parse(text(await this.#transport.send({ ...options, method: "POST", path: filled(path, names), body })));
+    return JSON.parse(text(await this.#transport.send({ ...options, method: "POST", path: filled(path, names), body, isToggle })));
   }
 
   #read(path: GetPath, names: object, query: object, options?: CallOptions): Promise<Reply> {
@@ -200,12 +198,12 @@ export class Parhelia {
   }
 }
 
-/** A path with names in the place of its braces. A slash is escaped, too: a name is one part. */
+/** A path with names in place of its braces. Slashes are escaped: a name is one segment. */
 function filled(path: string, names: object): string {
   const given = new Map<string, string>(Object.entries(names));
   return path.replace(/\{(\w+)\}/g, (_, name: string) => {
     const value = given.get(name);
-    // Proxies take dots for the folder above, or drop them.
+    // Proxies resolve dot segments.
     if (!value || value === "." || value === "..") {
       throw new TypeError(`the ${name} must not be empty, "." or ".."`);
     }

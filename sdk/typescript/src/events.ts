@@ -1,4 +1,4 @@
-/** Entries of the journal as they are recorded, over connections that are renewed when they are lost. */
+/** Stream of journal entries, resumed after lost connections. */
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { ParheliaConnectionError, ParheliaProblem, type Reply } from "./problem.js";
@@ -40,22 +40,22 @@ export interface JournalEvent {
 
 /** Options of a stream of events. */
 export type EventsOptions = Query<"listenToEvents"> & {
-  /** Ends the stream when it is aborted, without an error. */
+  /** Ends the stream, without an error. */
   signal?: AbortSignal | undefined;
-  /** Milliseconds of silence after which a connection counts as lost. The service breaks its silence every 15 s. [default: 45000] */
+  /** Milliseconds without a byte after which a connection counts as lost. The service sends a comment every 15 s. [default: 45000] */
   idleTimeout?: number | undefined;
-  /** Milliseconds before the first reconnection; doubled with each that fails, up to 30 s. [default: 200] */
+  /** Milliseconds before the first reconnection; doubled with each failure, up to 30 s. [default: 200] */
   pause?: number | undefined;
 };
 
 /**
- * Listens to events. A lost connection is renewed behind the last event, however long that takes; only the first one is given up after
- * the transport's number of retries.
+ * Listens to events. A lost connection is resumed after the last event, for as long as it takes. Only the first connection is given up
+ * after the transport's number of retries.
  */
 export async function* listen(transport: Transport, options: EventsOptions = {}): AsyncGenerator<JournalEvent, void, undefined> {
   const { signal, session, kind, idleTimeout = 45_000, pause = 200 } = options;
   try {
-    // Without a place to begin at, what is recorded before the first event and during a reconnection would be missed.
+    // A reconnection before the first event needs a sequence to resume after, or it would miss events.
     let after = options.after ?? (await end(transport, signal));
     let hasHeard = false;
     let hasConnected = false;
@@ -68,10 +68,10 @@ export async function* listen(transport: Transport, options: EventsOptions = {})
         const headers: Record<string, string> = { accept: "text/event-stream", ...(hasHeard && { "last-event-id": String(after) }) };
         const query = queryOf({ after: hasHeard ? undefined : after, session, kind });
         for await (const sent of connection.events(`/api/events${query}`, headers)) {
-          // Events that came in one piece are still there after an abort.
+          // After an abort, the rest of the current piece is dropped.
           signal?.throwIfAborted();
           const event = JSON.parse(sent.data) as JournalEvent;
-          // The service sends none twice. A proxy that repeats a part of the stream does.
+          // A proxy may replay part of the stream.
           if (event.sequence > after) {
             after = event.sequence;
             hasHeard = true;
@@ -90,7 +90,7 @@ export async function* listen(transport: Transport, options: EventsOptions = {})
       }
       hasConnected ||= connection.isOpen;
       retry = connection.retry ?? retry;
-      // A connection that ends before anything came over it has failed as well.
+      // A connection that ends without a byte counts as a failure.
       failures = connection.hasHeard ? 1 : failures + 1;
       await sleep(Math.max(wait, retry, backOff(failures, pause)), undefined, { signal });
     }
@@ -107,25 +107,25 @@ async function end(transport: Transport, signal: AbortSignal | undefined): Promi
   return (JSON.parse(new TextDecoder().decode(reply.body)) as { sequence: number }).sequence;
 }
 
-/** Query of parameters, of which those without a value are left out. */
+/** Query string of parameters, without those that are null or undefined. */
 export function queryOf(parameters: object): string {
   const given = Object.entries(parameters).filter(([, value]) => value !== undefined && value !== null);
   const query = new URLSearchParams(given.map(([name, value]): [string, string] => [name, String(value)])).toString();
   return query && `?${query}`;
 }
 
-/** An answer that is no stream. */
+/** An answer other than a stream of events. */
 class Refusal extends Error {
   constructor(readonly reply: Reply) {
-    super("the answer is no stream of events");
+    super("the answer is not a stream of events");
   }
 }
 
-/** One connection. */
+/** One connection of a stream. */
 class Connection {
   /** True once the service has begun a stream. */
   isOpen = false;
-  /** True once something has come of it. */
+  /** True once a byte has come over it. */
   hasHeard = false;
   readonly #transport: Transport;
   readonly #idleTimeout: number;
@@ -144,12 +144,12 @@ class Connection {
     }
   }
 
-  /** Milliseconds that the service asks for before a reconnection, where it does. */
+  /** Pause before a reconnection that the service asked for, in milliseconds. */
   get retry(): number | undefined {
     return this.#parser.retry;
   }
 
-  /** Its events, until it ends. What was cut off is no event. */
+  /** Its events, until it ends. An incomplete last event is dropped; the service sends it again. */
   async *events(path: string, headers: Record<string, string>): AsyncGenerator<ServerSentEvent, void, undefined> {
     const answer = await this.#timed(this.#transport.open({ method: "GET", path, headers }, this.#controller.signal));
     if (answer.statusCode !== 200 || !answer.headers["content-type"]?.startsWith("text/event-stream")) {
@@ -167,13 +167,13 @@ class Connection {
     }
   }
 
-  /** Closes it. */
+  /** Closes the connection. */
   close(): void {
     this.#given?.removeEventListener("abort", this.#abort);
     this.#controller.abort();
   }
 
-  /** Waits as long as something may be expected. Time that the reader of the events takes does not count. */
+  /** Awaits with the idle timeout. The time between calls, in which the consumer works, does not count. */
   async #timed<T>(awaited: Promise<T>): Promise<T> {
     const silent = () => this.#controller.abort(new Error(`nothing heard for ${this.#idleTimeout} ms`));
     const timer = setTimeout(silent, this.#idleTimeout);

@@ -2,7 +2,7 @@
 
 import type { IncomingHttpHeaders } from "node:http";
 
-/** An answer that was read whole. */
+/** An answer with its whole body. */
 export interface Reply {
   status: number;
   headers: IncomingHttpHeaders;
@@ -29,7 +29,7 @@ export class ParheliaProblem extends Error {
     this.exitCode = problem.exitCode;
   }
 
-  /** The problem of an answer. One without a description, as proxies send it, becomes `failed`. */
+  /** The problem of an answer; `failed` for answers without a description, as proxies send them. */
   static of(reply: Reply): ParheliaProblem {
     const { title, detail, exit_code } = described(reply);
     return new ParheliaProblem({
@@ -41,9 +41,9 @@ export class ParheliaProblem extends Error {
   }
 }
 
-/** A service that cannot be reached, or a connection that was lost. The system's error is the `cause`. */
+/** A service that cannot be reached, or a lost connection. The system's error is the `cause`. */
 export class ParheliaConnectionError extends Error {
-  /** True if nothing of the request can have reached the service. */
+  /** True if the connection was never made, so that the service cannot have the request. */
   readonly isUnsent: boolean;
 
   /** @param place The service, as it may be shown: without a token. */
@@ -57,7 +57,7 @@ export class ParheliaConnectionError extends Error {
 /** Error codes of connections that were never made. */
 const REFUSALS = new Set(["ECONNREFUSED", "ENOENT", "EACCES", "EPERM", "ENOTFOUND", "EHOSTUNREACH", "ENETUNREACH"]);
 
-/** Members of a `application/problem+json` body; none of any other. */
+/** Members of an `application/problem+json` body; none of any other body. */
 function described(reply: Reply): Record<string, unknown> {
   const type = reply.headers["content-type"]?.split(";")[0]?.trim().toLowerCase();
   if (type !== "application/problem+json") {

@@ -6,26 +6,26 @@ export interface ServerSentEvent {
   event: string;
   /** Its data, with a line feed between its lines. */
   data: string;
-  /** The last id that the stream had until then; empty if it had none. */
+  /** Last id of the stream up to here; empty if there was none. */
   id: string;
 }
 
-/** Parser of a stream that comes in pieces, which may be cut anywhere. */
+/** Incremental parser: the stream may be split at any byte. */
 export class EventStreamParser {
-  /** Milliseconds that the stream asks for before a reconnection, where it does. */
+  /** Pause before a reconnection that the stream asked for, in milliseconds. */
   retry: number | undefined;
 
-  // Keeps the bytes of a character that was cut, and drops a byte order mark.
+  // Joins split characters, and drops a byte order mark.
   readonly #decoder = new TextDecoder();
-  /** The line that has begun. */
+  /** Beginning of the current line. */
   #line = "";
-  /** True after a carriage return, of which the line feed may come with the next piece. */
+  /** True after a carriage return, whose line feed may come with the next piece. */
   #endedByReturn = false;
   #event = "";
   #data: string[] = [];
   #id = "";
 
-  /** Reads the next piece of the stream. Returns the events that it completes. */
+  /** Parses the next piece. Returns the events that it completes. */
   push(piece: Uint8Array): ServerSentEvent[] {
     const text = this.#decoder.decode(piece, { stream: true });
     const events: ServerSentEvent[] = [];

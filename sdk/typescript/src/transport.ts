@@ -1,4 +1,4 @@
-/** Requests over one address: each is sent, and sent again where that is safe. */
+/** Requests to one service, with retries. */
 
 import { randomUUID } from "node:crypto";
 import type { IncomingMessage } from "node:http";
@@ -8,7 +8,7 @@ import { ParheliaConnectionError, ParheliaProblem, type Reply } from "./problem.
 
 /** Options of a transport. */
 export interface TransportOptions {
-  /** Times that a failed request is sent again. [default: 4] */
+  /** Retries of a failed request. [default: 4] */
   retries?: number | undefined;
   /** Milliseconds for a call, retries included. [default: 60000 for reads; 600000 for writes, which may capture a large folder] */
   timeout?: number | undefined;
@@ -22,14 +22,16 @@ export interface Call {
   /** JSON body. */
   body?: unknown;
   headers?: Record<string, string>;
+  /** True if a second execution undoes the first. No retry once the service may have it: a restarted service knows no earlier keys. */
+  isToggle?: boolean;
   idempotencyKey?: string | undefined;
   signal?: AbortSignal | undefined;
   timeout?: number | undefined;
 }
 
-/** A way to a service. */
+/** Connections to a service, over which requests are sent. */
 export class Transport {
-  /** Times that a failed request is sent again. */
+  /** Retries of a failed request. */
   readonly retries: number;
   readonly #address: Address;
   readonly #timeout: number | undefined;
@@ -40,12 +42,7 @@ export class Transport {
     this.#timeout = options.timeout;
   }
 
-  /** Closes all connections. */
-  close(): void {
-    this.#address.options.agent.destroy();
-  }
-
-  /** Sends a request once. Resolves with the answer when its headers have come; the signal also ends its body. */
+  /** Sends a request once. Resolves when the headers of the answer are there; the signal aborts its body as well. */
   open(call: Call, signal: AbortSignal): Promise<IncomingMessage> {
     const { request, options, prefix, authorization } = this.#address;
     const body = call.body === undefined ? undefined : Buffer.from(JSON.stringify(call.body));
@@ -58,41 +55,40 @@ export class Transport {
     };
     return new Promise((resolve, reject) => {
       const sent = request({ ...options, headers, method: call.method, path: prefix + call.path, signal }, resolve);
-      // Also hears errors after the answer has begun, which its reader reports.
+      // Stays for errors after the headers, which would be uncaught without it. The reader of the body reports them.
       sent.on("error", (cause) => reject(signal.aborted ? signal.reason : this.lost(cause)));
       sent.end(body);
     });
   }
 
-  /** The error for a connection that failed. */
+  /** The error of a connection that failed. */
   lost(cause: unknown): ParheliaConnectionError {
     return new ParheliaConnectionError(this.#address.shown, cause);
   }
 
-  /** Sends a request, again after a lost connection or where the service asks for that, and reads its answer. */
+  /** Sends a request and reads its answer. Retries after a lost connection, and after a 503 with Retry-After. */
   async send(call: Call): Promise<Reply> {
     const isWrite = call.method === "POST";
-    // All attempts bear one key, so that the service does once what several of them ask for.
+    // All attempts bear the same key, so that the service executes only one of them.
     const named = isWrite ? { ...call, idempotencyKey: call.idempotencyKey ?? randomUUID() } : call;
     const limit = new Limit(call.timeout ?? this.#timeout ?? (isWrite ? WRITE_TIMEOUT : READ_TIMEOUT), call.signal);
     try {
       for (let failures = 0, wasLost = false; ; ) {
         const tried = await this.#try(named, limit.signal);
-        if (!(tried instanceof ParheliaConnectionError) && tried.status < 300) {
+        const isLost = tried instanceof ParheliaConnectionError;
+        if (!isLost && tried.status < 300) {
           return tried;
         }
-        const isLost = tried instanceof ParheliaConnectionError;
-        const error = isLost ? tried : ParheliaProblem.of(tried);
-        // After a lost connection, a refusal that is not a repeated answer may say that the first request is still under way. Sent again,
-        // it either is, or the final answer comes.
-        const mayBeUnderWay = isWrite && wasLost && !isLost && tried.status === 409 && !tried.headers["idempotent-replayed"];
-        wasLost ||= isLost && !tried.isUnsent;
+        // After a lost connection, a 409 that is no replay may mean that the first attempt is still under way. The next attempt gets
+        // either the same, or the final answer.
+        const mayBeUnderWay = !isLost && isWrite && wasLost && tried.status === 409 && !tried.headers["idempotent-replayed"];
         failures += mayBeUnderWay ? 0 : 1;
-        const asked = isLost ? 0 : retryAfter(tried);
+        const asked = mayBeUnderWay ? 0 : isLost ? pauseAfter(tried, named) : retryAfter(tried);
         const pause = Math.max(asked ?? 0, backOff(failures));
-        if ((asked === undefined && !mayBeUnderWay) || failures > this.retries || pause >= limit.left()) {
-          throw error;
+        if (asked === undefined || failures > this.retries || pause >= limit.left()) {
+          throw isLost ? tried : ParheliaProblem.of(tried);
         }
+        wasLost ||= isLost && !tried.isUnsent;
         await sleep(pause, undefined, { signal: limit.signal });
       }
     } catch (error) {
@@ -115,7 +111,7 @@ export class Transport {
   }
 }
 
-/** The pause before an attempt, in milliseconds: doubled with each failure, and of random length, so that clients do not come together. */
+/** The pause before an attempt, in milliseconds: doubled with each failure, with jitter. */
 export function backOff(failures: number, first = 200, most = 30_000): number {
   return Math.min(first * 2 ** Math.max(failures - 1, 0), most) * (0.5 + Math.random() / 2);
 }
@@ -145,7 +141,12 @@ export function retryAfter(reply: Pick<Reply, "status" | "headers">): number | u
   return Number.isNaN(pause) ? 0 : Math.max(pause, 0);
 }
 
-/** A bound of a call: its caller's signal and a time. Node has AbortSignal.any only from 20.3 on. */
+/** The pause after a lost connection, in milliseconds; undefined if the call must not be sent again. */
+function pauseAfter(lost: ParheliaConnectionError, call: Call): number | undefined {
+  return call.isToggle && !lost.isUnsent ? undefined : 0;
+}
+
+/** Limit of a call: the caller's signal and a timeout in one signal. Node has AbortSignal.any only from 20.3 on. */
 class Limit {
   readonly #controller = new AbortController();
   readonly #end: number;
@@ -161,7 +162,7 @@ class Limit {
       return;
     }
     given?.addEventListener("abort", this.#abort, { once: true });
-    // A longer timer would fire at once.
+    // Node fires longer timers at once.
     if (milliseconds <= TIMER_MAX) {
       const late = () => new DOMException(`no answer from the service within ${milliseconds} ms`, "TimeoutError");
       this.#timer = setTimeout(() => this.#controller.abort(late()), milliseconds);

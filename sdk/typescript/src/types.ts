@@ -1,4 +1,4 @@
-/** Types of requests and answers, derived from those that are generated from the service's OpenAPI document. */
+/** Types of requests and answers, derived from the generated `schema.ts`. */
 
 import type { components, operations, paths } from "./schema.js";
 
@@ -17,10 +17,10 @@ export type Query<Id extends OperationId> = QueryOf<operations[Id]>;
 /** JSON body of an operation. */
 export type Body<Id extends OperationId> = BodyOf<operations[Id]>;
 
-/** Paths that can be read. */
+/** Paths with a GET operation. */
 export type GetPath = PathWith<"get">;
 
-/** Paths that take a command. */
+/** Paths with a POST operation. */
 export type PostPath = PathWith<"post">;
 
 /** Operation of a path. */
@@ -56,7 +56,7 @@ type PathWith<Method extends "get" | "post"> = {
 
 /** Options of every call. */
 export interface CallOptions {
-  /** Aborts the call, which then rejects with the signal's reason. */
+  /** Aborts the call, which rejects with the signal's reason. */
   signal?: AbortSignal | undefined;
   /** Milliseconds for the call, retries included. [default: the client's] */
   timeout?: number | undefined;
@@ -65,8 +65,8 @@ export interface CallOptions {
 /** Options of calls that change something. */
 export interface WriteOptions extends CallOptions {
   /**
-   * Name of the request, of 1 to 255 printable ASCII characters: the service answers a second request of the same name with the first
-   * answer. [default: a random one for each call]
+   * Idempotency key of 1 to 255 printable ASCII characters. The service executes requests with the same key once, and answers all of them
+   * alike. [default: a random one for each call, used for all its retries]
    */
   idempotencyKey?: string | undefined;
 }

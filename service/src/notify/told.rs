@@ -223,7 +223,7 @@ impl Teller<'_> {
 }
 
 /// A notification for a test of a channel.
-pub fn test(store: &Store, program: &str, now: Timestamp) -> Notification {
+pub fn test(store: &Store, now: Timestamp) -> Notification {
     Notification {
         id: format!("{}-test-{}", store.config().id, now.as_millisecond()),
         event: "test".into(),
@@ -238,7 +238,7 @@ pub fn test(store: &Store, program: &str, now: Timestamp) -> Notification {
         duration_seconds: None,
         files_changed: None,
         reason: Some("somebody asked for it".into()),
-        command: Some(format!("{program} session list")),
+        command: Some("parhelia session list".into()),
         link: None,
         repeated: 0,
     }

@@ -51,7 +51,7 @@ impl From<parhelia_store::Error> for Error {
 pub struct State {
     /// Sequence of the last event that deliveries were made of.
     pub cursor: u64,
-    /// Of each event and session the time of the last delivery, and how many of the same were passed over since.
+    /// Of each channel, event and session the time of the last delivery, and how many of the same were passed over since.
     #[serde(default)]
     pub told: BTreeMap<String, (Timestamp, u64)>,
 }

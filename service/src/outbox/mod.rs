@@ -70,7 +70,7 @@ impl<'a> Outbox<'a> {
             true => Trouble::for_good(format!("there is no channel '{channel}'; there are {}", known())),
             false => Trouble::for_good("no channel is configured; define one as [notifications.channels.NAME]"),
         })?;
-        let notification = told::test(self.store, &self.program, clock::timestamp());
+        let notification = told::test(self.store, clock::timestamp());
         send(options, found, &Message::of(&[&notification]), &|name| self.variable(name))?;
         Ok(notification)
     }

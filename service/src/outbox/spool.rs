@@ -10,7 +10,7 @@ use parhelia_wire::{
 use super::{Outbox, Result, folder::State};
 use crate::{
     feed,
-    notify::{Priority, told::Teller},
+    notify::{Priority, channel::is_for_programs, told::Teller},
 };
 
 /// Whoever configures a channel is told of what happened within this time, and of nothing before.
@@ -49,7 +49,7 @@ pub fn spool(outbox: &Outbox) -> Result<()> {
     for event in feed::behind(outbox.store, state.cursor)? {
         if is_recent(&event, now, if is_first { FIRST } else { LATE }) {
             for notification in teller.tell(&event)? {
-                deliveries.extend(routed(outbox, &mut state, event.sequence, notification, now));
+                deliveries.extend(routed(outbox, &mut state, event.sequence, &notification, now));
             }
         }
         state.cursor = event.sequence;
@@ -70,38 +70,38 @@ fn is_recent(event: &Event, now: Timestamp, age_max: SignedDuration) -> bool {
     event.at.parse::<Timestamp>().is_ok_and(|at| now.duration_since(at) < age_max)
 }
 
-/// The deliveries of a notification: one for each of its channels, unless the same was told of its session a short time ago.
-fn routed(outbox: &Outbox, state: &mut State, sequence: u64, mut notification: Notification, now: Timestamp) -> Vec<Delivery> {
+/// The deliveries of a notification: one for each of its channels, unless people there were told the same of its session a short time ago.
+fn routed(outbox: &Outbox, state: &mut State, sequence: u64, notification: &Notification, now: Timestamp) -> Vec<Delivery> {
     let options = &outbox.config.notifications;
-    let priority = [Priority::Info, Priority::Notice, Priority::Warning, Priority::Critical];
-    let priority = priority.into_iter().find(|one| one.name() == notification.priority).unwrap_or(Priority::Critical);
-    let channels = options.channels_of(priority);
-    if channels.is_empty() {
-        return Vec::new();
+    let is_critical = notification.priority == Priority::Critical.name();
+    let minutes = |minutes: u64| SignedDuration::from_mins(minutes.min(1 << 30) as i64);
+    let mut deliveries = Vec::new();
+    for channel in options.channels_of(Priority::named(&notification.priority)) {
+        let mut notification = notification.clone();
+        if !options.channels.get(&channel).is_some_and(is_for_programs) {
+            let session = notification.session.as_deref().unwrap_or_default();
+            let key = format!("{channel} {} {session}", notification.event);
+            let last = state.told.get(&key).copied();
+            if let Some((at, passed_over)) = last
+                && !is_critical
+                && now.duration_since(at) < minutes(options.repeat_minutes)
+            {
+                state.told.insert(key, (at, passed_over + 1));
+                continue;
+            }
+            notification.repeated = last.map_or(0, |(_, passed_over)| passed_over);
+            state.told.insert(key, (now, 0));
+        }
+        deliveries.push(Delivery {
+            id: format!("{sequence:012}-{}-{channel}", notification.event),
+            channel,
+            has_failed: false,
+            since: now,
+            not_before: if is_critical { now } else { now + minutes(options.digest_minutes) },
+            attempts: 0,
+            error: None,
+            notification,
+        });
     }
-    let key = format!("{} {}", notification.event, notification.session.as_deref().unwrap_or_default());
-    let repeat = SignedDuration::from_mins(options.repeat_minutes.min(1 << 30) as i64);
-    let last = state.told.get(&key).copied();
-    if let Some((at, passed_over)) = last
-        && priority != Priority::Critical
-        && now.duration_since(at) < repeat
-    {
-        state.told.insert(key, (at, passed_over + 1));
-        return Vec::new();
-    }
-    notification.repeated = last.map_or(0, |(_, passed_over)| passed_over);
-    state.told.insert(key, (now, 0));
-    let collected = SignedDuration::from_mins(options.digest_minutes.min(1 << 30) as i64);
-    let not_before = if priority == Priority::Critical { now } else { now + collected };
-    let delivery = |channel: String| Delivery {
-        id: format!("{sequence:012}-{}-{channel}", notification.event),
-        channel,
-        has_failed: false,
-        since: now,
-        not_before,
-        attempts: 0,
-        error: None,
-        notification: notification.clone(),
-    };
-    channels.into_iter().map(delivery).collect()
+    deliveries
 }

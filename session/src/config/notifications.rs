@@ -20,6 +20,12 @@ pub enum Priority {
 }
 
 impl Priority {
+    /// The priority of a name; the highest one, if there is no such name.
+    pub fn named(name: &str) -> Self {
+        let all = [Priority::Info, Priority::Notice, Priority::Warning, Priority::Critical];
+        all.into_iter().find(|priority| priority.name() == name).unwrap_or(Priority::Critical)
+    }
+
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {

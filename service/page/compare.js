@@ -1,0 +1,167 @@
+// The differences of two checkpoints: files, conversation, environment.
+
+import { get, path } from "./api.js";
+import { sectionNav } from "./checkpoint.js";
+import { compareConversations } from "./conversation.js";
+import { flat, h, named } from "./dom.js";
+import { compareEnvironments } from "./environment.js";
+import { diffTable } from "./hunks.js";
+import { alertProblem } from "./notices.js";
+import { age, bytes, count, number, pill, short } from "./text.js";
+
+const SECTIONS = [
+  ["files", "Files"],
+  ["conversation", "Conversation"],
+  ["environment", "Environment"],
+];
+/** Further changes are drawn on demand. */
+const DRAWN = 300;
+/** So many files at most are opened by one press of a button. */
+const OPENED_MAX = 20;
+
+const KINDS = {
+  added: ["good", "added"],
+  deleted: ["bad", "deleted"],
+  modified: ["info", "modified"],
+  renamed: ["plain", "renamed"],
+  type_changed: ["waits", "another type"],
+  metadata: ["plain", "metadata"],
+};
+
+function address(older, newer, section) {
+  return `#/diff/${encodeURIComponent(older)}/${encodeURIComponent(newer)}${section === "files" ? "" : `/${section}`}`;
+}
+
+function sizes({ old, new: now }) {
+  const text = (entry) => (typeof entry?.size === "number" ? bytes(entry.size) : null);
+  const [before, after] = [text(old), text(now)];
+  return before && after && before !== after ? `${before} → ${after}` : (after ?? before ?? "");
+}
+
+/** What differs of an entry beside its content. */
+function properties({ old, new: now, metadata }) {
+  const names = [["kind", "Kind"], ["mode", "Mode"], ["uid", "Owner"], ["gid", "Group"], ["target", "Target"], ["size", "Bytes"], ["mtime", "Changed"]];
+  const rows = names.filter(([name]) => old && now && old[name] !== now[name]).map(([name, text]) =>
+    h("tr", {}, h("th", { scope: "row" }, text), h("td", { class: "del" }, named(old[name] ?? "–")), h("td", { class: "add" }, named(now[name] ?? "–"))));
+  const others = metadata.filter((name) => !names.some(([known]) => known === name));
+  return [
+    rows.length > 0 && h("table", { class: "plain-table" }, h("thead", {}, h("tr", {}, ["", "Before", "After"].map((text) => h("th", { scope: "col" }, text || h("span", { class: "sr" }, "Property"))))), h("tbody", {}, rows)),
+    others.length > 0 && h("p", { class: "hint" }, `Differs: ${others.map(flat).join(", ")}`),
+  ];
+}
+
+const NO_LINES = { binary: "The content is no text.", too_large: "The content is too long to be compared by line." };
+
+function detail(change) {
+  if (change.diff) return [diffTable(change.diff, change.path), change.metadata.some((name) => name !== "mtime") && properties(change)];
+  return [NO_LINES[change.content] && h("p", { class: "hint" }, NO_LINES[change.content]), properties(change)];
+}
+
+/** A change, whose lines are fetched when it is opened. */
+function changeOf(older, newer, change, index) {
+  const [kind, text] = KINDS[change.change] ?? ["plain", change.change];
+  const box = h("div", { class: "change-body" });
+  const load = async () => {
+    box.setAttribute("aria-busy", "true");
+    try {
+      const found = await get(path("api", "checkpoints", older, "diff"), { to: newer, path: change.path });
+      const same = found.changes.find((one) => one.path === change.path) ?? change;
+      box.replaceChildren(h("div", {}, detail(same)));
+    } catch (problem) {
+      isLoaded = false;
+      details.open = false;
+      alertProblem(problem);
+    } finally {
+      box.removeAttribute("aria-busy");
+    }
+  };
+  let isLoaded = false;
+  const toggle = () => {
+    if (!details.open || isLoaded) return;
+    isLoaded = true;
+    void load();
+  };
+  const details = h(
+    "details",
+    { class: "change row", ontoggle: toggle },
+    h(
+      "summary",
+      { id: `change-${index}`, "data-step": "" },
+      pill(kind, text),
+      h("span", { class: "path" }, change.from && [named(change.from), " → "], change.path ? named(change.path) : "(the folder itself)"),
+      h("span", { class: "hint" }, sizes(change)),
+    ),
+    box,
+  );
+  return details;
+}
+
+function summary(counts) {
+  const parts = Object.keys(KINDS).filter((kind) => counts[kind] > 0).map((kind) => pill(KINDS[kind][0], `${number(counts[kind])} ${KINDS[kind][1]}`));
+  const size = [counts.bytes_added > 0 && `+${bytes(counts.bytes_added)}`, counts.bytes_removed > 0 && `−${bytes(counts.bytes_removed)}`].filter(Boolean).join(" ");
+  return h("p", { class: "pills" }, parts, size && h("span", { class: "hint" }, size));
+}
+
+async function compareFiles(older, newer) {
+  const { changes, counts } = await get(path("api", "checkpoints", older, "diff"), { to: newer });
+  if (changes.length === 0) return h("p", { class: "empty" }, "The files do not differ.");
+  const list = h("div", { class: "changes" });
+  const drawn = (from, to) => list.append(...changes.slice(from, to).map((change, i) => changeOf(older, newer, change, from + i)));
+  drawn(0, DRAWN);
+  const more = h("button", { type: "button", onclick: () => (drawn(DRAWN, changes.length), more.remove()) }, `Show ${count(changes.length - DRAWN, "more change")}`);
+  const openAll = () => [...list.children].slice(0, OPENED_MAX).forEach((details) => (details.open = true));
+  const label = changes.length > OPENED_MAX ? `Open the first ${OPENED_MAX}` : "Open all";
+  const firstFiles = changes.length === 1 ? list.firstChild : null;
+  if (firstFiles) firstFiles.open = true;
+  return h(
+    "div",
+    {},
+    h("div", { class: "head" }, summary(counts), changes.length > 1 && h("p", { class: "buttons" }, h("button", { type: "button", onclick: openAll }, label))),
+    list,
+    changes.length > DRAWN && more,
+  );
+}
+
+/** Fields that choose the two sides among the checkpoints of a session. */
+function chooser(older, newer, checkpoints, section) {
+  const text = (one) => `${short(one.id)} · ${age(one.created_at)} · ${flat(one.message ?? one.trigger).slice(0, 50)}`;
+  const field = (id, label, chosen) => {
+    const known = checkpoints.some((one) => one.id === chosen);
+    const option = (value, shown) => h("option", { value, selected: value === chosen }, shown);
+    const select = h("select", { id, onchange: go }, !known && option(chosen, short(chosen)), checkpoints.map((one) => option(one.id, text(one))));
+    return h("p", { class: "field" }, h("label", { for: id }, label), select);
+  };
+  const values = () => ["older", "newer"].map((id) => document.getElementById(id).value);
+  function go() {
+    location.hash = address(...values(), section);
+  }
+  const swap = h("button", { type: "button", onclick: () => (location.hash = address(newer, older, section)) }, "Swap");
+  return h("div", { class: "chooser", role: "group", "aria-label": "Checkpoints to compare" }, field("older", "Older", older), field("newer", "Newer", newer), swap);
+}
+
+/**
+ * @param {string} olderSelector
+ * @param {string} newerSelector
+ * @param {string} section
+ * @returns {Promise<import("./app.js").View>}
+ */
+export async function showComparison(olderSelector, newerSelector, section) {
+  const [old, now] = await Promise.all([olderSelector, newerSelector].map((one) => get(path("api", "checkpoints", one))));
+  const [older, newer] = [old.id, now.id];
+  const parts = { files: compareFiles, conversation: compareConversations, environment: compareEnvironments };
+  const compare = parts[section] ?? compareFiles;
+  const listed = get(path("api", "sessions", now.session_id, "checkpoints"));
+  const [{ checkpoints }, body] = await Promise.all([listed, compare(older, newer)]);
+  const link = (id) => h("a", { href: `#/checkpoint/${encodeURIComponent(id)}` }, h("span", { class: "id" }, short(id)));
+  const sessionLink = `#/session/${encodeURIComponent(now.session_id)}`;
+  const element = h(
+    "div",
+    {},
+    h("nav", { class: "crumbs", "aria-label": "Path" }, h("a", { href: "#/" }, "Sessions"), h("a", { href: sessionLink }, named(now.session_id))),
+    h("h1", { tabindex: "-1" }, "From ", link(older), " to ", link(newer)),
+    chooser(older, newer, checkpoints, section),
+    sectionNav(SECTIONS, section in parts ? section : "files", (name) => address(older, newer, name)),
+    body,
+  );
+  return { title: `From ${short(older)} to ${short(newer)}`, element, keys: { u: () => (location.hash = sessionLink) } };
+}

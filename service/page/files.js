@@ -1,0 +1,132 @@
+// Folders and files of a checkpoint.
+
+import { filePath, get, path, send } from "./api.js";
+import { flat, h, named, prose } from "./dom.js";
+import { bytes, count, exact, number } from "./text.js";
+
+/** A longer file is not shown, in bytes. */
+const SHOWN_MAX = 512 * 1024;
+
+function address(checkpoint, section, file) {
+  const parts = file ? file.split("/").map(encodeURIComponent) : [];
+  return `#/checkpoint/${[encodeURIComponent(checkpoint), section, ...parts].join("/")}`;
+}
+
+/** The folders above a path, as links, and its own name. */
+function trail(checkpoint, file) {
+  const names = file ? file.split("/") : [];
+  const above = names.slice(0, -1).map((name, i) => h("a", { href: address(checkpoint, "files", names.slice(0, i + 1).join("/")) }, named(name)));
+  const root = names.length ? h("a", { href: address(checkpoint, "files", "") }, "workspace") : h("span", {}, "workspace");
+  const last = names.length ? h("h2", { class: "trail-end" }, named(names.at(-1))) : null;
+  return h("nav", { class: "trail", "aria-label": "Folders" }, root, above, last);
+}
+
+function nameOf(file) {
+  return file.slice(file.lastIndexOf("/") + 1);
+}
+
+function describe(entry) {
+  if (entry.kind === "folder") return `${count(entry.files ?? 0, "file")}, ${bytes(entry.bytes ?? 0)}`;
+  return entry.size === undefined || entry.size === null ? "" : bytes(entry.size);
+}
+
+function row(checkpoint, entry) {
+  const section = { folder: "files", file: "file" }[entry.kind];
+  const name = named(nameOf(entry.path));
+  const shown = section ? h("a", { href: address(checkpoint, section, entry.path), "data-step": "" }, name) : h("span", {}, name);
+  return h(
+    "tr",
+    { class: "row" },
+    h("th", { scope: "row", class: `entry ${entry.kind}` }, h("span", { class: "sr" }, `${entry.kind} `), shown, entry.target && [" → ", named(entry.target)]),
+    h("td", { class: "number" }, describe(entry)),
+    h("td", { class: "mode" }, entry.mode),
+    h("td", { class: "time" }, exact(entry.mtime)),
+  );
+}
+
+function byName(a, b) {
+  const isFolder = (entry) => Number(entry.kind !== "folder");
+  return isFolder(a) - isFolder(b) || (a.path < b.path ? -1 : 1);
+}
+
+/**
+ * @param {string} checkpoint
+ * @param {string} folder
+ */
+export async function showFolder(checkpoint, folder) {
+  const { entries } = await get(path("api", "checkpoints", checkpoint, "entries"), { path: folder });
+  entries.sort(byName);
+  const head = ["Name", "Size", "Mode", "Changed"];
+  const table = h(
+    "table",
+    { class: "plain-table files" },
+    h("caption", { class: "sr" }, `Files of ${folder ? flat(folder) : "the workspace"}`),
+    h("thead", {}, h("tr", {}, head.map((text) => h("th", { scope: "col" }, text)))),
+    h("tbody", {}, entries.map((entry) => row(checkpoint, entry))),
+  );
+  const list = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Files" }, table);
+  return h("section", { "aria-label": "Files" }, trail(checkpoint, folder), entries.length ? list : h("p", { class: "empty" }, "The folder is empty."));
+}
+
+/**
+ * The bytes of a file, up to the length that is shown.
+ * @param {string} address
+ * @returns {Promise<{content: Uint8Array, size: number | null, isWhole: boolean}>}
+ */
+async function readStart(address) {
+  const stop = new AbortController();
+  const response = await send(address, { signal: stop.signal });
+  const length = response.headers.get("Content-Length");
+  const size = length === null ? null : Number(length);
+  const [pieces, reader] = [[], response.body.getReader()];
+  let read = 0;
+  let isWhole = size === null || size <= SHOWN_MAX;
+  while (isWhole) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    pieces.push(value);
+    read += value.length;
+    isWhole = read <= SHOWN_MAX;
+  }
+  if (!isWhole) stop.abort();
+  return { content: new Uint8Array(await new Blob(pieces).arrayBuffer()), size: isWhole ? read : size, isWhole };
+}
+
+/** The text of a file; null if it is none. */
+function textOf(content) {
+  if (content.includes(0)) return null;
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(content);
+  } catch {
+    return null;
+  }
+}
+
+function listing(text) {
+  const lines = text.split("\n");
+  if (lines.at(-1) === "") lines.pop();
+  const numbers = h("pre", { class: "numbers", "aria-hidden": "true" }, lines.map((_, i) => i + 1).join("\n"));
+  const content = h("pre", { class: "content" }, h("code", { dir: "ltr" }, prose(lines.join("\n"))));
+  return [count(lines.length, "line"), h("div", { class: "scroll listing", tabindex: "0", role: "region", "aria-label": "Content" }, numbers, content)];
+}
+
+/**
+ * @param {string} checkpoint
+ * @param {string} file
+ */
+export async function showFile(checkpoint, file) {
+  const bytesAt = filePath(checkpoint, file);
+  const { content, size, isWhole } = await readStart(bytesAt);
+  const text = isWhole ? textOf(content) : null;
+  const [lines, shown] = text === null || text === "" ? [null, null] : listing(text);
+  const why = !isWhole ? "It is too long to be shown here." : text === "" ? "The file is empty." : "It is no text.";
+  const download = h("a", { class: "button", href: bytesAt, download: nameOf(file) }, "Download");
+  const about = [size === null ? `more than ${bytes(SHOWN_MAX)}` : `${number(size)} bytes`, lines].filter(Boolean).join(", ");
+  return h(
+    "section",
+    { "aria-label": "File" },
+    trail(checkpoint, file),
+    h("div", { class: "head" }, h("p", { class: "lead" }, about), h("p", { class: "buttons" }, download)),
+    shown ?? h("p", { class: "empty" }, why),
+  );
+}
