@@ -110,6 +110,7 @@ function show(next) {
     else link.removeAttribute("aria-current");
   }
   next.shown?.();
+  main.querySelector(".sections [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
   // Whoever comes to the page begins at its top.
   if (!isFirst) focusHeading();
   isFirst = false;

@@ -109,7 +109,7 @@ function buttonsOf(manifest, refresh) {
 }
 
 /** The session of a checkpoint; its id alone, if there is no more to be known. */
-async function sessionOf(id) {
+export async function sessionOf(id) {
   try {
     return (await get(path("api", "sessions", id))).session;
   } catch (problem) {
@@ -144,7 +144,7 @@ async function sectionOf(manifest, session, section, file, refresh) {
 export async function showCheckpoint(selector, section, file) {
   let manifest = await get(path("api", "checkpoints", selector));
   const session = await sessionOf(manifest.session_id);
-  const title = h("h1", { tabindex: "-1" });
+  const title = h("h1", { tabindex: "-1" }, "Checkpoint ", h("span", { class: "id" }, short(manifest.id)));
   const buttons = h("p", { class: "buttons" });
   const refresh = async () => {
     manifest = await get(path("api", "checkpoints", manifest.id));
@@ -155,7 +155,6 @@ export async function showCheckpoint(selector, section, file) {
     keepingFocus(() => buttons.replaceChildren(...buttonsOf(manifest, refresh)));
     part.draw?.(manifest);
   };
-  title.append(...["Checkpoint ", h("span", { class: "id" }, short(manifest.id))].map((one) => (one instanceof Node ? one : document.createTextNode(one))));
   const sessionLink = `#/session/${encodeURIComponent(session.id)}`;
   const element = h(
     "div",

@@ -1,7 +1,7 @@
 // The differences of two checkpoints: files, conversation, environment.
 
 import { get, path } from "./api.js";
-import { sectionNav } from "./checkpoint.js";
+import { sectionNav, sessionOf } from "./checkpoint.js";
 import { compareConversations } from "./conversation.js";
 import { flat, h, named } from "./dom.js";
 import { compareEnvironments } from "./environment.js";
@@ -54,7 +54,8 @@ const NO_LINES = { binary: "The content is no text.", too_large: "The content is
 
 function detail(change) {
   if (change.diff) return [diffTable(change.diff, change.path), change.metadata.some((name) => name !== "mtime") && properties(change)];
-  return [NO_LINES[change.content] && h("p", { class: "hint" }, NO_LINES[change.content]), properties(change)];
+  const why = NO_LINES[change.content] ?? (change.old?.blob && change.old.blob === change.new?.blob && "The content is the same.");
+  return [why && h("p", { class: "hint" }, why), properties(change)];
 }
 
 /** A change, whose lines are fetched when it is opened. */
@@ -108,11 +109,14 @@ async function compareFiles(older, newer) {
   const list = h("div", { class: "changes" });
   const drawn = (from, to) => list.append(...changes.slice(from, to).map((change, i) => changeOf(older, newer, change, from + i)));
   drawn(0, DRAWN);
-  const more = h("button", { type: "button", onclick: () => (drawn(DRAWN, changes.length), more.remove()) }, `Show ${count(changes.length - DRAWN, "more change")}`);
+  const drawRest = () => {
+    drawn(DRAWN, changes.length);
+    more.remove();
+  };
+  const more = h("button", { type: "button", onclick: drawRest }, `Show ${count(changes.length - DRAWN, "more change")}`);
   const openAll = () => [...list.children].slice(0, OPENED_MAX).forEach((details) => (details.open = true));
   const label = changes.length > OPENED_MAX ? `Open the first ${OPENED_MAX}` : "Open all";
-  const firstFiles = changes.length === 1 ? list.firstChild : null;
-  if (firstFiles) firstFiles.open = true;
+  if (changes.length === 1) list.firstChild.open = true;
   return h(
     "div",
     {},
@@ -151,13 +155,13 @@ export async function showComparison(olderSelector, newerSelector, section) {
   const parts = { files: compareFiles, conversation: compareConversations, environment: compareEnvironments };
   const compare = parts[section] ?? compareFiles;
   const listed = get(path("api", "sessions", now.session_id, "checkpoints"));
-  const [{ checkpoints }, body] = await Promise.all([listed, compare(older, newer)]);
-  const link = (id) => h("a", { href: `#/checkpoint/${encodeURIComponent(id)}` }, h("span", { class: "id" }, short(id)));
+  const [session, { checkpoints }, body] = await Promise.all([sessionOf(now.session_id), listed, compare(older, newer)]);
+  const link = (id) => h("a", { class: "id", href: `#/checkpoint/${encodeURIComponent(id)}` }, short(id));
   const sessionLink = `#/session/${encodeURIComponent(now.session_id)}`;
   const element = h(
     "div",
     {},
-    h("nav", { class: "crumbs", "aria-label": "Path" }, h("a", { href: "#/" }, "Sessions"), h("a", { href: sessionLink }, named(now.session_id))),
+    h("nav", { class: "crumbs", "aria-label": "Path" }, h("a", { href: "#/" }, "Sessions"), h("a", { href: sessionLink }, named(session.name))),
     h("h1", { tabindex: "-1" }, "From ", link(older), " to ", link(newer)),
     chooser(older, newer, checkpoints, section),
     sectionNav(SECTIONS, section in parts ? section : "files", (name) => address(older, newer, name)),

@@ -22,7 +22,7 @@ function textOf({ role, text }) {
 
 /** One message. */
 export function message(one) {
-  const call = ({ tool, about }) => h("li", {}, h("span", { class: "tool" }, named(tool)), " ", h("code", {}, named(about)));
+  const call = ({ tool, about }) => h("li", {}, h("span", { class: "tool-name" }, named(tool)), " ", h("code", {}, named(about)));
   return h(
     "li",
     { class: `message ${one.role in ROLES ? one.role : "other"}` },

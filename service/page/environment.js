@@ -2,7 +2,7 @@
 
 import { get, path } from "./api.js";
 import { h, named } from "./dom.js";
-import { number } from "./text.js";
+import { number, since } from "./text.js";
 
 const NAMES = {
   claude_code: "Claude Code", agent: "Agent", plugins: "Plugins", mcp_servers: "MCP servers", python: "Python", python_version: "Python",
@@ -40,7 +40,7 @@ export function showEnvironment(environment) {
   return h(
     "section",
     { "aria-label": "Environment", class: "environment" },
-    h("dl", { class: "facts" }, single.map(([name, value]) => h("div", {}, h("dt", {}, nameOf(name)), h("dd", {}, named(value))))),
+    h("dl", { class: "facts" }, single.map(([name, value]) => h("div", {}, h("dt", {}, nameOf(name)), h("dd", {}, name === "captured_at" ? since(value) : named(value))))),
     groups.map(([name, values]) => group(name, values)),
   );
 }

@@ -30,15 +30,16 @@ export function parse(diff) {
       continue;
     }
     const text = line.slice(1);
-    if (line.startsWith("\\")) found.push({ kind: "note", text });
-    else if (oldLeft <= 0 && nowLeft <= 0) continue;
-    else if (line.startsWith("-")) [oldLeft, found[found.length]] = [oldLeft - 1, { kind: "del", text, old: old++ }];
-    else if (line.startsWith("+")) [nowLeft, found[found.length]] = [nowLeft - 1, { kind: "add", text, new: now++ }];
-    else {
-      oldLeft -= 1;
-      nowLeft -= 1;
-      found.push({ kind: "same", text, old: old++, new: now++ });
+    if (line.startsWith("\\")) {
+      found.push({ kind: "note", text });
+      continue;
     }
+    if (oldLeft <= 0 && nowLeft <= 0) continue;
+    const [isOld, isNew] = [!line.startsWith("+"), !line.startsWith("-")];
+    const kind = isOld && isNew ? "same" : isOld ? "del" : "add";
+    found.push({ kind, text, old: isOld ? old++ : undefined, new: isNew ? now++ : undefined });
+    oldLeft -= Number(isOld);
+    nowLeft -= Number(isNew);
   }
   return found;
 }

@@ -2,7 +2,7 @@
 
 import { h } from "./dom.js";
 
-const REPORT_MS = 6000;
+const REPORT_MS = 5000;
 
 let reportTimer = 0;
 

@@ -47,7 +47,11 @@ function pathsOf(actions) {
   };
   const list = h("ul", { class: "paths" }, sorted.slice(0, PATHS_DRAWN).map(row));
   const rest = sorted.length - PATHS_DRAWN;
-  const more = h("button", { type: "button", onclick: () => (list.append(...sorted.slice(PATHS_DRAWN).map(row)), more.remove()) }, `Show ${number(rest)} more`);
+  const drawRest = () => {
+    list.append(...sorted.slice(PATHS_DRAWN).map(row));
+    more.remove();
+  };
+  const more = h("button", { type: "button", onclick: drawRest }, `Show ${number(rest)} more`);
   return [list, rest > 0 && more];
 }
 

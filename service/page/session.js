@@ -6,7 +6,7 @@ import { h, keepingFocus, named, prose } from "./dom.js";
 import { rolledBackTo } from "./graph.js";
 import { announce, busy, showWarnings } from "./notices.js";
 import { reviewPill, troubles, wantedText } from "./sessions.js";
-import { count, exact, facts, pill, short, since, span, statePill } from "./text.js";
+import { count, exact, facts, number, pill, short, since, span, statePill } from "./text.js";
 import { Timeline } from "./timeline.js";
 
 const ALIVE = ["starting", "live", "idle", "waiting", "elsewhere"];
@@ -103,7 +103,7 @@ function about(session) {
     ["Review", reviewPill(session)],
     ["Workspace", session.workspace && h("code", {}, named(session.workspace.path))],
     ["Last checkpoint", session.last_checkpoint && since(session.last_checkpoint.created_at)],
-    ["Checkpoints", count(session.checkpoints, "checkpoint")],
+    ["Checkpoints", number(session.checkpoints)],
     ["Policy", session.policy && named(session.policy)],
     ["Turns", conversation?.turn_count],
     ["Cost", cost === null ? null : `${cost.toFixed(2)} USD`],

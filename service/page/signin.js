@@ -2,7 +2,6 @@
 
 import { signIn } from "./api.js";
 import { h } from "./dom.js";
-import { announce } from "./notices.js";
 
 /**
  * @param {() => Promise<void>} done
@@ -24,7 +23,6 @@ export function showSignIn(done) {
     try {
       await signIn(input.value.trim());
       input.value = "";
-      announce("Signed in");
       await done();
     } catch (problem) {
       alert.replaceChildren(h("p", {}, problem instanceof Error ? problem.message : String(problem)));

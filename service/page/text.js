@@ -135,6 +135,7 @@ export function span(seconds) {
  * @param {Array<[string, unknown] | null | false>} pairs
  */
 export function facts(pairs) {
-  const shown = pairs.filter((pair) => pair && pair[1] !== null && pair[1] !== undefined && pair[1] !== "");
+  const isShown = (value) => value !== null && value !== undefined && value !== false && value !== "";
+  const shown = pairs.filter((pair) => pair && isShown(pair[1]));
   return h("dl", { class: "facts" }, shown.map(([term, value]) => h("div", {}, h("dt", {}, term), h("dd", {}, value))));
 }

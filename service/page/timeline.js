@@ -127,7 +127,7 @@ export class Timeline {
         "span",
         { class: "meta" },
         since(one.created_at),
-        h("span", {}, one.trigger),
+        one.message && h("span", {}, one.trigger),
         h("span", { class: "id", title: one.id }, short(one.id)),
         h("span", {}, count(one.files, "file")),
         one.conversation?.turn_count ? h("span", {}, count(one.conversation.turn_count, "turn")) : null,

@@ -32,9 +32,31 @@ const INDEX: Asset = Asset { name: "", kind: "text/html", content: include_str!(
 
 /// Its other files, below `/page/`.
 static ASSETS: &[Asset] = &assets! {
-    "style.css" "text/css"
-    "icon.svg" "image/svg+xml"
+    "api.js" "text/javascript"
     "app.js" "text/javascript"
+    "checkpoint.js" "text/javascript"
+    "compare.js" "text/javascript"
+    "conversation.js" "text/javascript"
+    "decide.js" "text/javascript"
+    "dialog.js" "text/javascript"
+    "dom.js" "text/javascript"
+    "environment.js" "text/javascript"
+    "files.js" "text/javascript"
+    "graph.js" "text/javascript"
+    "hunks.js" "text/javascript"
+    "icon.svg" "image/svg+xml"
+    "keys.js" "text/javascript"
+    "live.js" "text/javascript"
+    "marks.js" "text/javascript"
+    "notices.js" "text/javascript"
+    "rollback.js" "text/javascript"
+    "search.js" "text/javascript"
+    "session.js" "text/javascript"
+    "sessions.js" "text/javascript"
+    "signin.js" "text/javascript"
+    "style.css" "text/css"
+    "text.js" "text/javascript"
+    "timeline.js" "text/javascript"
 };
 
 /// True of a request for the page, which holds nothing of the store and is shown to whoever has no token yet.
@@ -66,4 +88,19 @@ fn shown(asset: &'static Asset) -> Response {
         response.headers_mut().insert(name, value);
     }
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeSet, fs};
+
+    use super::*;
+
+    #[test]
+    fn every_file_of_the_page_is_part_of_the_program() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/page");
+        let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let known = ASSETS.iter().map(|asset| asset.name.to_owned()).chain(["index.html".to_owned()]);
+        assert_eq!(files.collect::<BTreeSet<_>>(), known.collect::<BTreeSet<_>>());
+    }
 }

@@ -118,7 +118,7 @@ fn a_test_says_what_is_wrong() {
         ("[notifications.channels.slack]\nwebhook_url = \"https://hooks.slack.com/secret\"\n", "${NAME}"),
     ] {
         told.configure(config);
-        let said = told.expect(1, &["notify", "test", "x"]);
+        let said = told.expect(2, &["notify", "test", "x"]);
         assert!(said.contains(why) && said.contains("parhelia.toml:"), "{config}: {said}");
     }
 }

@@ -49,8 +49,12 @@ impl Answer {
 
 /// Sends bytes as they are and reads the answer to its end.
 fn exchange(socket: &Path, request: &str) -> Answer {
-    let mut stream = UnixStream::connect(socket).unwrap();
+    let stream = UnixStream::connect(socket).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    exchange_over(stream, request)
+}
+
+fn exchange_over(mut stream: impl Read + Write, request: &str) -> Answer {
     // It may be answered, and the connection closed, before all of it was read.
     let _ = stream.write_all(request.as_bytes());
     let mut bytes = Vec::new();
@@ -64,6 +68,11 @@ fn exchange(socket: &Path, request: &str) -> Answer {
 impl Service {
     /// A service of a store with a session `work` of two checkpoints.
     fn new() -> Self {
+        Self::with(&[])
+    }
+
+    /// The same, with flags.
+    fn with(flags: &'static [&'static str]) -> Self {
         let scratch = Scratch::new();
         write(&scratch.path("work/file"), b"one\n").unwrap();
         write(&scratch.path("work/folder/<b>odd &amp; name"), b"x").unwrap();
@@ -71,7 +80,7 @@ impl Service {
         scratch.create("work", &workspace);
         write(&scratch.path("work/file"), b"one\ntwo\n").unwrap();
         scratch.create("work", &workspace);
-        let mut service = Service { scratch, tmux: Tmux::new(), child: None, flags: &[], page: None };
+        let mut service = Service { scratch, tmux: Tmux::new(), child: None, flags, page: None };
         service.start();
         service
     }
@@ -93,13 +102,11 @@ impl Service {
         fs::create_dir_all(self.scratch.path("home")).unwrap();
         let said = fs::OpenOptions::new().create(true).append(true).open(self.scratch.path("said")).unwrap();
         let mut child = self.command().stderr(said).process_group(0).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        let mut lines = BufReader::new(child.stdout.as_mut().unwrap()).lines();
+        let line = lines.next().map(Result::unwrap).unwrap_or_default();
         assert!(line.starts_with("Serving "), "{line} {}", self.said());
         if self.flags.contains(&"--listen") {
-            let mut page = String::new();
-            BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut page).unwrap();
-            self.page = page.split(' ').nth(1).map(str::to_owned);
+            self.page = lines.next().unwrap().unwrap().split(' ').nth(1).map(str::to_owned);
         }
         self.child = Some(child);
     }

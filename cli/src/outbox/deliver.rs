@@ -44,10 +44,12 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
             break;
         }
     }
-    for trouble in troubles.take() {
+    let troubles = troubles.take();
+    let is_whole = troubles.is_empty();
+    for trouble in troubles {
         context.out.remark(human::path(trouble.as_bytes()))?;
     }
-    let waiting = outbox.list()?.len() as u64;
+    let waiting = outbox.list()?.iter().filter(|delivery| !delivery.has_failed).count() as u64;
     context.out.summary(Summary::OutboxDeliver { waiting })?;
-    Ok(if waiting == 0 { Code::Done } else { Code::Partly })
+    Ok(if is_whole { Code::Done } else { Code::Partly })
 }

@@ -3,10 +3,9 @@
 use std::{
     io,
     thread::{self, JoinHandle},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use jiff::Timestamp;
 use parhelia_store::clock;
 use tokio::sync::watch;
 
@@ -15,6 +14,8 @@ use crate::{app::App, log::say};
 
 /// So often it is looked whether there is something to do.
 const TICK: Duration = Duration::from_millis(300);
+/// So often it is looked at what waits though nothing was recorded: somebody may have asked for another try.
+const LOOK: Duration = Duration::from_secs(5);
 /// After a failure that is no channel's it is tried again.
 const PAUSE: Duration = Duration::from_secs(10);
 
@@ -22,7 +23,7 @@ const PAUSE: Duration = Duration::from_secs(10);
 pub fn start(app: App, program: String, stopped: watch::Receiver<bool>) -> io::Result<JoinHandle<()>> {
     let background = thread::Builder::new().name("outbox".into());
     background.spawn(move || {
-        let mut deliverer = Deliverer { app, program, lock: None, seen: None, next: None };
+        let mut deliverer = Deliverer { app, program, lock: None, seen: None, next: Instant::now() };
         while !*stopped.borrow() {
             thread::sleep(TICK);
             if let Err(e) = deliverer.turn() {
@@ -39,18 +40,18 @@ struct Deliverer {
     lock: Option<Lock>,
     /// Sequence of the last event that was looked at.
     seen: Option<u64>,
-    /// The time at which the next delivery is due.
-    next: Option<Timestamp>,
+    /// The time at which it is looked again.
+    next: Instant,
 }
 
 impl Deliverer {
     fn turn(&mut self) -> Result<()> {
         // Whoever watches over sessions keeps the view up to date.
         let end = self.app.store.view().end().sequence;
-        let is_due = self.next.is_some_and(|next| next <= clock::timestamp());
-        if self.seen == Some(end) && !is_due {
+        if self.seen == Some(end) && self.next > Instant::now() {
             return Ok(());
         }
+        self.next = Instant::now() + LOOK;
         let outbox = Outbox::of(&self.app.store, &*self.app.host, self.program.clone())?;
         if !outbox.is_on() {
             self.seen = Some(end);
@@ -65,7 +66,9 @@ impl Deliverer {
         for (channel, why) in &round.troubles {
             say(&format!("notifications on {channel} are tried again: {why}"));
         }
-        (self.seen, self.next) = (Some(end), round.next);
+        self.seen = Some(end);
+        let until = round.next.map(|next| Duration::try_from(next.duration_since(clock::timestamp())).unwrap_or_default());
+        self.next = Instant::now() + until.unwrap_or(LOOK).min(LOOK);
         Ok(())
     }
 }

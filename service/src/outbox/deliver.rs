@@ -68,14 +68,11 @@ fn on_channel(outbox: &Outbox, name: &str, deliveries: &[Delivery], now: Timesta
             round.troubles.extend(trouble.iter().map(|trouble| (name.to_owned(), trouble.why.clone())));
         }
         for delivery in part {
-            match &trouble {
-                None => outbox.folder.remove(&delivery.id)?,
-                Some(trouble) => {
-                    let kept = after(delivery, trouble, now);
-                    round.next = round.next.into_iter().chain((!kept.has_failed).then_some(kept.not_before)).min();
-                    outbox.folder.keep(&kept)?;
-                }
-            }
+            outbox.folder.change(&delivery.id, |delivery| {
+                let kept = after(&delivery, trouble.as_ref()?, now);
+                round.next = round.next.into_iter().chain((!kept.has_failed).then_some(kept.not_before)).min();
+                Some(kept)
+            })?;
         }
         round.sent += if trouble.is_none() { part.len() as u64 } else { 0 };
     }

@@ -135,23 +135,26 @@ impl Folder {
     /// Writes deliveries, so that they are there after a power cut.
     pub fn add(&self, deliveries: &[Delivery]) -> Result<()> {
         for delivery in deliveries {
-            self.keep(delivery)?;
+            write(&self.file(&delivery.id), delivery)?;
         }
         if deliveries.is_empty() { Ok(()) } else { sync(&self.waiting()) }
     }
 
-    /// Writes a delivery anew.
-    pub fn keep(&self, delivery: &Delivery) -> Result<()> {
-        write(&self.file(&delivery.id), delivery)
-    }
-
-    /// Removes a delivery.
-    pub fn remove(&self, id: &str) -> Result<()> {
+    /// Changes a delivery, or, where `change` returns none, removes it. One that somebody has removed meanwhile stays so. No two processes change
+    /// one at a time.
+    pub fn change(&self, id: &str, change: impl FnOnce(Delivery) -> Option<Delivery>) -> Result<()> {
+        let lock = self.0.join("changes.lock");
+        let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&lock);
+        let file = file.map_err(failed("open", &lock))?;
+        flock(&file, FlockOperation::LockExclusive).map_err(|e| failed("lock", &lock)(e.into()))?;
         let path = self.file(id);
-        match fs::remove_file(&path) {
-            Err(e) if e.kind() != ErrorKind::NotFound => Err(failed("remove", &path)(e)),
-            _ => Ok(()),
-        }
+        let changed = match read::<Delivery>(&path)?.map(change) {
+            None => Ok(()),
+            Some(Some(delivery)) => write(&path, &delivery),
+            Some(None) => fs::remove_file(&path).map_err(failed("remove", &path)),
+        };
+        let _ = flock(&file, FlockOperation::Unlock);
+        changed
     }
 }
 

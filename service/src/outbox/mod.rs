@@ -119,18 +119,16 @@ impl<'a> Outbox<'a> {
 
     /// Has deliveries tried again now.
     pub fn retry(&self, ids: &[String]) -> Result<u64> {
-        self.each(ids, |delivery| {
-            let now = clock::timestamp();
-            self.folder.keep(&Delivery { has_failed: false, attempts: 0, not_before: now, ..delivery.clone() })
-        })
+        let not_before = clock::timestamp();
+        self.each(ids, |delivery| Some(Delivery { has_failed: false, attempts: 0, not_before, ..delivery }))
     }
 
     /// Removes deliveries, which are never sent then.
     pub fn drop_all(&self, ids: &[String]) -> Result<u64> {
-        self.each(ids, |delivery| self.folder.remove(&delivery.id))
+        self.each(ids, |_| None)
     }
 
-    fn each(&self, ids: &[String], act: impl Fn(&Delivery) -> Result<()>) -> Result<u64> {
+    fn each(&self, ids: &[String], change: impl Fn(Delivery) -> Option<Delivery>) -> Result<u64> {
         let known = self.list()?;
         if let Some(id) = ids.iter().find(|id| !known.iter().any(|one| one.id == **id)) {
             return Err(Error::Unknown { id: id.clone() });
@@ -138,7 +136,7 @@ impl<'a> Outbox<'a> {
         let chosen = known.iter().filter(|one| if ids.is_empty() { one.has_failed } else { ids.contains(&one.id) });
         let mut count = 0;
         for delivery in chosen {
-            act(delivery)?;
+            self.folder.change(&delivery.id, &change)?;
             count += 1;
         }
         Ok(count)

@@ -382,7 +382,7 @@ pub enum Summary {
     /// The outbox after a delivery.
     #[serde(rename = "outbox deliver")]
     OutboxDeliver {
-        /// Deliveries that still wait, or have failed.
+        /// Deliveries that still wait.
         waiting: u64,
     },
     /// A notification that was sent for a test.
