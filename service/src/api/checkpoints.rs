@@ -173,26 +173,21 @@ pub fn operations() -> Vec<Operation> {
         )
         .query::<Against>()
         .gives::<Diff>(),
+        Operation::post("/api/checkpoints/{id}/approve", "approveCheckpoint", "Says that a state is good.", post(approve))
+            .takes::<Decision>()
+            .gives::<Decided>(),
         Operation::post(
-            "/api/checkpoints/{checkpoint}/approve",
-            "approveCheckpoint",
-            "Says that a state is good.",
-            post(approve),
-        )
-        .takes::<Decision>()
-        .gives::<Decided>(),
-        Operation::post(
-            "/api/checkpoints/{checkpoint}/reject",
+            "/api/checkpoints/{id}/reject",
             "rejectCheckpoint",
             "Says that nothing shall go on from a state.",
             post(reject),
         )
         .takes::<Decision>()
         .gives::<Decided>(),
-        Operation::post("/api/checkpoints/{checkpoint}/tags", "tagCheckpoint", "Adds tags, all or none.", post(tags))
+        Operation::post("/api/checkpoints/{id}/tags", "tagCheckpoint", "Adds tags, all or none.", post(tags))
             .takes::<NewTags>()
             .gives::<Tags>(),
-        Operation::post("/api/checkpoints/{checkpoint}/annotations", "annotateCheckpoint", "Adds a remark.", post(annotate))
+        Operation::post("/api/checkpoints/{id}/annotations", "annotateCheckpoint", "Adds a remark.", post(annotate))
             .takes::<NewAnnotation>()
             .gives::<Annotated>(),
     ]

@@ -62,7 +62,7 @@ struct Since {
 
 /// A conversation.
 #[derive(Debug, Serialize, JsonSchema)]
-struct Conversation {
+struct ConversationMessages {
     /// The checkpoint.
     checkpoint: String,
     /// Older checkpoint.
@@ -114,7 +114,7 @@ pub fn operations() -> Vec<Operation> {
             get(conversation),
         )
         .query::<Since>()
-        .gives::<Conversation>(),
+        .gives::<ConversationMessages>(),
         Operation::get(
             "/api/checkpoints/{checkpoint}/environment",
             "diffEnvironments",
@@ -179,7 +179,7 @@ async fn conversation(
     State(app): State<App>,
     Named(selector): Named<String>,
     Parameters(Since { since }): Parameters<Since>,
-) -> Answer<Conversation> {
+) -> Answer<ConversationMessages> {
     read(&app, move |app, _| {
         let (new, _new_pin) = pinned(&app.store, &selector)?;
         let older = since.map(|since| pinned(&app.store, &since)).transpose()?;
@@ -194,7 +194,7 @@ async fn conversation(
         })?;
         let Some(found) = found else { return Err(Problem::not_found(format!("checkpoint {} holds no conversation", new.id()))) };
         let (checkpoint, since) = (new.id(), old.map(|old| old.id()));
-        Ok(Json(Conversation { checkpoint, since, continues: found.continues, messages: messages.into(), left_out }))
+        Ok(Json(ConversationMessages { checkpoint, since, continues: found.continues, messages: messages.into(), left_out }))
     })
     .await
 }

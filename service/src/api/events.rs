@@ -49,7 +49,7 @@ pub fn operations() -> Vec<Operation> {
             get(listen),
         )
         .query::<Wanted>()
-        .gives_text("text/event-stream"),
+        .gives_events::<Event>(),
     ]
 }
 

@@ -19,11 +19,19 @@ pub fn document() -> Value {
     let mut paths = Map::new();
     for operation in super::operations() {
         let mut parameters: Vec<Value> = in_path(operation.path);
+        parameters.extend(in_header(operation.method, operation.content));
         parameters.extend(operation.query.map(|query| in_query(&query(&mut taken))).unwrap_or_default());
         let mut responses = Map::new();
         let good = match operation.content {
             Content::Json(schema) => json!({"application/json": {"schema": schema(&mut generator)}}),
-            Content::Text(kind) => json!({kind: {"schema": {"type": "string"}}}),
+            Content::Text(kind) => {
+                let kind = kind.split(';').next().unwrap_or(kind);
+                json!({kind: {"schema": {"type": "string"}}})
+            }
+            // No schema tells of the objects in a stream of text.
+            Content::Events(schema) => {
+                json!({"text/event-stream": {"schema": {"type": "string"}, "x-event-data": schema(&mut generator)}})
+            }
             Content::Bytes => json!({"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}),
         };
         responses.insert("200".into(), json!({"description": "Done", "content": good}));
@@ -36,26 +44,83 @@ pub fn document() -> Value {
             "operationId": operation.id, "summary": operation.about, "parameters": parameters, "responses": responses,
         });
         if let Some(body) = operation.body {
-            described["requestBody"] = json!({"required": false, "content": {"application/json": {"schema": body(&mut taken)}}});
+            let schema = body(&mut taken);
+            // One without members stands for an object without members.
+            let required = schema.get("required").is_some();
+            described["requestBody"] = json!({"required": required, "content": {"application/json": {"schema": schema}}});
         }
         let path = operation.path.replace("{*", "{");
         let entry = paths.entry(path).or_insert_with(|| json!({}));
         entry[operation.method] = described;
     }
-    json!({
+    let mut document = json!({
         "openapi": "3.1.0",
         "info": {"title": "parhelia", "version": env!("CARGO_PKG_VERSION"), "license": {"name": "MIT OR Apache-2.0"}},
+        "servers": [{"url": "/"}],
+        // Over TCP the token is asked for; the socket asks for none.
+        "security": [{"token": []}, {}],
         "paths": paths,
-        "components": {"schemas": generator.take_definitions(true)},
-    })
+        "components": {
+            "schemas": generator.take_definitions(true),
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+    });
+    simplify(&mut document);
+    document
+}
+
+/// Writes what generators stumble over in another way: `true` for any value, and formats that only schemars knows.
+fn simplify(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            let is_own = fields.get("format").and_then(Value::as_str).is_some_and(|format| format.starts_with("uint"));
+            if is_own {
+                fields.remove("format");
+            }
+            if fields.get("schema") == Some(&Value::Bool(true)) {
+                fields.insert("schema".into(), json!({}));
+            }
+            if let Some(Value::Object(properties)) = fields.get_mut("properties") {
+                properties.values_mut().filter(|schema| **schema == Value::Bool(true)).for_each(|schema| *schema = json!({}));
+            }
+            fields.values_mut().for_each(simplify);
+        }
+        Value::Array(entries) => entries.iter_mut().for_each(simplify),
+        _ => {}
+    }
+}
+
+/// The parameters in headers.
+fn in_header(method: &str, content: Content) -> Vec<Value> {
+    let header = |name: &str, schema: Value, about: &str| json!({"name": name, "in": "header", "required": false, "schema": schema, "description": about});
+    let mut found = Vec::new();
+    if method == "post" {
+        let about = "Key of the request: sent again with it, it is done once, and its first answer comes again.";
+        found.push(header("Idempotency-Key", json!({"type": "string", "minLength": 1, "maxLength": 255}), about));
+    }
+    if matches!(content, Content::Events(_)) {
+        let about = "Sequence of the last event that was heard.";
+        found.push(header("Last-Event-ID", json!({"type": "integer", "minimum": 0}), about));
+    }
+    found
 }
 
 /// The parameters in a path's braces.
 fn in_path(path: &str) -> Vec<Value> {
     let names = path.split('{').skip(1).filter_map(|rest| rest.split('}').next()).map(|name| name.trim_start_matches('*'));
-    names
-        .map(|name| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string", "minLength": 1}}))
-        .collect()
+    let about = |name: &str| match name {
+        "session" => "Session, by its id or its name.",
+        "checkpoint" => "Checkpoint: its id, a part of it, SESSION@latest or tag:NAME.",
+        "id" => "Whole id of a checkpoint.",
+        _ => "Path in the checkpoint; slashes may be %2F.",
+    };
+    let schema = |name: &str| match name {
+        "id" => json!({"type": "string", "pattern": "^[0-9A-HJKMNP-TV-Z]{26}$"}),
+        _ => json!({"type": "string", "minLength": 1}),
+    };
+    let parameter =
+        |name| json!({"name": name, "in": "path", "required": true, "schema": schema(name), "description": about(name)});
+    names.map(parameter).collect()
 }
 
 /// The parameters behind the question mark: the properties of a type.
@@ -64,6 +129,12 @@ fn in_query(schema: &Schema) -> Vec<Value> {
     let required = schema.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
     let parameter = |(name, mut schema): (String, Value)| {
         let about = schema.as_object_mut().and_then(|schema| schema.remove("description"));
+        // No query can say null.
+        if let Some(Value::Array(kinds)) = schema.as_object_mut().and_then(|schema| schema.get_mut("type")) {
+            kinds.retain(|kind| kind != "null");
+            let only = kinds.first().cloned();
+            schema["type"] = only.unwrap_or(Value::Null);
+        }
         json!({
             "name": name, "in": "query", "required": required.iter().any(|required| *required == name),
             "schema": schema, "description": about,

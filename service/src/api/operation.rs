@@ -17,8 +17,10 @@ pub type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 pub enum Content {
     /// JSON of a type.
     Json(SchemaOf),
-    /// Text of a kind, such as `text/event-stream`.
+    /// Text of a kind, such as `text/plain`.
     Text(&'static str),
+    /// Server-sent events, each with JSON of a type.
+    Events(SchemaOf),
     /// Bytes.
     Bytes,
 }
@@ -74,6 +76,11 @@ impl Operation {
     /// The same, answered with JSON.
     pub fn gives<T: JsonSchema>(self) -> Self {
         Operation { content: Content::Json(of::<T>), ..self }
+    }
+
+    /// The same, answered with server-sent events.
+    pub fn gives_events<T: JsonSchema>(self) -> Self {
+        Operation { content: Content::Events(of::<T>), ..self }
     }
 
     /// The same, answered with text.

@@ -58,7 +58,7 @@ struct Effect {
 pub fn operations() -> Vec<Operation> {
     vec![
         Operation::post(
-            "/api/checkpoints/{checkpoint}/rollback",
+            "/api/checkpoints/{id}/rollback",
             "rollBack",
             "Puts files and conversation of a session back to a checkpoint, behind a safety checkpoint; with dry_run, says what that would do.",
             post(roll_back),
