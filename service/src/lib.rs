@@ -16,6 +16,7 @@ mod caller;
 mod connection;
 mod feed;
 mod guard;
+mod http;
 mod listen;
 mod log;
 mod metrics;
@@ -25,6 +26,7 @@ mod page;
 mod repeated;
 mod serve;
 mod token;
+pub mod trackers;
 mod watch;
 
 pub use api::openapi::document as openapi;

@@ -45,16 +45,27 @@ pub enum Answer {
 }
 
 impl Answer {
+    /// A success with a body.
+    pub fn json(body: impl Into<Value>) -> Self {
+        Answer::Status(200, "Content-Type: application/json\r\n".into(), body.into().to_string())
+    }
+
     /// A status alone.
     pub fn status(status: u16) -> Self {
         Answer::Status(status, String::new(), String::new())
     }
 }
 
+/// A program that answers requests which no other answer is kept for.
+type Program = Arc<dyn Fn(&Request) -> Answer + Send + Sync>;
+
 #[derive(Default)]
 struct Noted {
     requests: Vec<Request>,
     answers: VecDeque<Answer>,
+    /// Answers to requests whose line begins so; each is given once.
+    kept: Vec<(String, Answer)>,
+    program: Option<Program>,
     /// Connections without an answer.
     silent: Vec<TcpStream>,
 }
@@ -98,6 +109,16 @@ impl Receiver {
         self.lock().answers.extend(answers);
     }
 
+    /// The answer to the next request whose line begins so, such as `POST /repos/`.
+    pub fn will_answer_to(&self, begins: &str, answer: Answer) {
+        self.lock().kept.push((begins.to_owned(), answer));
+    }
+
+    /// Has a program answer, except where an answer to come is given.
+    pub fn answer_by(&self, program: impl Fn(&Request) -> Answer + Send + Sync + 'static) {
+        self.lock().program = Some(Arc::new(program));
+    }
+
     /// The requests so far.
     pub fn requests(&self) -> Vec<Request> {
         self.lock().requests.clone()
@@ -116,8 +137,12 @@ impl Receiver {
     fn take(&self, stream: TcpStream) {
         let Some(request) = read(&stream) else { return };
         let mut noted = self.lock();
-        noted.requests.push(request);
-        let answer = noted.answers.pop_front().unwrap_or_else(|| Answer::status(200));
+        noted.requests.push(request.clone());
+        let kept = noted.kept.iter().position(|(begins, _)| request.line.starts_with(begins.as_str()));
+        let kept = kept.map(|place| noted.kept.remove(place).1);
+        let program = noted.program.clone();
+        let known = kept.or_else(|| noted.answers.pop_front());
+        let answer = known.unwrap_or_else(|| program.map_or_else(|| Answer::status(200), |program| program(&request)));
         match answer {
             Answer::Status(status, head, body) => {
                 drop(noted);

@@ -64,4 +64,24 @@ pub struct Delivery {
     pub error: Option<String>,
     /// The notification.
     pub notification: Notification,
+    /// The act on an issue that is to be done instead of sending the notification.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub act: Option<Act>,
+}
+
+/// An act on an issue.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Act {
+    /// Id of the issue; none where one is to be created.
+    pub issue: Option<String>,
+    /// Its address, where there is an issue.
+    pub url: Option<String>,
+    /// The place of the issue: a repository of GitHub, the key of a team of Linear, the folder of a workspace with Beads.
+    pub place: String,
+    /// Title of an issue that is to be created.
+    pub title: Option<String>,
+    /// Text of the comment, or of the new issue.
+    pub text: Option<String>,
+    /// The state to move it to: running, review, failed, done.
+    pub state: Option<String>,
 }

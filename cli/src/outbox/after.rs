@@ -8,6 +8,8 @@ use std::{
     time::Duration,
 };
 
+use parhelia_service::trackers;
+
 use crate::{context::Context, exit::Result, hook_log, limits};
 
 /// A verb that runs for long looks so often whether something was recorded.
@@ -50,7 +52,10 @@ pub fn start(context: &Context, store: &Path) -> Result<()> {
 }
 
 fn is_on(context: &Context) -> bool {
-    context.own_config().is_ok_and(|config| config.notifications.are_on())
+    let Ok(config) = context.own_config() else { return false };
+    // If no workspace has issues of Beads, the process ends at once. To look for them here would hold up the verb.
+    let has_beads = || config.integrations.beads.enabled && context.host().is_ok_and(|host| trackers::has_program(&host));
+    config.notifications.are_on() || config.integrations.are_on() || has_beads()
 }
 
 fn command(context: &Context, store: &Path) -> Result<Command> {

@@ -1,7 +1,6 @@
 //! Notifications: what people are told of sessions (`told`), how it is put (`text`), and the channels on which it is sent (`channel`).
 
 pub mod channel;
-mod http;
 pub mod text;
 pub mod told;
 

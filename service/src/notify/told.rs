@@ -73,6 +73,15 @@ impl Teller<'_> {
         found.into_iter().map(|told| self.notification(event, &told, session.as_ref(), checkpoint.as_ref())).collect()
     }
 
+    /// The notification of a link to an issue. People are not told of it; it goes to the issue.
+    pub fn tell_link(&self, event: &Event) -> parhelia_session::Result<Option<Notification>> {
+        let session = event.session.as_deref().map(|id| self.view.session(id)).transpose()?.flatten();
+        let checkpoint = event.subject.parse().ok().map(|id| self.view.checkpoint(id)).transpose()?.flatten();
+        let is_link = event.kind == kind::CHECKPOINT_LINKED && checkpoint.is_some();
+        let told = told(kind::CHECKPOINT_LINKED, Priority::Info, "Checkpoint belongs to this issue", "checkpoint show", None);
+        is_link.then(|| self.notification(event, &told, session.as_ref(), checkpoint.as_ref())).transpose()
+    }
+
     fn of_event(&self, event: &Event, session: Option<&Session>) -> parhelia_session::Result<Option<Told>> {
         let text = |name: &str| event.data.get(name).and_then(Value::as_str).map(str::to_owned);
         Ok(match event.kind.as_str() {

@@ -27,7 +27,7 @@ pub fn start(app: App, program: String, stopped: watch::Receiver<bool>) -> io::R
         while !*stopped.borrow() {
             thread::sleep(TICK);
             if let Err(e) = deliverer.turn() {
-                say(&format!("notifications are not delivered: {e}"));
+                say(&format!("the outbox is not delivered: {e}"));
                 thread::sleep(PAUSE);
             }
         }
@@ -64,7 +64,7 @@ impl Deliverer {
         let Some(lock) = &self.lock else { return Ok(()) };
         let round = outbox.round(lock)?;
         for (channel, why) in &round.troubles {
-            say(&format!("notifications on {channel} are tried again: {why}"));
+            say(&format!("deliveries on {channel} are tried again: {why}"));
         }
         self.seen = Some(end);
         let until = round.next.map(|next| Duration::try_from(next.duration_since(clock::timestamp())).unwrap_or_default());

@@ -7,9 +7,12 @@ use parhelia_session::config::{Notifications, channels::Channel};
 use parhelia_wire::notification::{Delivery, Notification};
 
 use super::{ATTEMPTS_MAX, Outbox, Result, Round};
-use crate::notify::{
-    Priority,
-    channel::{Message, Trouble, is_for_programs, send},
+use crate::{
+    notify::{
+        Priority,
+        channel::{Message, Trouble, is_for_programs, send},
+    },
+    trackers::{CHANNEL, acts::link_created},
 };
 
 /// The first pause after a try that failed; each further one is twice as long.
@@ -30,7 +33,9 @@ pub fn deliver(outbox: &Outbox, now: Timestamp, local: &Zoned) -> Result<Round> 
             continue;
         }
         let is_critical = delivery.notification.priority == Priority::Critical.name();
-        let held = quiet_until.filter(|_| !is_critical).unwrap_or(delivery.not_before).max(delivery.not_before);
+        // A change of an issue wakes nobody.
+        let is_quiet = !is_critical && delivery.act.is_none();
+        let held = quiet_until.filter(|_| is_quiet).unwrap_or(delivery.not_before).max(delivery.not_before);
         match held <= now {
             true => due.entry(delivery.channel.clone()).or_default().push(delivery),
             false => round.next = round.next.into_iter().chain([held]).min(),
@@ -59,7 +64,8 @@ pub fn deliver(outbox: &Outbox, now: Timestamp, local: &Zoned) -> Result<Round> 
 fn on_channel(outbox: &Outbox, name: &str, deliveries: &[Delivery], now: Timestamp) -> Result<Round> {
     let mut round = Round::default();
     let channel = outbox.config.notifications.channels.get(name);
-    let size = if channel.is_some_and(is_for_programs) { 1 } else { TOGETHER_MAX };
+    let is_one_by_one = channel.is_some_and(is_for_programs) || name.starts_with(CHANNEL);
+    let size = if is_one_by_one { 1 } else { TOGETHER_MAX };
     let mut trouble: Option<Trouble> = None;
     for part in deliveries.chunks(size) {
         // One that is down, or asks for patience, is not asked again for each.
@@ -80,6 +86,18 @@ fn on_channel(outbox: &Outbox, name: &str, deliveries: &[Delivery], now: Timesta
 }
 
 fn sent(outbox: &Outbox, channel: Option<&Channel>, part: &[Delivery]) -> std::result::Result<(), Trouble> {
+    if let [delivery] = part
+        && let Some(act) = &delivery.act
+    {
+        let created = outbox.reach().perform(delivery, act)?;
+        let of_session = created.as_ref().zip(delivery.notification.session.as_deref());
+        return match of_session {
+            // It is tried again: the issue is found by its mark.
+            Some((issue, session)) => link_created(outbox.store, session, issue)
+                .map_err(|e| Trouble::for_now(format!("the issue cannot be linked: {e}"))),
+            None => Ok(()),
+        };
+    }
     let channel = channel.ok_or_else(|| Trouble::for_good("there is no such channel in the configuration any more"))?;
     let notifications: Vec<&Notification> = part.iter().map(|delivery| &delivery.notification).collect();
     send(&outbox.config.notifications, channel, &Message::of(&notifications), &|name| outbox.variable(name))
@@ -148,6 +166,7 @@ mod tests {
             attempts: 0,
             error: None,
             notification: sample(),
+            act: None,
         };
         let down = Trouble::for_now("down");
         let mut pauses = Vec::new();

@@ -46,6 +46,9 @@ impl From<parhelia_store::Error> for Error {
     }
 }
 
+/// The time of the last delivery of a kind, and how many of the same were passed over since.
+pub type Told = BTreeMap<String, (Timestamp, u64)>;
+
 /// The state of the outbox, beside what waits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
@@ -53,7 +56,7 @@ pub struct State {
     pub cursor: u64,
     /// Of each channel, event and session the time of the last delivery, and how many of the same were passed over since.
     #[serde(default)]
-    pub told: BTreeMap<String, (Timestamp, u64)>,
+    pub told: Told,
 }
 
 /// The folder.

@@ -16,12 +16,15 @@ use parhelia_session::{config::Config, host::Host};
 use parhelia_store::{Store, clock};
 use parhelia_wire::notification::{Delivery, Notification};
 
-use crate::notify::{
-    channel::{Message, Trouble, send},
-    told,
+use crate::{
+    notify::{
+        channel::{Message, Trouble, send},
+        told,
+    },
+    trackers::{self, Reach},
 };
 
-pub use folder::{Error, Folder, Lock};
+pub use folder::{Error, Folder, Lock, Told};
 
 type Result<T> = std::result::Result<T, Error>;
 
@@ -77,7 +80,20 @@ impl<'a> Outbox<'a> {
 
     /// True if something is told somewhere.
     pub fn is_on(&self) -> bool {
-        self.config.notifications.are_on()
+        self.config.notifications.are_on() || self.config.integrations.are_on() || self.has_beads()
+    }
+
+    /// True if a workspace has issues of Beads, and its program is there.
+    fn has_beads(&self) -> bool {
+        let sessions = || self.store.view().sessions().unwrap_or_default();
+        let mut folders = sessions().into_iter().filter_map(|session| Some(session.workspace?.folder()));
+        self.config.integrations.beads.enabled
+            && trackers::has_program(self.host)
+            && folders.any(|folder| self.reach().beads(&folder).is_some())
+    }
+
+    fn reach(&self) -> Reach<'_> {
+        Reach { options: &self.config.integrations, host: self.host }
     }
 
     /// Takes the outbox, to deliver; none where another process has it.

@@ -1,7 +1,7 @@
 //! From events to deliveries.
 
 use jiff::{SignedDuration, Timestamp};
-use parhelia_store::{clock, journal::Journal};
+use parhelia_store::{clock, journal::Journal, view::View};
 use parhelia_wire::{
     event::Event,
     notification::{Delivery, Notification},
@@ -11,6 +11,7 @@ use super::{Outbox, Result, folder::State};
 use crate::{
     feed,
     notify::{Priority, channel::is_for_programs, told::Teller},
+    trackers::acts::Planner,
 };
 
 /// Whoever configures a channel is told of what happened within this time, and of nothing before.
@@ -25,7 +26,7 @@ pub fn spool(outbox: &Outbox) -> Result<()> {
     let known = outbox.folder.state()?;
     let is_first = known.is_none();
     let mut state = known.unwrap_or_default();
-    let view = outbox.store.refresh()?;
+    let mut view = outbox.store.refresh()?;
     let end = view.end().sequence;
     if end <= state.cursor && !is_first {
         // It may be an older copy of the store, in which the same sequences come again.
@@ -38,19 +39,15 @@ pub fn spool(outbox: &Outbox) -> Result<()> {
         state.cursor = beginning(outbox, end)?;
     }
     let now = clock::timestamp();
-    let teller = Teller {
-        store: outbox.store,
-        view: &view,
-        options: &outbox.config.notifications,
-        budget: outbox.config.budget,
-        program: &outbox.program,
-    };
+    let has_trackers = outbox.config.integrations.are_on() || outbox.has_beads();
     let mut deliveries = Vec::new();
     for event in feed::behind(outbox.store, state.cursor)? {
         if is_recent(&event, now, if is_first { FIRST } else { LATE }) {
-            for notification in teller.tell(&event)? {
-                deliveries.extend(routed(outbox, &mut state, event.sequence, &notification, now));
+            let planner = Planner { store: outbox.store, view: &view, reach: &outbox.reach(), now };
+            if has_trackers && planner.link_found(&event, &mut state.told)? {
+                view = outbox.store.refresh()?;
             }
+            deliveries.extend(of_event(outbox, &view, &mut state, &event, has_trackers, now)?);
         }
         state.cursor = event.sequence;
     }
@@ -58,6 +55,35 @@ pub fn spool(outbox: &Outbox) -> Result<()> {
     state.told.retain(|_, (at, _)| now.duration_since(*at) < FORGOTTEN);
     outbox.folder.add(&deliveries)?;
     outbox.folder.set_state(&state)
+}
+
+/// The deliveries that follow from an event.
+fn of_event(
+    outbox: &Outbox,
+    view: &View,
+    state: &mut State,
+    event: &Event,
+    has_trackers: bool,
+    now: Timestamp,
+) -> Result<Vec<Delivery>> {
+    let teller = Teller {
+        store: outbox.store,
+        view,
+        options: &outbox.config.notifications,
+        budget: outbox.config.budget,
+        program: &outbox.program,
+    };
+    let mut notifications = teller.tell(event)?;
+    let mut deliveries = Vec::new();
+    for notification in &notifications {
+        deliveries.extend(routed(outbox, state, event.sequence, notification, now));
+    }
+    if has_trackers {
+        notifications.extend(teller.tell_link(event)?);
+        let planner = Planner { store: outbox.store, view, reach: &outbox.reach(), now };
+        deliveries.extend(planner.acts(event, &notifications, &mut state.told)?);
+    }
+    Ok(deliveries)
 }
 
 /// The sequence behind which the first round reads: the journal's last segment is enough.
@@ -101,6 +127,7 @@ fn routed(outbox: &Outbox, state: &mut State, sequence: u64, notification: &Noti
             attempts: 0,
             error: None,
             notification,
+            act: None,
         });
     }
     deliveries

@@ -128,12 +128,23 @@ pub struct Variable(String);
 impl<'de> Deserialize<'de> for Variable {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        let has_name = names(&text).next().is_some();
-        if has_name {
+        if is_variable(&text) {
             return Ok(Variable(text));
         }
         let why = "a secret stands in no configuration: write \"${NAME}\" of an environment variable, or name a file of its own";
         Err(D::Error::custom(why))
+    }
+}
+
+/// True if a text names a variable.
+pub(super) fn is_variable(text: &str) -> bool {
+    names(text).next().is_some()
+}
+
+impl Variable {
+    /// The names of its environment variables.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        names(&self.0)
     }
 }
 

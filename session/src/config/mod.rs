@@ -6,6 +6,7 @@
 
 pub mod channels;
 mod file;
+pub mod integrations;
 pub mod notifications;
 pub mod options;
 mod value;
@@ -26,6 +27,7 @@ use serde_json::{Map, Value};
 
 pub use crate::approval::policy::Approval;
 use crate::error::{Error, Result};
+pub use integrations::Integrations;
 pub use notifications::{Budget, Notifications};
 pub use options::OPTIONS;
 use options::{Level, Opt};
@@ -58,6 +60,8 @@ pub struct Config {
     pub notifications: Notifications,
     /// The budget of a session.
     pub budget: Budget,
+    /// Issue trackers.
+    pub integrations: Integrations,
 }
 
 /// Options of capturing a workspace.
@@ -302,7 +306,8 @@ pub fn load(places: &ConfigFiles, env: Env) -> Result<Loaded> {
     let effective: Vec<Effective> = OPTIONS.iter().map(|option| effective(option, &mut set)).collect();
     let config = serde_json::from_value(nested(&effective));
     let config: Config = config.map_err(|e| Error::Config { place: "configuration".into(), reason: e.to_string() })?;
-    if let Some((key, why)) = config.approval.fault().or_else(|| config.notifications.fault()) {
+    let fault = config.approval.fault().or_else(|| config.notifications.fault()).or_else(|| config.integrations.fault());
+    if let Some((key, why)) = fault {
         let origin = effective.iter().find(|found| found.key == key).map(|found| &found.origin);
         return Err(Error::Config { place: place(origin), reason: format!("`{key}`: {why}") });
     }

@@ -38,7 +38,7 @@ macro_rules! option {
 
 /// Every option, by section.
 #[rustfmt::skip]
-pub static OPTIONS: [Opt; 61] = [
+pub static OPTIONS: [Opt; 78] = [
     option!("store", Kind::Path, null, ["PARHELIA_STORE"], User,
         "The store's folder. Default: $XDG_DATA_HOME/parhelia, or ~/.local/share/parhelia."),
     option!("lock_timeout_seconds", Kind::Seconds, 60.0, ["PARHELIA_LOCK_TIMEOUT"], User,
@@ -169,6 +169,41 @@ pub static OPTIONS: [Opt; 61] = [
         "What a session may cost, in US dollars; you are told when it is used up. 0: no budget."),
     option!("budget.warn_percent", Kind::Count, 80, [], User,
         "You are told as well when so much of it is used up, in percent."),
+
+    option!("integrations.on_error", Kind::Choice(&["create", "comment", "none"]), "create", [], User,
+        "What follows from a session's error: a comment on its issues, and where it has none a new one (\"create\"); the comment\nalone; or nothing. Trackers are on once they have a token, and Beads where a workspace has a folder `.beads`."),
+    option!("integrations.on_approval", Kind::Choice(&["close", "move", "comment", "none"]), "close", [], User,
+        "What follows when you approve the result of a session: its issues are closed; or moved to the state `done` where\nthere are workflow states (\"move\"); or get a comment; or nothing."),
+    option!("integrations.auto_link", Kind::Bool, true, [], User,
+        "Link a session's first checkpoint to the issues that its name, first prompt and git branch name, and that are in\nprogress in Beads."),
+    option!("integrations.insecure_loopback", Kind::Bool, false, [], User,
+        "Let trackers of this machine (127.0.0.1, localhost) be reached without TLS."),
+    option!("integrations.projects", Kind::Projects, {}, [], User,
+        "Overrides for projects: `[integrations.projects.\"/absolute/folder\"]` with github (OWNER/REPO), linear (a team's key),\non_error, on_approval."),
+    option!("integrations.github.token", Kind::Secret, null, [], User,
+        "The token of GitHub, which may write to issues."),
+    option!("integrations.github.token_file", Kind::Path, null, [], User,
+        "The file with the token, in its place."),
+    option!("integrations.github.default_repo", Kind::Text, null, [], User,
+        "The repository of `#123`, and of new issues."),
+    option!("integrations.github.api", Kind::Text, "https://api.github.com", [], User,
+        "The address of the REST API; of GitHub Enterprise, `https://HOST/api/v3`."),
+    option!("integrations.linear.api_key", Kind::Secret, null, [], User,
+        "The API key of Linear."),
+    option!("integrations.linear.api_key_file", Kind::Path, null, [], User,
+        "The file with the API key, in its place."),
+    option!("integrations.linear.default_team", Kind::Text, null, [], User,
+        "The key of the team whose issues are meant by ENG-123, and that gets new issues."),
+    option!("integrations.linear.api", Kind::Text, "https://api.linear.app/graphql", [], User,
+        "The address of the GraphQL API."),
+    option!("integrations.beads.enabled", Kind::Bool, true, [], User,
+        "Use Beads where a workspace has a folder `.beads`, and the program `bd` is installed."),
+    option!("integrations.states.running", Kind::Text, "In Progress", [], User,
+        "The workflow state, by its name in Linear, of an issue whose session runs."),
+    option!("integrations.states.review", Kind::Text, "In Review", [], User,
+        "The same, while its session waits for a review."),
+    option!("integrations.states.done", Kind::Text, "Done", [], User,
+        "The same, once its session's result is approved."),
 ];
 
 /// The option of a key.
@@ -207,6 +242,10 @@ fn instance(option: &Opt, name: &str) -> String {
         (Kind::List, _) => "[\"slack\"]".into(),
         (_, "default_channel") => "\"slack\"".into(),
         (_, "quiet_hours") => "\"22:00-07:00\"".into(),
+        (Kind::Secret, "token") => "\"${GITHUB_TOKEN}\"".into(),
+        (Kind::Secret, _) => "\"${LINEAR_API_KEY}\"".into(),
+        (_, "default_repo") => "\"owner/repo\"".into(),
+        (_, "default_team") => "\"ENG\"".into(),
         (_, "page") => "\"http://127.0.0.1:8123/\"".into(),
         _ => format!("\"/srv/{}\"", name.replace('_', "-")),
     }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use toml::de::DeValue;
 
-use super::channels;
+use super::{channels, integrations};
 
 /// The kind of an option's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +30,10 @@ pub enum Kind {
     Policies,
     /// Channels of notifications by name, each a table.
     Channels,
+    /// A secret: a text with `${NAME}` of an environment variable.
+    Secret,
+    /// Overrides of issue trackers for projects by folder, each a table.
+    Projects,
 }
 
 impl Kind {
@@ -49,6 +53,8 @@ impl Kind {
                 "tables with auto_approve and require_review, lists of triggers, and auto_resume, true or false".into()
             }
             Kind::Channels => "tables with type and what that needs".into(),
+            Kind::Secret => "\"${NAME}\" of an environment variable".into(),
+            Kind::Projects => "tables by folder with github, linear, on_error, on_approval".into(),
         }
     }
 
@@ -70,6 +76,14 @@ impl Kind {
                 Some(value @ Value::Object(_)) => return channels::checked(value),
                 _ => None,
             },
+            Kind::Secret => value
+                .as_str()
+                .filter(|text| text.starts_with("${") && text.ends_with('}') && channels::is_variable(text))
+                .map(Value::from),
+            Kind::Projects => match json_of(value) {
+                Some(value @ Value::Object(_)) => return integrations::checked(value),
+                _ => None,
+            },
         };
         found.ok_or_else(|| format!("expected {}", self.describe()))
     }
@@ -89,7 +103,7 @@ impl Kind {
             Kind::Number => text.parse().ok().and_then(number),
             Kind::Text => (!text.is_empty()).then(|| text.into()),
             // Nothing that fits a variable.
-            Kind::Policies | Kind::Channels => None,
+            Kind::Policies | Kind::Channels | Kind::Secret | Kind::Projects => None,
             // Relative to where the command is run, as a flag's value is.
             Kind::Path => Some(text.into()),
             Kind::Choice(words) => words.contains(&text).then(|| text.into()),

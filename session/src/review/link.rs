@@ -3,7 +3,7 @@
 //! | given | tracker | id |
 //! |---|---|---|
 //! | `https://github.com/OWNER/REPO/issues/12`, `…/pull/12`, `OWNER/REPO#12` | `github` | `OWNER/REPO#12` |
-//! | `https://linear.app/TEAM/issue/ABC-123/slug` | `linear` | `ABC-123` |
+//! | `https://linear.app/TEAM/issue/ABC-123/slug`, `https://linear.app/issue/ABC-123` | `linear` | `ABC-123` |
 //! | `bd-a1b2`, `bd-a1b2.3`, `beads:bd-a1b2` | `beads` | `bd-a1b2` |
 //! | any other `http` or `https` URL | `url` | the URL |
 //!
@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use fluent_uri::{Iri, Uri};
 use parhelia_store::{
     Store,
-    event::{NewEvent, kind},
+    event::{Actor, NewEvent, kind},
     id::Ulid,
     projection::Issue,
     view::View,
@@ -108,7 +108,9 @@ fn address(text: &str) -> Result<Issue, &'static str> {
         ("github.com" | "www.github.com", [owner, repository, place @ ("issues" | "pull"), number, ..]) => {
             github(owner, repository, place, number)
         }
-        ("linear.app", [team, "issue", key, ..]) => linear(team, key),
+        ("linear.app", [team, "issue", key, ..]) => linear(&format!("{team}/"), key),
+        // The address without a team, which Linear completes for whoever is logged in.
+        ("linear.app", ["issue", key, ..]) => linear("", key),
         (authority, _) => Ok(plain(&uri, authority)),
     }
 }
@@ -128,12 +130,13 @@ fn github(owner: &str, repository: &str, place: &str, number: &str) -> Result<Is
     Ok(Issue { tracker: "github".into(), id: format!("{owner}/{repository}#{number}"), url })
 }
 
-fn linear(team: &str, key: &str) -> Result<Issue, &'static str> {
+/// The issue of a key. `place` is what stands in its address before `issue`.
+fn linear(place: &str, key: &str) -> Result<Issue, &'static str> {
     if !is_key(key) {
         return Err("its issue is not called as Linear calls them, such as ABC-123");
     }
     let id = key.to_ascii_uppercase();
-    Ok(Issue { tracker: "linear".into(), url: format!("https://linear.app/{team}/issue/{id}"), id })
+    Ok(Issue { tracker: "linear".into(), url: format!("https://linear.app/{place}issue/{id}"), id })
 }
 
 fn plain(uri: &Uri<String>, authority: &str) -> Issue {
@@ -177,6 +180,27 @@ pub struct Linked {
 
 /// Links a checkpoint to issues.
 pub fn link(store: &Store, host: &dyn Host, checkpoint: Ulid, issues: &[Issue], observer: &dyn Observer) -> Result<Linked> {
+    link_by(store, &|event| event, &host.actor(), checkpoint, issues, observer)
+}
+
+/// Links a checkpoint to issues by a program, each at most once under a key that begins so: a link that a person removed does not come again.
+pub fn link_once(store: &Store, program: &str, key: &str, checkpoint: Ulid, issues: &[Issue]) -> Result<Linked> {
+    let once = |event: NewEvent| {
+        let url = event.data.get("url").and_then(|url| url.as_str()).unwrap_or_default();
+        let key = format!("{key}:{url}");
+        event.once(key)
+    };
+    link_by(store, &once, &Actor::program(program), checkpoint, issues, &())
+}
+
+fn link_by(
+    store: &Store,
+    made: &dyn Fn(NewEvent) -> NewEvent,
+    actor: &Actor,
+    checkpoint: Ulid,
+    issues: &[Issue],
+    observer: &dyn Observer,
+) -> Result<Linked> {
     let issues = distinct(issues, are_same);
     let (linked, _) = mark(store, checkpoint, observer, &|marks| {
         let known = |issue: &Issue| marks.links.iter().find(|known| are_same(known, issue)).cloned();
@@ -184,8 +208,8 @@ pub fn link(store: &Store, host: &dyn Host, checkpoint: Ulid, issues: &[Issue], 
         let added: Vec<Issue> = issues.iter().filter(|issue| known(issue).is_none()).cloned().collect();
         let links = marks.links.iter().chain(&added).cloned().collect();
         let event = |issue: &Issue| {
-            let event = NewEvent::new(kind::CHECKPOINT_LINKED, checkpoint.to_string(), host.actor());
-            event.with("tracker", issue.tracker.as_str()).with("id", issue.id.as_str()).with("url", issue.url.as_str())
+            let event = NewEvent::new(kind::CHECKPOINT_LINKED, checkpoint.to_string(), actor.clone());
+            made(event.with("tracker", issue.tracker.as_str()).with("id", issue.id.as_str()).with("url", issue.url.as_str()))
         };
         Ok((added.iter().map(event).collect(), Linked { added, had, links }))
     })?;
@@ -237,6 +261,7 @@ mod tests {
             ("https://github.com/o/r/pull/3/files", "github", "o/r#3", "https://github.com/o/r/pull/3"),
             ("https://github.com/o/r/commit/3", "url", "https://github.com/o/r/commit/3", "https://github.com/o/r/commit/3"),
             ("https://linear.app/acme/issue/eng-12/slow-start?a=b", "linear", "ENG-12", "https://linear.app/acme/issue/ENG-12"),
+            ("https://linear.app/issue/ENG-12", "linear", "ENG-12", "https://linear.app/issue/ENG-12"),
             ("bd-a1b2", "beads", "bd-a1b2", "beads:bd-a1b2"),
             ("my-project-a3f8e9.1.12", "beads", "my-project-a3f8e9.1.12", "beads:my-project-a3f8e9.1.12"),
             ("ph-42", "beads", "ph-42", "beads:ph-42"),

@@ -16,7 +16,7 @@ use parhelia_session::config::{
 };
 
 use super::{Env, Message, Trouble, cut, kept_secret, plain};
-use crate::notify::http::is_loopback;
+use crate::http::is_loopback;
 
 /// The longest subject, in characters.
 const SUBJECT_CHARACTERS_MAX: usize = 150;

@@ -6,7 +6,7 @@ mod ntfy;
 mod slack;
 mod webhook;
 
-use std::{ffi::OsString, time::Duration};
+use std::ffi::OsString;
 
 use parhelia_session::config::{
     Notifications,
@@ -14,29 +14,7 @@ use parhelia_session::config::{
 };
 
 use super::{Notification, text};
-
-/// Something that kept a notification from being sent.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trouble {
-    /// The reason. It tells no secret.
-    pub why: String,
-    /// True if there is no use in trying again.
-    pub is_for_good: bool,
-    /// The time after which the receiver wants to be asked again.
-    pub after: Option<Duration>,
-}
-
-impl Trouble {
-    /// Trouble that may pass.
-    pub fn for_now(why: impl Into<String>) -> Self {
-        Trouble { why: why.into(), is_for_good: false, after: None }
-    }
-
-    /// Trouble that stays until somebody does something.
-    pub fn for_good(why: impl Into<String>) -> Self {
-        Trouble { why: why.into(), is_for_good: true, after: None }
-    }
-}
+pub use crate::http::Trouble;
 
 type Env<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 

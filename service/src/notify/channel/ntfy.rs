@@ -7,7 +7,7 @@ use parhelia_session::config::{
 use serde::Serialize;
 
 use super::{Env, Message, Trouble, cut, kept_secret, plain};
-use crate::notify::http;
+use crate::http;
 
 /// A longer message would be sent as an attachment, in bytes; a character may have four.
 const CHARACTERS_MAX: usize = 1000;
@@ -37,5 +37,5 @@ pub fn send(options: &Notifications, ntfy: &Ntfy, message: &Message, env: Env) -
     let token = kept_secret(secret(ntfy.token.as_ref(), ntfy.token_file.as_ref(), env))?;
     let token = token.map(|token| format!("Bearer {token}"));
     let headers: Vec<(&str, &str)> = token.iter().map(|token| ("Authorization", token.as_str())).collect();
-    http::post(options, &plain(&ntfy.server, env)?, &headers, &body)
+    http::post(options.insecure_loopback, &plain(&ntfy.server, env)?, &headers, &body)
 }

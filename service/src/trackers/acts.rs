@@ -1,0 +1,314 @@
+//! Acts on issues that follow from events.
+
+use std::path::PathBuf;
+
+use jiff::{SignedDuration, Timestamp};
+use parhelia_session::{
+    config::integrations::{OnApproval, OnError},
+    review::link,
+    run::has_finished,
+};
+use parhelia_store::{
+    Store,
+    projection::{Issue, Session, Status},
+    record::Checkpoint,
+    view::View,
+};
+use parhelia_wire::{
+    event::Event,
+    notification::{Act, Delivery, Notification},
+};
+use serde_json::Value;
+
+use super::{
+    CHANNEL, Reach, State,
+    found::{Texts, in_beads},
+    issues_of, words,
+};
+use crate::outbox::Told;
+
+/// The program that links, as events name it.
+pub const PROGRAM: &str = "tracker";
+/// The beginning of the keys of links to issues that were created.
+const CREATED: &str = "tracker/created";
+/// The same of a session is not said again within this time.
+const REPEAT: SignedDuration = SignedDuration::from_mins(10);
+
+/// Everything that acts are made from, beside the event.
+pub struct Planner<'a> {
+    /// The store.
+    pub store: &'a Store,
+    /// The store's view.
+    pub view: &'a View,
+    /// The trackers.
+    pub reach: &'a Reach<'a>,
+    /// The time.
+    pub now: Timestamp,
+}
+
+/// A session whose workspace is known.
+struct Work {
+    session: Session,
+    workspace: PathBuf,
+}
+
+impl Planner<'_> {
+    fn work(&self, event: &Event) -> parhelia_session::Result<Option<Work>> {
+        let session = event.session.as_deref().map(|id| self.view.session(id)).transpose()?.flatten();
+        let workspace = |session: &Session| session.workspace.as_ref().map(|place| place.folder());
+        Ok(session.and_then(|session| Some(Work { workspace: workspace(&session)?, session })))
+    }
+
+    fn checkpoint(&self, event: &Event) -> parhelia_session::Result<Option<Checkpoint>> {
+        Ok(event.subject.parse().ok().map(|id| self.view.checkpoint(id)).transpose()?.flatten())
+    }
+
+    /// Links a checkpoint to the issues that its session's texts name, each once. Returns true if something was linked.
+    pub fn link_found(&self, event: &Event, told: &mut Told) -> parhelia_session::Result<bool> {
+        let options = self.reach.options;
+        if event.kind != "checkpoint.created" || !options.auto_link {
+            return Ok(false);
+        }
+        let Some(Work { session, workspace }) = self.work(event)? else { return Ok(false) };
+        // A folder that no agent has worked in is a backup, whose name means no issue.
+        let Some(made) = self.checkpoint(event)?.filter(|_| session.run.is_some()) else { return Ok(false) };
+        let (repository, team) = (options.repository(&workspace), options.team(&workspace));
+        let texts = Texts {
+            name: Some(session.name.as_str()).filter(|name| *name != session.id),
+            prompt: session.first_prompt.as_deref(),
+            branch: made.record.git.as_ref().and_then(|git| git.get("branch")?.as_str()),
+            repository: repository.as_deref(),
+            team: team.as_deref(),
+            github: options.github.is_on(),
+            linear: options.linear.is_on(),
+        };
+        let mut issues = texts.issues();
+        if is_new(told, format!("beads {}", session.id), self.now, SignedDuration::MAX) {
+            issues.extend(in_beads(self.reach, &workspace));
+        }
+        issues.retain(|issue| is_new(told, format!("found {} {}", session.id, issue.url), self.now, SignedDuration::MAX));
+        if issues.is_empty() {
+            return Ok(false);
+        }
+        let key = format!("tracker/found/{}", session.id);
+        match link::link_once(self.store, PROGRAM, &key, made.record.id, &issues) {
+            // The checkpoint was deleted meanwhile.
+            Err(parhelia_session::Error::Refused(_)) => Ok(false),
+            linked => linked.map(|linked| !linked.added.is_empty()),
+        }
+    }
+
+    /// The deliveries that follow from an event, and from what is told of it.
+    pub fn acts(
+        &self,
+        event: &Event,
+        notifications: &[Notification],
+        told: &mut Told,
+    ) -> parhelia_session::Result<Vec<Delivery>> {
+        let Some(work) = self.work(event)? else { return Ok(Vec::new()) };
+        let mut deliveries = Vec::new();
+        for notification in notifications {
+            deliveries.extend(match notification.event.as_str() {
+                "checkpoint.linked" => self.of_link(event, notification, &work)?,
+                "session.started" | "session.resumed" => self.on_all(event, notification, &work, None, Some(State::Running))?,
+                "session.error" | "session.lost" => self.of_error(event, notification, &work, told)?,
+                "session.completed" | "checkpoint.needs_review" | "escalation.triggered" => {
+                    self.of_review(event, notification, &work, told)?
+                }
+                "checkpoint.approved" => self.of_approval(event, notification, &work)?,
+                _ => Vec::new(),
+            });
+        }
+        Ok(deliveries)
+    }
+
+    fn of_link(&self, event: &Event, notification: &Notification, work: &Work) -> parhelia_session::Result<Vec<Delivery>> {
+        let is_of_created = event.idempotency_key.as_ref().is_some_and(|key| key.starts_with(CREATED));
+        let issue = event.data.get("url").and_then(Value::as_str).and_then(|url| link::parse(url).ok());
+        let Some(issue) = issue.filter(|_| !is_of_created) else { return Ok(Vec::new()) };
+        let is_running = self.view.newest_run(&work.session)?.is_some_and(|run| run.ended_at.is_none());
+        let text = Some(words::text(notification));
+        Ok(self.on(event, notification, work, &issue, text, is_running.then_some(State::Running)).into_iter().collect())
+    }
+
+    fn of_error(
+        &self,
+        event: &Event,
+        notification: &Notification,
+        work: &Work,
+        told: &mut Told,
+    ) -> parhelia_session::Result<Vec<Delivery>> {
+        let project = self.reach.options.project(&work.workspace);
+        let on_error = project.on_error.unwrap_or(self.reach.options.on_error);
+        if on_error == OnError::None {
+            return Ok(Vec::new());
+        }
+        // After an error of the API, the agent may go on.
+        let state = (event.kind != "checkpoint.created").then_some(State::Failed);
+        let is_said = !is_new(told, format!("error {}", work.session.id), self.now, REPEAT);
+        let text = (!is_said).then(|| words::text(notification));
+        let acts = self.on_all(event, notification, work, text, state)?;
+        if is_said {
+            return Ok(acts);
+        }
+        let is_pending = !is_new(told, format!("created {}", work.session.id), self.now, SignedDuration::MAX);
+        if !acts.is_empty() || is_pending || on_error != OnError::Create {
+            return Ok(acts);
+        }
+        let place = self.place_of_new(work, project.on_error.is_some());
+        let act = |place: String| Act {
+            place,
+            title: Some(words::title(notification)),
+            text: Some(words::text(notification)),
+            ..Act::default()
+        };
+        let created = place.map(|(tracker, place)| {
+            let mark = mark(&[&self.store.config().id.to_string(), "created", &work.session.id]);
+            self.delivery(event, notification, tracker, &mark, act(place))
+        });
+        Ok(created.into_iter().collect())
+    }
+
+    /// The tracker and the place of a new issue. Nobody has configured Beads: it gets one only where the project's table asks for it.
+    fn place_of_new(&self, work: &Work, is_asked_for: bool) -> Option<(&'static str, String)> {
+        let options = self.reach.options;
+        let repository = options.repository(&work.workspace).filter(|_| options.github.is_on());
+        let team = options.team(&work.workspace).filter(|_| options.linear.is_on());
+        let beads = || is_asked_for && self.reach.beads(&work.workspace).is_some();
+        let folder = || beads().then(|| ("beads", work.workspace.to_string_lossy().into_owned()));
+        repository.map(|place| ("github", place)).or(team.map(|place| ("linear", place))).or_else(folder)
+    }
+
+    fn of_review(
+        &self,
+        event: &Event,
+        notification: &Notification,
+        work: &Work,
+        told: &mut Told,
+    ) -> parhelia_session::Result<Vec<Delivery>> {
+        // Of an error it was said already.
+        let is_of_error = self.checkpoint(event)?.is_some_and(|checkpoint| checkpoint.record.trigger.name() == "error");
+        if is_of_error || !is_new(told, format!("review {}", work.session.id), self.now, REPEAT) {
+            return Ok(Vec::new());
+        }
+        self.on_all(event, notification, work, Some(words::text(notification)), Some(State::Review))
+    }
+
+    fn of_approval(&self, event: &Event, notification: &Notification, work: &Work) -> parhelia_session::Result<Vec<Delivery>> {
+        let is_persons = event.actor.as_ref().is_some_and(|actor| actor.user.is_some() && actor.via != "agent");
+        let project = self.reach.options.project(&work.workspace);
+        let on_approval = project.on_approval.unwrap_or(self.reach.options.on_approval);
+        if !is_persons || on_approval == OnApproval::None || !self.is_result(event, &work.session)? {
+            return Ok(Vec::new());
+        }
+        let mut deliveries = Vec::new();
+        for issue in issues_of(self.view, &work.session.id)? {
+            let state = match on_approval {
+                OnApproval::Close => Some(State::Done),
+                OnApproval::Move if issue.tracker != "github" => Some(State::Done),
+                _ => None,
+            };
+            deliveries.extend(self.on(event, notification, work, &issue, Some(words::text(notification)), state));
+        }
+        Ok(deliveries)
+    }
+
+    /// True if a checkpoint is the result of its session: it was made as the task was complete, or is the head of a session that is over.
+    fn is_result(&self, event: &Event, session: &Session) -> parhelia_session::Result<bool> {
+        let Some(checkpoint) = self.checkpoint(event)? else { return Ok(false) };
+        let is_over = session.status == Status::Ended || self.view.newest_run(session)?.is_some_and(|run| has_finished(&run));
+        Ok(checkpoint.record.trigger.name() == "complete" || is_over && session.head == Some(checkpoint.record.id))
+    }
+
+    fn on_all(
+        &self,
+        event: &Event,
+        notification: &Notification,
+        work: &Work,
+        text: Option<String>,
+        state: Option<State>,
+    ) -> parhelia_session::Result<Vec<Delivery>> {
+        let issues = issues_of(self.view, &work.session.id)?;
+        Ok(issues.iter().filter_map(|issue| self.on(event, notification, work, issue, text.clone(), state)).collect())
+    }
+
+    /// The delivery to an issue; none where its tracker is off, or there is nothing to be done there.
+    fn on(
+        &self,
+        event: &Event,
+        notification: &Notification,
+        work: &Work,
+        issue: &Issue,
+        text: Option<String>,
+        state: Option<State>,
+    ) -> Option<Delivery> {
+        let tracker = ["github", "linear", "beads"].into_iter().find(|known| *known == issue.tracker)?;
+        let state = state.filter(|state| match tracker {
+            "github" => *state == State::Done,
+            "linear" => *state != State::Failed,
+            _ => *state != State::Review,
+        });
+        if !self.reach.is_on(tracker, Some(&work.workspace)) || text.is_none() && state.is_none() {
+            return None;
+        }
+        let place = match tracker {
+            "github" => issue.id.split('#').next().unwrap_or_default().to_owned(),
+            "linear" => issue.id.split('-').next().unwrap_or_default().to_owned(),
+            _ => work.workspace.to_string_lossy().into_owned(),
+        };
+        let act = Act {
+            issue: Some(issue.id.clone()),
+            url: Some(issue.url.clone()),
+            place,
+            title: None,
+            text,
+            state: state.map(|state| state.name().to_owned()),
+        };
+        let unique = event.id.as_deref().unwrap_or(&event.subject);
+        let mark = mark(&[&self.store.config().id.to_string(), unique, &notification.event, &issue.url]);
+        Some(self.delivery(event, notification, tracker, &mark, act))
+    }
+
+    fn delivery(&self, event: &Event, notification: &Notification, tracker: &str, mark: &str, act: Act) -> Delivery {
+        Delivery {
+            id: format!("{:012}-{}-{tracker}-{mark}", event.sequence, notification.event),
+            channel: format!("{CHANNEL}{tracker}"),
+            has_failed: false,
+            since: self.now,
+            not_before: self.now,
+            attempts: 0,
+            error: None,
+            notification: notification.clone(),
+            act: Some(act),
+        }
+    }
+}
+
+/// Links the newest checkpoint of a session to an issue that was created for it, so that its next error becomes a comment there.
+pub fn link_created(store: &Store, session: &str, issue: &Issue) -> parhelia_session::Result<()> {
+    let view = store.refresh()?;
+    let Some(head) = view.head(session)? else { return Ok(()) };
+    match link::link_once(store, PROGRAM, &format!("{CREATED}/{session}"), head.record.id, std::slice::from_ref(issue)) {
+        Err(parhelia_session::Error::Refused(_)) => Ok(()),
+        linked => linked.map(drop),
+    }
+}
+
+/// True if something was not said within some time. Notes that it is said now.
+fn is_new(told: &mut Told, key: String, now: Timestamp, within: SignedDuration) -> bool {
+    let key = format!("{CHANNEL} {key}");
+    if told.get(&key).is_some_and(|(at, _)| now.duration_since(*at) < within) {
+        return false;
+    }
+    told.insert(key, (now, 0));
+    true
+}
+
+/// Digits that follow from some words, and from no others.
+fn mark(words: &[&str]) -> String {
+    let mut hasher = blake3::Hasher::new();
+    for word in words {
+        hasher.update(&(word.len() as u64).to_le_bytes()).update(word.as_bytes());
+    }
+    hasher.finalize().to_hex().chars().take(32).collect()
+}

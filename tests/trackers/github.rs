@@ -1,0 +1,97 @@
+//! GitHub: links, errors and approvals.
+
+use super::*;
+
+#[test]
+fn a_session_is_linked_to_the_issue_that_its_name_ends_with() {
+    let t = Tracked::with(GITHUB);
+    t.hub.add("o/r#123");
+    t.session("fix-auth-123", 0);
+    wait(|| (t.hub.issue("o/r#123").comments.len() == 2).then_some(()));
+    t.settled();
+    let linked = &t.events("checkpoint.linked")[0];
+    assert_eq!((&linked["data"]["id"], &linked["actor"]["via"]), (&"o/r#123".into(), &"tracker".into()), "{linked}");
+    let comments = t.hub.issue("o/r#123").comments;
+    let of_link = comments.iter().find(|text| text.contains("belongs to this issue")).unwrap();
+    let checkpoint = linked["subject"].as_str().unwrap();
+    assert!(of_link.contains(&format!("- Checkpoint: `{checkpoint}`")) && of_link.contains("fix-auth-123"), "{of_link}");
+    assert!(of_link.contains("parhelia") && of_link.contains(&format!("checkpoint show {checkpoint}`")), "{of_link}");
+    assert!(of_link.contains("<!-- parhelia:"), "{of_link}");
+    assert!(comments.iter().any(|text| text.contains("Session is done")), "{comments:?}");
+    assert_eq!((t.hub.issue("o/r#123").state.as_str(), t.outbox()), ("open", Vec::new()));
+    t.assert_no_secret();
+}
+
+#[test]
+fn an_issue_is_created_on_an_error_once_and_closed_on_approval() {
+    let t = Tracked::with(GITHUB);
+    t.session("#7 job <b>@everyone</b>", 3);
+    wait(|| (t.hub.count() == 1).then_some(()));
+    t.settled();
+    let issue = t.hub.issue("o/r#100");
+    assert!(!issue.title.contains(['@', '<', '#']) && issue.title.contains("everyone"), "{}", issue.title);
+    assert!(issue.body.contains("`#7 job <b>@everyone</b>`") && issue.body.contains("exit code 3"), "{}", issue.body);
+    let links = t.events("checkpoint.linked");
+    assert_eq!((links.len(), links[0]["data"]["id"].as_str()), (1, Some("o/r#100")), "{links:?}");
+    assert_eq!(issue.comments.len(), 0, "the issue says it all: {:?}", issue.comments);
+    // A checkpoint at a task's end, which a person approves, is the result.
+    let workspace = t.workspace().to_string_lossy().into_owned();
+    let session = links[0]["session"].as_str().unwrap();
+    t.expect(0, &["checkpoint", "create", session, "--workspace", &workspace, "--trigger", "complete"]);
+    let head = t.head();
+    t.expect(0, &["session", "approve", &head]);
+    wait(|| (t.hub.issue("o/r#100").state == "closed").then_some(()));
+    t.settled();
+    let comments = t.hub.issue("o/r#100").comments;
+    assert!(comments.iter().any(|text| text.contains("Checkpoint was approved")), "{comments:?}");
+    assert_eq!(t.hub.count(), 1);
+    t.assert_no_secret();
+}
+
+#[test]
+fn a_link_by_hand_becomes_a_comment_and_every_project_has_its_own_rules() {
+    let t = Tracked::with("");
+    let folder = t.workspace().canonicalize().unwrap();
+    let project =
+        format!("[integrations.projects.{folder:?}]\ngithub = \"me/mine\"\non_error = \"none\"\non_approval = \"comment\"\n");
+    t.configure(&format!("{GITHUB}{project}"));
+    t.hub.add("me/mine#5");
+    t.hub.add("x/y#9");
+    t.session("job-5", 1);
+    wait(|| (!t.hub.issue("me/mine#5").comments.is_empty()).then_some(()));
+    t.settled();
+    assert_eq!((t.hub.count(), t.hub.issue("me/mine#5").comments.len()), (2, 1), "nothing is said of the error");
+    let head = t.head();
+    t.expect(0, &["checkpoint", "link", &head, "https://github.com/x/y/issues/9"]);
+    wait(|| (!t.hub.issue("x/y#9").comments.is_empty()).then_some(()));
+    assert!(t.hub.issue("x/y#9").comments[0].contains(&head));
+    let workspace = t.workspace().to_string_lossy().into_owned();
+    let session = t.events("checkpoint.created")[0]["session"].as_str().unwrap().to_owned();
+    t.expect(0, &["checkpoint", "create", &session, "--workspace", &workspace, "--trigger", "complete"]);
+    t.expect(0, &["session", "approve", &t.head()]);
+    wait(|| t.hub.issue("x/y#9").comments.iter().any(|text| text.contains("approved")).then_some(()));
+    t.settled();
+    assert_eq!((t.hub.issue("x/y#9").state.as_str(), t.hub.issue("me/mine#5").state.as_str()), ("open", "open"));
+}
+
+#[test]
+fn a_branch_and_a_prompt_name_issues_and_a_removed_link_does_not_come_again() {
+    let t = Tracked::with(GITHUB);
+    t.hub.add("o/r#77");
+    let git = |arguments: &[&str]| {
+        let mut git = Command::new("git");
+        git.args(["-c", "user.name=a", "-c", "user.email=a@b"]).args(arguments).current_dir(t.workspace());
+        assert!(git.output().unwrap().status.success());
+    };
+    git(&["init", "-q", "-b", "fix/issue-77"]);
+    git(&["commit", "-q", "--allow-empty", "-m", "x"]);
+    t.session("plain", 0);
+    wait(|| (!t.hub.issue("o/r#77").comments.is_empty()).then_some(()));
+    t.settled();
+    let linked = t.events("checkpoint.linked")[0]["subject"].as_str().unwrap().to_owned();
+    t.expect(0, &["checkpoint", "unlink", &linked, "o/r#77"]);
+    fs::remove_file(t.scratch.store().join("outbox/state.json")).unwrap();
+    t.expect(0, &["outbox", "deliver"]);
+    t.settled();
+    assert_eq!(t.events("checkpoint.linked").len(), 1);
+}
