@@ -67,7 +67,7 @@ pub struct Actor {
     /// The user, where one is known.
     #[serde(default)]
     pub user: Option<String>,
-    /// By which way: `cli`, `hook`, `api`, `retention`, `policy`.
+    /// By which way: `cli`, `hook`, `api`, `retention`, `policy`, `service`, `tracker`.
     #[serde(default)]
     pub via: String,
     /// The number of the user, as the kernel says.

@@ -75,7 +75,25 @@ fn a_link_by_hand_becomes_a_comment_and_every_project_has_its_own_rules() {
 }
 
 #[test]
-fn a_branch_and_a_prompt_name_issues_and_a_removed_link_does_not_come_again() {
+fn a_first_prompt_names_issues_and_its_text_mentions_nobody() {
+    let t = Tracked::with(GITHUB);
+    parhelia_tests::write_program(&t.scratch.path("bin/claude"), parhelia_tests::scripted::AGENT);
+    for id in ["o/r#55", "a/b#6"] {
+        t.hub.add(id);
+    }
+    let workspace = t.workspace().to_string_lossy().into_owned();
+    let mut command =
+        t.command(&["session", "run", "--workspace", &workspace, "--name", "`@x` <!-- a/b#7 -->\n", "--", "claude"]);
+    assert!(command.env("PROMPT", "Fix #55 as in a/b#6, and see UTF-8.").output().unwrap().status.success());
+    wait(|| (!t.hub.issue("o/r#55").comments.is_empty() && !t.hub.issue("a/b#6").comments.is_empty()).then_some(()));
+    t.settled();
+    assert_eq!(t.events("checkpoint.linked").len(), 2);
+    let comment = t.hub.issue("a/b#6").comments[0].clone();
+    assert!(comment.contains("- Session: `` `@x` <!-- a/b#7 --> ``"), "{comment}");
+}
+
+#[test]
+fn a_branch_names_an_issue_and_a_removed_link_does_not_come_again() {
     let t = Tracked::with(GITHUB);
     t.hub.add("o/r#77");
     let git = |arguments: &[&str]| {

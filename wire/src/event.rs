@@ -12,7 +12,7 @@ mirror! {
     pub struct Actor of event::Actor {
         /// The user, where one is known.
         pub user: Option<String>,
-        /// cli, agent, hook, api, retention, policy.
+        /// cli, agent, hook, api, retention, policy, service, tracker.
         pub via: String,
         /// Number of the user, as the kernel says.
         #[serde(skip_serializing_if = "Option::is_none")]

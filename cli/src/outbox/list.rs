@@ -44,6 +44,9 @@ fn line(delivery: &Delivery) -> String {
         (false, _) => format!("again at {}", human::local(delivery.not_before)),
     };
     let of = delivery.notification.session_name.as_ref().map(|name| format!("  {}", shown(name))).unwrap_or_default();
+    let act = delivery.act.as_ref();
+    let issue = act.map(|act| act.issue.as_ref().map_or_else(|| format!("new issue in {}", act.place), Clone::clone));
+    let issue = issue.map(|issue| format!("  {}", shown(&issue))).unwrap_or_default();
     let why = delivery.error.as_ref().map(|why| format!("  ({})", shown(why))).unwrap_or_default();
-    format!("{}  {}{of}  {state}{why}", shown(&delivery.id), human::local(delivery.since))
+    format!("{}  {}{of}{issue}  {state}{why}", shown(&delivery.id), human::local(delivery.since))
 }
