@@ -28,15 +28,25 @@ fn an_issue_whose_session_runs_is_in_progress() {
     t.session("eng-12", 0);
     t.settled();
     let workspace = t.workspace().to_string_lossy().into_owned();
-    let mut agent =
-        t.command(&["session", "run", "--workspace", &workspace, "--name", "eng-12", "--", "sh", "-c", "echo x > y; sleep 60"]);
+    let mut agent = t.command(&[
+        "session",
+        "run",
+        "--workspace",
+        &workspace,
+        "--name",
+        "eng-12",
+        "--",
+        "sh",
+        "-c",
+        "echo x > y; while ! test -e stop; do sleep 0.1; done",
+    ]);
     let mut agent = agent.spawn().unwrap();
     let made = wait(|| t.events("run.started").last().filter(|_| t.events("run.started").len() == 2).cloned());
     let session = made["session"].as_str().unwrap().to_owned();
     t.expect(0, &["checkpoint", "create", &session, "--workspace", &workspace]);
     wait(|| (t.lines.issue("ENG-12").state == "s-progress").then_some(()));
-    agent.kill().unwrap();
-    agent.wait().unwrap();
+    write(&t.workspace().join("stop"), b"").unwrap();
+    assert!(agent.wait().unwrap().success());
 }
 
 #[test]

@@ -3,10 +3,12 @@
 use std::path::PathBuf;
 
 use jiff::{SignedDuration, Timestamp};
+use parhelia_agent::briefing::is_ours;
 use parhelia_session::{
     config::integrations::{OnApproval, OnError},
     review::link,
     run::has_finished,
+    state::state_json,
 };
 use parhelia_store::{
     Store,
@@ -72,10 +74,11 @@ impl Planner<'_> {
         let Some(Work { session, workspace }) = self.work(event)? else { return Ok(false) };
         // A folder that no agent has worked in is a backup, whose name means no issue.
         let Some(made) = self.checkpoint(event)?.filter(|_| session.run.is_some()) else { return Ok(false) };
+        let prompt = self.prompt(&session, &made);
         let (repository, team) = (options.repository(&workspace), options.team(&workspace));
         let texts = Texts {
             name: Some(session.name.as_str()).filter(|name| *name != session.id),
-            prompt: session.first_prompt.as_deref(),
+            prompt: prompt.as_deref(),
             branch: made.record.git.as_ref().and_then(|git| git.get("branch")?.as_str()),
             repository: repository.as_deref(),
             team: team.as_deref(),
@@ -96,6 +99,16 @@ impl Planner<'_> {
             Err(parhelia_session::Error::Refused(_)) => Ok(false),
             linked => linked.map(|linked| !linked.added.is_empty()),
         }
+    }
+
+    /// The first prompt of a person: as a hook recorded it, or else of the conversation. One that cannot be read names no issue.
+    fn prompt(&self, session: &Session, made: &Checkpoint) -> Option<String> {
+        let of_conversation = || {
+            let kept = state_json(self.store, made, "conversation.json").ok()??;
+            Some(kept.get("summary").unwrap_or(&kept).get("first_prompt")?.as_str()?.to_owned())
+        };
+        let found = session.first_prompt.clone().or_else(of_conversation);
+        found.filter(|prompt| !is_ours(prompt))
     }
 
     /// The deliveries that follow from an event, and from what is told of it.
