@@ -1,6 +1,6 @@
-// Requests to the service that the page came from.
+// HTTP requests to the service.
 
-/** A request that was not served: what the service says, or that it cannot be reached. */
+/** A failed request. Its message is the problem's detail. */
 export class Problem extends Error {
   /**
    * @param {number} status 0 where there was no answer.
@@ -15,7 +15,7 @@ export class Problem extends Error {
 }
 
 /**
- * A path of the API. Each part is one segment, whatever is in it.
+ * A path of the API. Each part becomes one segment, percent-encoded.
  * @param {...string} parts
  */
 export function path(...parts) {
@@ -50,19 +50,25 @@ async function problemOf(response) {
   try {
     said = await response.json();
   } catch {
-    // A proxy between may answer with anything.
+    // The answer is no problem+json, for example that of a proxy.
   }
   const detail = typeof said.detail === "string" ? said.detail : `the service answered with status ${response.status}`;
   return new Problem(response.status, typeof said.title === "string" ? said.title : "failed", detail);
 }
 
+/** Where this tab keeps the token. Another port of this machine has another storage, which is not true of a cookie. */
+const TOKEN = "token";
+
 /**
  * @param {string} address
  * @param {RequestInit} init
+ * @param {string | null} [token]
  */
-async function reach(address, init) {
+async function reach(address, init, token = sessionStorage.getItem(TOKEN)) {
+  const headers = new Headers(init.headers);
+  if (token) headers.set("Authorization", `Bearer ${token}`);
   try {
-    return await fetch(address, { credentials: "same-origin", cache: "no-store", redirect: "error", ...init });
+    return await fetch(address, { credentials: "omit", cache: "no-store", redirect: "error", ...init, headers });
   } catch (cause) {
     if (init.signal?.aborted) throw cause;
     throw new Problem(0, "unreachable", "the service cannot be reached; check that `parhelia serve` runs");
@@ -70,7 +76,7 @@ async function reach(address, init) {
 }
 
 /**
- * Sends a request. Tells the page where the service does not know its user.
+ * Sends a request. A 401 also dispatches `signed-out` on the window.
  * @param {string} address
  * @param {RequestInit} [init]
  */
@@ -90,23 +96,23 @@ export async function get(address, query = {}) {
   return (await send(withQuery(address, query), { headers: { Accept: "application/json" } })).json();
 }
 
-/** A number that nobody else has. */
+/** A random Idempotency-Key. */
 function randomKey() {
   if (crypto.randomUUID) return crypto.randomUUID();
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-/** Keys of requests that may have been done although no answer came, by request. */
+/** Idempotency keys of requests without a final answer, by request. */
 const unanswered = new Map();
 
-/** True of an answer after which the same request may be sent again with its key. */
+/** True if the request may have run, or may still run: a retry must reuse its key. */
 function isOpen(problem) {
   const isUnderWay = problem.status === 409 && problem.message.includes("Idempotency-Key");
   return problem.status === 0 || problem.status === 408 || problem.status >= 500 || isUnderWay;
 }
 
 /**
- * Has something done. If no answer comes, the same request bears the same key next time, and is done once.
+ * Sends a POST with an Idempotency-Key. A retry after a lost answer reuses the key, so the service runs the request once.
  * @param {string} address
  * @param {object} [body]
  */
@@ -128,11 +134,11 @@ export async function post(address, body = {}) {
 
 /** @param {string} token */
 export async function signIn(token) {
-  const headers = { "Content-Type": "application/json" };
-  const response = await reach("/sign-in", { method: "POST", headers, body: JSON.stringify({ token }) });
+  const response = await reach("/health", {}, token);
   if (!response.ok) throw await problemOf(response);
+  sessionStorage.setItem(TOKEN, token);
 }
 
-export async function signOut() {
-  await send("/sign-out", { method: "POST" });
+export function signOut() {
+  sessionStorage.removeItem(TOKEN);
 }

@@ -1,4 +1,4 @@
-// The page: which view is shown, by the address behind the #.
+// The entry point: routes location.hash to views.
 
 import { signOut } from "./api.js";
 import { showCheckpoint } from "./checkpoint.js";
@@ -19,9 +19,9 @@ import { refreshAges } from "./text.js";
  * @typedef {object} View
  * @property {string} title Title of the document.
  * @property {HTMLElement} element
- * @property {(changes: import("./live.js").Change[]) => Promise<void>} [refresh] Brings it up to date.
- * @property {Record<string, () => void>} [keys] Effects of its keys.
- * @property {() => void} [shown] Is called once it is in the page.
+ * @property {(changes: import("./live.js").Change[]) => Promise<void>} [refresh] Reloads its data.
+ * @property {Record<string, () => void>} [keys] Handlers of its keyboard shortcuts.
+ * @property {() => void} [shown] Runs after it was added to the document.
  */
 
 const AGES_MS = 10_000;
@@ -32,11 +32,11 @@ const live = new Live(changed, showConnection);
 
 /** @type {View | null} */
 let view = null;
-/** Number of the last request for a view: a slower one before it is not shown any more. */
+/** Number of the last navigation. The result of an older, slower one is dropped. */
 let asked = 0;
 let isSignedIn = false;
 let isRefreshing = false;
-/** Changes that the view does not show yet. */
+/** Changes since the last refresh; null if there are none. */
 let pending = null;
 let isFirst = true;
 
@@ -84,7 +84,7 @@ async function navigate() {
   show(next);
 }
 
-/** Shows what only a user who is signed in needs. */
+/** Shows the navigation and starts listening to events, once the user is signed in. */
 function enter() {
   if (isSignedIn) return;
   isSignedIn = true;
@@ -95,7 +95,12 @@ function enter() {
 /** @returns {View} */
 function failed(problem) {
   alertProblem(problem, { again: () => void navigate() });
-  const element = h("div", {}, h("h1", { tabindex: "-1" }, "Nothing to show"), h("p", {}, h("a", { href: "#/" }, "All sessions")));
+  const element = h(
+    "div",
+    {},
+    h("h1", { tabindex: "-1" }, "Nothing to show"),
+    h("p", {}, h("a", { href: "#/" }, "All sessions")),
+  );
   return { title: "Nothing to show", element };
 }
 
@@ -111,7 +116,7 @@ function show(next) {
   }
   next.shown?.();
   main.querySelector(".sections [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
-  // Whoever comes to the page begins at its top.
+  // On the first load, the focus stays at the top, before the skip link.
   if (!isFirst) focusHeading();
   isFirst = false;
 }
@@ -122,7 +127,7 @@ function focusHeading() {
 }
 
 /**
- * Brings the view up to date. What changes meanwhile is for the next time.
+ * Refreshes the view. Changes that arrive meanwhile start another refresh.
  * @param {import("./live.js").Change[] | null} changes
  */
 async function changed(changes) {
@@ -134,7 +139,7 @@ async function changed(changes) {
   try {
     await view?.refresh?.(now);
   } catch {
-    // The state of the connection is shown; the next event tries again.
+    // The header shows the state of the connection; the next event tries again.
   }
   isRefreshing = false;
   await changed(null);
@@ -147,7 +152,7 @@ function showConnection(state) {
   if (region.textContent !== texts[state]) region.textContent = texts[state];
 }
 
-/** Shows the form for the token in the place of the view, whose address stays. */
+/** Shows the sign-in form. The address stays, so that signing in returns to the view. */
 function signedOut() {
   if (!isSignedIn && view?.title === "Sign in") return;
   isSignedIn = false;
@@ -159,14 +164,10 @@ function signedOut() {
   show(showSignIn(navigate));
 }
 
-async function leave() {
-  try {
-    await signOut();
-    announce("Signed out");
-    signedOut();
-  } catch (problem) {
-    alertProblem(problem);
-  }
+function leave() {
+  signOut();
+  announce("Signed out");
+  signedOut();
 }
 
 function wire() {

@@ -1,4 +1,4 @@
-// A checkpoint: what it is, decisions and remarks about it, and its parts.
+// The view of a checkpoint, with its sections.
 
 import { get, path } from "./api.js";
 import { showConversation } from "./conversation.js";
@@ -30,17 +30,22 @@ function address(id, section) {
  * @param {(section: string) => string} addressOf
  */
 export function sectionNav(sections, current, addressOf) {
-  const link = ([name, text]) => h("li", {}, h("a", { href: addressOf(name), "aria-current": name === current ? "page" : null }, text));
+  const link = ([name, text]) =>
+    h("li", {}, h("a", { href: addressOf(name), "aria-current": name === current ? "page" : null }, text));
   return h("nav", { class: "sections", "aria-label": "Sections" }, h("ul", {}, sections.map(link)));
 }
 
-/** A button that copies a text. */
+/** A button that copies a text to the clipboard. */
 function copying(text) {
   const copy = async () => {
     await navigator.clipboard.writeText(text);
     announce("Copied");
   };
-  const button = h("button", { type: "button", class: "quiet small", "aria-label": "Copy the id", onclick: () => void busy(button, copy) }, "Copy");
+  const button = h(
+    "button",
+    { type: "button", class: "quiet small", "aria-label": "Copy the id", onclick: () => void busy(button, copy) },
+    "Copy",
+  );
   return button;
 }
 
@@ -58,11 +63,19 @@ function decisionOf(approval) {
 
 function gitOf(git) {
   if (!git) return null;
-  return [git.branch ? named(git.branch) : "no branch", git.head && [" at ", h("code", {}, named(git.head.slice(0, 12)))], git.dirty && " with uncommitted changes"];
+  return [
+    git.branch ? named(git.branch) : "no branch",
+    git.head && [" at ", h("code", {}, named(git.head.slice(0, 12)))],
+    git.dirty && " with uncommitted changes",
+  ];
 }
 
 function omittedOf({ excluded, unreadable, changing }) {
-  const parts = [excluded && `${number(excluded)} excluded`, unreadable && `${number(unreadable)} unreadable`, changing && `${number(changing)} kept changing`];
+  const parts = [
+    excluded && `${number(excluded)} excluded`,
+    unreadable && `${number(unreadable)} unreadable`,
+    changing && `${number(changing)} kept changing`,
+  ];
   return parts.filter(Boolean).join(", ");
 }
 
@@ -74,9 +87,19 @@ function aboutOf(manifest) {
     ["Decision", decisionOf(manifest.approval)],
     ["Made", [since(manifest.created_at), ` (${exact(manifest.created_at)})`]],
     ["Reason", [manifest.trigger, manifest.trigger_detail && [": ", named(manifest.trigger_detail)]]],
-    ["Follows", parent ? h("a", { class: "id", href: address(parent, "about"), title: parent }, short(parent)) : "none: it is the first"],
+    [
+      "Follows",
+      parent ? h("a", { class: "id", href: address(parent, "about"), title: parent }, short(parent)) : "none: it is the first",
+    ],
     ["Id", [h("code", {}, manifest.id), " ", copying(manifest.id)]],
-    ["Run", manifest.epoch > 0 && [`${manifest.epoch}`, manifest.fenced && [" ", pill("bad", "fenced run")], manifest.fenced && " a newer run had taken over the session"]],
+    [
+      "Run",
+      manifest.epoch > 0 && [
+        `${manifest.epoch}`,
+        manifest.fenced && [" ", pill("bad", "fenced run")],
+        manifest.fenced && " a newer run had taken over the session",
+      ],
+    ],
     ["Workspace", h("code", {}, named(workspace.source))],
     ["Files", `${count(workspace.file_count, "file")}, ${bytes(workspace.size_bytes)}`],
     ["Left out", omittedOf(manifest.omitted)],
@@ -84,10 +107,34 @@ function aboutOf(manifest) {
     ["Turns", conversation?.turn_count],
     ["Tokens", conversation?.tokens_used && number(conversation.tokens_used)],
     ["Cost", typeof metrics.cost_estimate_usd === "number" && `${metrics.cost_estimate_usd.toFixed(2)} USD`],
-    ["Complete", manifest.complete ? "yes" : [pill("waits", "no"), failed.map(([name, part]) => h("span", { class: "quote" }, `${name}: `, prose(part.error ?? "failed")))]],
-    ["Verified", verification && [verification.ok ? pill("good", "whole") : pill("bad", "damaged"), " ", since(verification.at), ` (${verification.level})`]],
+    [
+      "Complete",
+      manifest.complete
+        ? "yes"
+        : [
+            pill("waits", "no"),
+            failed.map(([name, part]) => h("span", { class: "quote" }, `${name}: `, prose(part.error ?? "failed"))),
+          ],
+    ],
+    [
+      "Verified",
+      verification && [
+        verification.ok ? pill("good", "whole") : pill("bad", "damaged"),
+        " ",
+        since(verification.at),
+        ` (${verification.level})`,
+      ],
+    ],
     ["Secrets", scan && (scan.found === 0 ? "none found" : secretsOf(scan))],
-    ["Issues", manifest.linked_issues.length > 0 && h("ul", { class: "bare" }, manifest.linked_issues.map((link) => h("li", {}, named(link.url))))],
+    [
+      "Issues",
+      manifest.linked_issues.length > 0 &&
+        h(
+          "ul",
+          { class: "bare" },
+          manifest.linked_issues.map((link) => h("li", {}, named(link.url))),
+        ),
+    ],
   ]);
 }
 
@@ -99,16 +146,22 @@ function secretsOf(scan) {
 
 function buttonsOf(manifest, refresh) {
   const status = manifest.approval?.status;
-  const button = (verdict, text, kind) => h("button", { id: `do-${verdict}`, type: "button", class: kind, onclick: () => decide(manifest, verdict, refresh) }, text);
+  const button = (verdict, text, kind) =>
+    h("button", { id: `do-${verdict}`, type: "button", class: kind, onclick: () => decide(manifest, verdict, refresh) }, text);
   const parent = manifest.parent_checkpoint_id;
   return [
     status !== "approved" && button("approve", "Approve…", "good"),
     status !== "rejected" && button("reject", "Reject…", "danger"),
-    parent && h("a", { id: "do-compare", class: "button", href: `#/diff/${encodeURIComponent(parent)}/${encodeURIComponent(manifest.id)}` }, "Changes since the one before"),
+    parent &&
+      h(
+        "a",
+        { id: "do-compare", class: "button", href: `#/diff/${encodeURIComponent(parent)}/${encodeURIComponent(manifest.id)}` },
+        "Changes since the one before",
+      ),
   ].filter(Boolean);
 }
 
-/** The session of a checkpoint; its id alone, if there is no more to be known. */
+/** The session of a checkpoint. If the store has no such session, only its id. */
 export async function sessionOf(id) {
   try {
     return (await get(path("api", "sessions", id))).session;
@@ -159,8 +212,18 @@ export async function showCheckpoint(selector, section, file) {
   const element = h(
     "div",
     {},
-    h("nav", { class: "crumbs", "aria-label": "Path" }, h("a", { href: "#/" }, "Sessions"), h("a", { href: sessionLink }, named(session.name))),
-    h("div", { class: "head" }, h("div", {}, title, manifest.message && h("p", { class: "lead" }, named(manifest.message))), buttons),
+    h(
+      "nav",
+      { class: "crumbs", "aria-label": "Path" },
+      h("a", { href: "#/" }, "Sessions"),
+      h("a", { href: sessionLink }, named(session.name)),
+    ),
+    h(
+      "div",
+      { class: "head" },
+      h("div", {}, title, manifest.message && h("p", { class: "lead" }, named(manifest.message))),
+      buttons,
+    ),
     sectionNav(SECTIONS, section === "file" ? "files" : section, (name) => address(manifest.id, name)),
     part.element,
   );

@@ -1,4 +1,4 @@
-// The differences of two checkpoints: files, conversation, environment.
+// The view that compares two checkpoints: files, conversation, environment.
 
 import { get, path } from "./api.js";
 import { sectionNav, sessionOf } from "./checkpoint.js";
@@ -14,9 +14,9 @@ const SECTIONS = [
   ["conversation", "Conversation"],
   ["environment", "Environment"],
 ];
-/** Further changes are drawn on demand. */
+/** Number of changes that are rendered at once. */
 const DRAWN = 300;
-/** So many files at most are opened by one press of a button. */
+/** Number of files that "Open all" opens at most. */
 const OPENED_MAX = 20;
 
 const KINDS = {
@@ -38,14 +38,45 @@ function sizes({ old, new: now }) {
   return before && after && before !== after ? `${before} → ${after}` : (after ?? before ?? "");
 }
 
-/** What differs of an entry beside its content. */
+/** Differing metadata of an entry. */
 function properties({ old, new: now, metadata }) {
-  const names = [["kind", "Kind"], ["mode", "Mode"], ["uid", "Owner"], ["gid", "Group"], ["target", "Target"], ["size", "Bytes"], ["mtime", "Changed"]];
-  const rows = names.filter(([name]) => old && now && old[name] !== now[name]).map(([name, text]) =>
-    h("tr", {}, h("th", { scope: "row" }, text), h("td", { class: "del" }, named(old[name] ?? "–")), h("td", { class: "add" }, named(now[name] ?? "–"))));
+  const names = [
+    ["kind", "Kind"],
+    ["mode", "Mode"],
+    ["uid", "Owner"],
+    ["gid", "Group"],
+    ["target", "Target"],
+    ["size", "Bytes"],
+    ["mtime", "Changed"],
+  ];
+  const rows = names
+    .filter(([name]) => old && now && old[name] !== now[name])
+    .map(([name, text]) =>
+      h(
+        "tr",
+        {},
+        h("th", { scope: "row" }, text),
+        h("td", { class: "del" }, named(old[name] ?? "–")),
+        h("td", { class: "add" }, named(now[name] ?? "–")),
+      ),
+    );
   const others = metadata.filter((name) => !names.some(([known]) => known === name));
   return [
-    rows.length > 0 && h("table", { class: "plain-table" }, h("thead", {}, h("tr", {}, ["", "Before", "After"].map((text) => h("th", { scope: "col" }, text || h("span", { class: "sr" }, "Property"))))), h("tbody", {}, rows)),
+    rows.length > 0 &&
+      h(
+        "table",
+        { class: "plain-table" },
+        h(
+          "thead",
+          {},
+          h(
+            "tr",
+            {},
+            ["", "Before", "After"].map((text) => h("th", { scope: "col" }, text || h("span", { class: "sr" }, "Property"))),
+          ),
+        ),
+        h("tbody", {}, rows),
+      ),
     others.length > 0 && h("p", { class: "hint" }, `Differs: ${others.map(flat).join(", ")}`),
   ];
 }
@@ -53,12 +84,14 @@ function properties({ old, new: now, metadata }) {
 const NO_LINES = { binary: "The content is no text.", too_large: "The content is too long to be compared by line." };
 
 function detail(change) {
-  if (change.diff) return [diffTable(change.diff, change.path), change.metadata.some((name) => name !== "mtime") && properties(change)];
-  const why = NO_LINES[change.content] ?? (change.old?.blob && change.old.blob === change.new?.blob && "The content is the same.");
+  if (change.diff)
+    return [diffTable(change.diff, change.path), change.metadata.some((name) => name !== "mtime") && properties(change)];
+  const why =
+    NO_LINES[change.content] ?? (change.old?.blob && change.old.blob === change.new?.blob && "The content is the same.");
   return [why && h("p", { class: "hint" }, why), properties(change)];
 }
 
-/** A change, whose lines are fetched when it is opened. */
+/** A changed entry. Its diff is fetched when it is opened. */
 function changeOf(older, newer, change, index) {
   const [kind, text] = KINDS[change.change] ?? ["plain", change.change];
   const box = h("div", { class: "change-body" });
@@ -89,7 +122,12 @@ function changeOf(older, newer, change, index) {
       "summary",
       { id: `change-${index}`, "data-step": "" },
       pill(kind, text),
-      h("span", { class: "path" }, change.from && [named(change.from), " → "], change.path ? named(change.path) : "(the folder itself)"),
+      h(
+        "span",
+        { class: "path" },
+        change.from && [named(change.from), " → "],
+        change.path ? named(change.path) : "(the folder itself)",
+      ),
       h("span", { class: "hint" }, sizes(change)),
     ),
     box,
@@ -98,8 +136,15 @@ function changeOf(older, newer, change, index) {
 }
 
 function summary(counts) {
-  const parts = Object.keys(KINDS).filter((kind) => counts[kind] > 0).map((kind) => pill(KINDS[kind][0], `${number(counts[kind])} ${KINDS[kind][1]}`));
-  const size = [counts.bytes_added > 0 && `+${bytes(counts.bytes_added)}`, counts.bytes_removed > 0 && `−${bytes(counts.bytes_removed)}`].filter(Boolean).join(" ");
+  const parts = Object.keys(KINDS)
+    .filter((kind) => counts[kind] > 0)
+    .map((kind) => pill(KINDS[kind][0], `${number(counts[kind])} ${KINDS[kind][1]}`));
+  const size = [
+    counts.bytes_added > 0 && `+${bytes(counts.bytes_added)}`,
+    counts.bytes_removed > 0 && `−${bytes(counts.bytes_removed)}`,
+  ]
+    .filter(Boolean)
+    .join(" ");
   return h("p", { class: "pills" }, parts, size && h("span", { class: "hint" }, size));
 }
 
@@ -107,7 +152,8 @@ async function compareFiles(older, newer) {
   const { changes, counts } = await get(path("api", "checkpoints", older, "diff"), { to: newer });
   if (changes.length === 0) return h("p", { class: "empty" }, "The files do not differ.");
   const list = h("div", { class: "changes" });
-  const drawn = (from, to) => list.append(...changes.slice(from, to).map((change, i) => changeOf(older, newer, change, from + i)));
+  const drawn = (from, to) =>
+    list.append(...changes.slice(from, to).map((change, i) => changeOf(older, newer, change, from + i)));
   drawn(0, DRAWN);
   const drawRest = () => {
     drawn(DRAWN, changes.length);
@@ -120,19 +166,29 @@ async function compareFiles(older, newer) {
   return h(
     "div",
     {},
-    h("div", { class: "head" }, summary(counts), changes.length > 1 && h("p", { class: "buttons" }, h("button", { type: "button", onclick: openAll }, label))),
+    h(
+      "div",
+      { class: "head" },
+      summary(counts),
+      changes.length > 1 && h("p", { class: "buttons" }, h("button", { type: "button", onclick: openAll }, label)),
+    ),
     list,
     changes.length > DRAWN && more,
   );
 }
 
-/** Fields that choose the two sides among the checkpoints of a session. */
+/** Fields to choose the two checkpoints. */
 function chooser(older, newer, checkpoints, section) {
   const text = (one) => `${short(one.id)} · ${age(one.created_at)} · ${flat(one.message ?? one.trigger).slice(0, 50)}`;
   const field = (id, label, chosen) => {
     const known = checkpoints.some((one) => one.id === chosen);
     const option = (value, shown) => h("option", { value, selected: value === chosen }, shown);
-    const select = h("select", { id, onchange: go }, !known && option(chosen, short(chosen)), checkpoints.map((one) => option(one.id, text(one))));
+    const select = h(
+      "select",
+      { id, onchange: go },
+      !known && option(chosen, short(chosen)),
+      checkpoints.map((one) => option(one.id, text(one))),
+    );
     return h("p", { class: "field" }, h("label", { for: id }, label), select);
   };
   const values = () => ["older", "newer"].map((id) => document.getElementById(id).value);
@@ -140,7 +196,13 @@ function chooser(older, newer, checkpoints, section) {
     location.hash = address(...values(), section);
   }
   const swap = h("button", { type: "button", onclick: () => (location.hash = address(newer, older, section)) }, "Swap");
-  return h("div", { class: "chooser", role: "group", "aria-label": "Checkpoints to compare" }, field("older", "Older", older), field("newer", "Newer", newer), swap);
+  return h(
+    "div",
+    { class: "chooser", role: "group", "aria-label": "Checkpoints to compare" },
+    field("older", "Older", older),
+    field("newer", "Newer", newer),
+    swap,
+  );
 }
 
 /**
@@ -161,7 +223,12 @@ export async function showComparison(olderSelector, newerSelector, section) {
   const element = h(
     "div",
     {},
-    h("nav", { class: "crumbs", "aria-label": "Path" }, h("a", { href: "#/" }, "Sessions"), h("a", { href: sessionLink }, named(session.name))),
+    h(
+      "nav",
+      { class: "crumbs", "aria-label": "Path" },
+      h("a", { href: "#/" }, "Sessions"),
+      h("a", { href: sessionLink }, named(session.name)),
+    ),
     h("h1", { tabindex: "-1" }, "From ", link(older), " to ", link(newer)),
     chooser(older, newer, checkpoints, section),
     sectionNav(SECTIONS, section in parts ? section : "files", (name) => address(older, newer, name)),

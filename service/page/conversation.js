@@ -6,9 +6,9 @@ import { busy } from "./notices.js";
 import { count, exact, pill } from "./text.js";
 
 const ROLES = { user: "User", assistant: "Agent", tool: "Tool result" };
-/** Earlier messages are drawn on demand. */
+/** Number of messages that are rendered at once. */
 const DRAWN = 200;
-/** A longer result of a tool is folded. */
+/** Longer results of tools are collapsed. */
 const LINES_MAX = 8;
 const CHARACTERS_MAX = 700;
 
@@ -26,14 +26,20 @@ export function message(one) {
   return h(
     "li",
     { class: `message ${one.role in ROLES ? one.role : "other"}` },
-    h("p", { class: "by" }, h("strong", {}, ROLES[one.role] ?? one.role), one.is_error && pill("bad", "failed"), one.at && h("time", { datetime: one.at }, exact(one.at))),
+    h(
+      "p",
+      { class: "by" },
+      h("strong", {}, ROLES[one.role] ?? one.role),
+      one.is_error && pill("bad", "failed"),
+      one.at && h("time", { datetime: one.at }, exact(one.at)),
+    ),
     textOf(one),
     one.calls.length > 0 && h("ul", { class: "calls" }, one.calls.map(call)),
   );
 }
 
 /**
- * Messages, of which the last ones are drawn first.
+ * A list of messages. It starts with the last ones; a button adds earlier ones.
  * @param {any[]} all
  * @param {string} label
  */
@@ -73,28 +79,35 @@ export async function showConversation(checkpoint) {
   return h(
     "section",
     { "aria-label": "Conversation" },
-    h("p", { class: "lead" }, count(found.messages.length, "message"), found.left_out > 0 && `, and ${count(found.left_out, "earlier one")} that are not shown`),
+    h(
+      "p",
+      { class: "lead" },
+      count(found.messages.length, "message"),
+      found.left_out > 0 && `, and ${count(found.left_out, "earlier one")} that are not shown`,
+    ),
     messages(found.messages, "Conversation, oldest message first"),
   );
 }
 
-/** The identity of a message: two checkpoints of one conversation have the same beginning. */
+/** A key that is equal for the same message in two checkpoints. */
 function key({ record, role, at, text }) {
   return record ?? JSON.stringify([role, at, text]);
 }
 
 function column(title, found, note) {
   const content = found.length ? messages(found, title) : h("p", { class: "empty" }, note);
-  return h("section", { class: "side", "aria-label": title }, h("h3", {}, title), content);
+  return h("section", { class: "side", "aria-label": title }, h("h2", {}, title), content);
 }
 
-/** Messages that both have, which are fetched and drawn once somebody opens them. */
+/** A button that fetches and shows the messages that both have. */
 function common(fetchThem) {
   const box = h("div", {});
   const button = h("button", { type: "button" }, "Show what both have");
   const open = async () => {
     const shared = await fetchThem();
-    box.replaceChildren(shared.length ? messages(shared, "What both have") : h("p", { class: "empty" }, "They have nothing in common."));
+    box.replaceChildren(
+      shared.length ? messages(shared, "What both have") : h("p", { class: "empty" }, "They have nothing in common."),
+    );
     button.hidden = true;
   };
   button.addEventListener("click", () => void busy(button, open));
@@ -102,7 +115,7 @@ function common(fetchThem) {
 }
 
 /**
- * The conversations of two checkpoints side by side, without what both have.
+ * The conversations of two checkpoints side by side, without the messages that both have.
  * @param {string} older
  * @param {string} newer
  */
@@ -115,12 +128,20 @@ export async function compareConversations(older, newer) {
   const onlyOlder = (whole?.messages ?? []).filter((one) => !inNewer.has(key(one)));
   const onlyNewer = (added?.messages ?? []).filter((one) => !inOlder.has(key(one)));
   const shared = async () =>
-    added?.continues ? (await fetchConversation(older))?.messages ?? [] : (whole?.messages ?? []).filter((one) => inNewer.has(key(one)));
+    added?.continues
+      ? ((await fetchConversation(older))?.messages ?? [])
+      : (whole?.messages ?? []).filter((one) => inNewer.has(key(one)));
   const turns = (list) => count(list.length, "message");
   return h(
     "div",
     {},
-    h("p", { class: "lead" }, added?.continues ? `The newer one continues the conversation with ${turns(onlyNewer)}.` : `Only in the older one: ${turns(onlyOlder)}. Only in the newer one: ${turns(onlyNewer)}.`),
+    h(
+      "p",
+      { class: "lead" },
+      added?.continues
+        ? `The newer one continues the conversation with ${turns(onlyNewer)}.`
+        : `Only in the older one: ${turns(onlyOlder)}. Only in the newer one: ${turns(onlyNewer)}.`,
+    ),
     common(shared),
     h(
       "div",

@@ -1,4 +1,4 @@
-// Decisions about a checkpoint, each with its reason.
+// Approving and rejecting a checkpoint, with a reason.
 
 import { path, post } from "./api.js";
 import { ask, textField, tickField } from "./dialog.js";
@@ -35,15 +35,25 @@ export function decide(manifest, verdict, done) {
   const { title, about, confirm, kind, status, reason } = VERDICTS[verdict];
   const before = manifest.approval;
   const isDecided = Boolean(before?.user) && before.status !== status;
-  const change = tickField({ id: "change", label: "Take the place of the decision that holds", hint: "The first decision of a person holds otherwise." });
+  const change = tickField({
+    id: "change",
+    label: "Replace the earlier decision",
+    hint: "Without this, the first decision of a person stays.",
+  });
   change.hidden = !isDecided;
   ask({
     title: `${title} ${short(manifest.id)}`,
     body: [
       manifest.message && h("p", { class: "quote" }, named(manifest.message)),
       h("p", {}, about),
-      isDecided && h("p", {}, "It was ", before.status, " by ", named(before.user), before.reason && [": ", named(before.reason)], "."),
-      textField({ id: "reason", label: reason, hint: "It is kept with the decision, for whoever looks at it later.", required: verdict === "reject" }),
+      isDecided &&
+        h("p", {}, "It was ", before.status, " by ", named(before.user), before.reason && [": ", named(before.reason)], "."),
+      textField({
+        id: "reason",
+        label: reason,
+        hint: "It is kept with the decision, for whoever looks at it later.",
+        required: verdict === "reject",
+      }),
       change,
     ],
     confirm,
@@ -54,7 +64,7 @@ export function decide(manifest, verdict, done) {
       try {
         answer = await post(path("api", "checkpoints", manifest.id, verdict), body);
       } catch (problem) {
-        // Somebody else has decided meanwhile.
+        // Another decision may exist by now: offer to replace it.
         if (problem.status === 409) change.hidden = false;
         throw problem;
       }

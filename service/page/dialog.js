@@ -1,4 +1,4 @@
-// Dialogs that ask before something is done.
+// Modal dialogs.
 
 import { h } from "./dom.js";
 
@@ -11,7 +11,7 @@ export function open(dialog) {
   const beforeId = before?.id;
   dialog.addEventListener("close", () => {
     dialog.remove();
-    // It may have been drawn again meanwhile.
+    // The element may have been replaced while the dialog was open.
     const target = before?.isConnected ? before : beforeId && document.getElementById(beforeId);
     (target || document.getElementById("main")).focus({ preventScroll: true });
   });
@@ -20,7 +20,7 @@ export function open(dialog) {
 }
 
 /**
- * A field for a text of some lines.
+ * A text area with its label.
  * @param {{id: string, label: string, hint?: string, required?: boolean, rows?: number}} field
  */
 export function textField({ id, label, hint, required, rows = 3 }) {
@@ -34,7 +34,7 @@ export function textField({ id, label, hint, required, rows = 3 }) {
 }
 
 /**
- * A box to tick.
+ * A checkbox with its label.
  * @param {{id: string, label: string, hint?: string, checked?: boolean}} field
  */
 export function tickField({ id, label, hint, checked }) {
@@ -48,7 +48,7 @@ export function tickField({ id, label, hint, checked }) {
 }
 
 /**
- * Asks, and does it: the dialog stays open, with what was entered, until that has succeeded or the user leaves.
+ * Opens a dialog with a form. On submit it runs `act`, and closes if that succeeds; on failure it stays open and shows the problem.
  * @param {{title: string, body: unknown, confirm: string, kind?: string, act: (form: HTMLFormElement) => Promise<void>}} question
  */
 export function ask({ title, body, confirm, kind = "primary", act }) {

@@ -1,20 +1,59 @@
-// Elements. Everything that comes from the store enters the page here, as text.
+// Builders of DOM nodes. Strings from the store become text nodes here, never markup.
 
-/** Characters that show nothing, or change how others are shown. */
-const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202f\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu;
-/** The same, and those that a text may have and a name in one line should not. */
+/** Control, bidi and invisible characters. */
+const HIDDEN =
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202f\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu;
+/** The same, and newline, tab and joiners, which are allowed in texts only. */
 const HIDDEN_IN_NAME = new RegExp(`${HIDDEN.source}|[\\t\\n\\u200c\\u200d]`, "gu");
 
-/** Attributes that an element may be given. None of them runs anything. */
+/** Attributes that `h` accepts. None of them runs code or loads anything. */
 const ATTRIBUTES = new Set([
-  "id", "class", "type", "name", "value", "for", "placeholder", "title", "role", "tabindex", "rows", "cols", "colspan", "scope", "datetime",
-  "autocomplete", "spellcheck", "required", "maxlength", "disabled", "checked", "selected", "open", "hidden", "download", "dir", "lang",
-  "aria-label", "aria-labelledby", "aria-describedby", "aria-current", "aria-live", "aria-hidden", "aria-expanded", "aria-haspopup",
-  "aria-controls", "aria-invalid", "aria-busy", "data-step", "data-id", "data-label", "data-age",
+  "id",
+  "class",
+  "type",
+  "name",
+  "value",
+  "for",
+  "placeholder",
+  "title",
+  "role",
+  "tabindex",
+  "rows",
+  "cols",
+  "colspan",
+  "scope",
+  "datetime",
+  "autocomplete",
+  "spellcheck",
+  "required",
+  "maxlength",
+  "disabled",
+  "checked",
+  "selected",
+  "open",
+  "hidden",
+  "download",
+  "dir",
+  "lang",
+  "aria-label",
+  "aria-labelledby",
+  "aria-describedby",
+  "aria-current",
+  "aria-live",
+  "aria-hidden",
+  "aria-expanded",
+  "aria-haspopup",
+  "aria-controls",
+  "aria-invalid",
+  "aria-busy",
+  "data-step",
+  "data-id",
+  "data-label",
+  "data-age",
 ]);
-/** Attributes that people read. */
+/** Attributes with text for people. */
 const SPOKEN = new Set(["title", "aria-label", "placeholder"]);
-/** Beginnings of the addresses that a link may have: views of this page, and the API of the service that it came from. */
+/** Prefixes that `href` accepts: views of this page, and the API. */
 const LINKS = ["#", "/api/"];
 
 function escape(character) {
@@ -23,7 +62,7 @@ function escape(character) {
 }
 
 /**
- * A name as text in one line, with what would be hidden written out.
+ * A name as a string in one line, with hidden characters escaped.
  * @param {unknown} text
  */
 export function flat(text) {
@@ -31,7 +70,7 @@ export function flat(text) {
 }
 
 /**
- * Text nodes, with what would be hidden written out and marked.
+ * Text nodes, with hidden characters escaped and marked.
  * @param {string} text
  * @param {RegExp} hidden
  */
@@ -59,7 +98,7 @@ export function prose(text) {
 }
 
 /**
- * A name, in an element of its own, so that its direction changes nothing around it.
+ * A name in a `bdi` element, which isolates its direction.
  * @param {unknown} text
  */
 export function named(text) {
@@ -80,7 +119,7 @@ function setLink(element, address) {
 }
 
 /**
- * An element. Functions among its attributes are listeners, by the event's name behind `on`.
+ * An element. An attribute `onNAME` with a function adds a listener for the event NAME.
  * @param {string} tag
  * @param {Record<string, unknown>} [attributes]
  * @param {...unknown} children
@@ -100,7 +139,7 @@ export function h(tag, attributes = {}, ...children) {
 }
 
 /**
- * An element of a drawing.
+ * An SVG element.
  * @param {string} tag
  * @param {Record<string, string | number>} attributes
  * @param {...Node} children
@@ -113,7 +152,7 @@ export function drawn(tag, attributes, ...children) {
 }
 
 /**
- * Changes a part of the page and leaves the focus where it was, on the element of the same id.
+ * Runs a change of the page, then restores the focus to the element of the same id.
  * @param {() => void} change
  */
 export function keepingFocus(change) {

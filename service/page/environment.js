@@ -5,9 +5,18 @@ import { h, named } from "./dom.js";
 import { number, since } from "./text.js";
 
 const NAMES = {
-  claude_code: "Claude Code", agent: "Agent", plugins: "Plugins", mcp_servers: "MCP servers", python: "Python", python_version: "Python",
-  python_executable: "Python's program", python_packages: "Python packages", packages: "Packages", pip_freeze_hash: "Hash of the package list",
-  variables: "Variables", captured_at: "Captured",
+  claude_code: "Claude Code",
+  agent: "Agent",
+  plugins: "Plugins",
+  mcp_servers: "MCP servers",
+  python: "Python",
+  python_version: "Python",
+  python_executable: "Python's program",
+  python_packages: "Python packages",
+  packages: "Packages",
+  pip_freeze_hash: "Hash of the package list",
+  variables: "Variables",
+  captured_at: "Captured",
 };
 
 function nameOf(part) {
@@ -40,14 +49,27 @@ export function showEnvironment(environment) {
   return h(
     "section",
     { "aria-label": "Environment", class: "environment" },
-    h("dl", { class: "facts" }, single.map(([name, value]) => h("div", {}, h("dt", {}, nameOf(name)), h("dd", {}, name === "captured_at" ? since(value) : named(value))))),
+    h(
+      "dl",
+      { class: "facts" },
+      single.map(([name, value]) =>
+        h("div", {}, h("dt", {}, nameOf(name)), h("dd", {}, name === "captured_at" ? since(value) : named(value))),
+      ),
+    ),
     groups.map(([name, values]) => group(name, values)),
   );
 }
 
 function change({ section, name, field, before, after }) {
   const side = (kind, value) => h("td", { class: value === null ? "none" : kind }, value === null ? "–" : named(value));
-  return h("tr", {}, h("td", {}, nameOf(section)), h("th", { scope: "row" }, named(name ?? nameOf(section)), field && [" ", h("span", { class: "hint" }, named(field))]), side("del", before), side("add", after));
+  return h(
+    "tr",
+    {},
+    h("td", {}, nameOf(section)),
+    h("th", { scope: "row" }, named(name ?? nameOf(section)), field && [" ", h("span", { class: "hint" }, named(field))]),
+    side("del", before),
+    side("add", after),
+  );
 }
 
 /**
@@ -61,13 +83,23 @@ export async function compareEnvironments(older, newer) {
     "table",
     { class: "plain-table" },
     h("caption", { class: "sr" }, "Differences of the environments"),
-    h("thead", {}, h("tr", {}, head.map((text) => h("th", { scope: "col" }, text)))),
+    h(
+      "thead",
+      {},
+      h(
+        "tr",
+        {},
+        head.map((text) => h("th", { scope: "col" }, text)),
+      ),
+    ),
     h("tbody", {}, changes.map(change)),
   );
   return h(
     "div",
     {},
-    changes.length ? h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Differences" }, table) : h("p", { class: "empty" }, "The environments do not differ."),
+    changes.length
+      ? h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Differences" }, table)
+      : h("p", { class: "empty" }, "The environments do not differ."),
     unknown.length > 0 && h("p", { class: "hint" }, `Not captured by one of them: ${unknown.map(nameOf).join(", ")}.`),
   );
 }

@@ -2,9 +2,10 @@
 
 import { filePath, get, path, send } from "./api.js";
 import { flat, h, named, prose } from "./dom.js";
+import { alertProblem } from "./notices.js";
 import { bytes, count, exact, number } from "./text.js";
 
-/** A longer file is not shown, in bytes. */
+/** Size of the largest file that is shown, in bytes. */
 const SHOWN_MAX = 512 * 1024;
 
 function address(checkpoint, section, file) {
@@ -12,10 +13,12 @@ function address(checkpoint, section, file) {
   return `#/checkpoint/${[encodeURIComponent(checkpoint), section, ...parts].join("/")}`;
 }
 
-/** The folders above a path, as links, and its own name. */
+/** Breadcrumbs of a path. */
 function trail(checkpoint, file) {
   const names = file ? file.split("/") : [];
-  const above = names.slice(0, -1).map((name, i) => h("a", { href: address(checkpoint, "files", names.slice(0, i + 1).join("/")) }, named(name)));
+  const above = names
+    .slice(0, -1)
+    .map((name, i) => h("a", { href: address(checkpoint, "files", names.slice(0, i + 1).join("/")) }, named(name)));
   const root = names.length ? h("a", { href: address(checkpoint, "files", "") }, "workspace") : h("span", {}, "workspace");
   const last = names.length ? h("h2", { class: "trail-end" }, named(names.at(-1))) : null;
   return h("nav", { class: "trail", "aria-label": "Folders" }, root, above, last);
@@ -37,7 +40,13 @@ function row(checkpoint, entry) {
   return h(
     "tr",
     { class: "row" },
-    h("th", { scope: "row", class: `entry ${entry.kind}` }, h("span", { class: "sr" }, `${entry.kind} `), shown, entry.target && [" → ", named(entry.target)]),
+    h(
+      "th",
+      { scope: "row", class: `entry ${entry.kind}` },
+      h("span", { class: "sr" }, `${entry.kind} `),
+      shown,
+      entry.target && [" → ", named(entry.target)],
+    ),
     h("td", { class: "number" }, describe(entry)),
     h("td", { class: "mode" }, entry.mode),
     h("td", { class: "time" }, exact(entry.mtime)),
@@ -61,15 +70,32 @@ export async function showFolder(checkpoint, folder) {
     "table",
     { class: "plain-table files" },
     h("caption", { class: "sr" }, `Files of ${folder ? flat(folder) : "the workspace"}`),
-    h("thead", {}, h("tr", {}, head.map((text) => h("th", { scope: "col" }, text)))),
-    h("tbody", {}, entries.map((entry) => row(checkpoint, entry))),
+    h(
+      "thead",
+      {},
+      h(
+        "tr",
+        {},
+        head.map((text) => h("th", { scope: "col" }, text)),
+      ),
+    ),
+    h(
+      "tbody",
+      {},
+      entries.map((entry) => row(checkpoint, entry)),
+    ),
   );
   const list = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Files" }, table);
-  return h("section", { "aria-label": "Files" }, trail(checkpoint, folder), entries.length ? list : h("p", { class: "empty" }, "The folder is empty."));
+  return h(
+    "section",
+    { "aria-label": "Files" },
+    trail(checkpoint, folder),
+    entries.length ? list : h("p", { class: "empty" }, "The folder is empty."),
+  );
 }
 
 /**
- * The bytes of a file, up to the length that is shown.
+ * Reads a file, up to `SHOWN_MAX` bytes.
  * @param {string} address
  * @returns {Promise<{content: Uint8Array, size: number | null, isWhole: boolean}>}
  */
@@ -92,7 +118,21 @@ async function readStart(address) {
   return { content: new Uint8Array(await new Blob(pieces).arrayBuffer()), size: isWhole ? read : size, isWhole };
 }
 
-/** The text of a file; null if it is none. */
+/** Saves a file on the user's machine. A link to the service would not bear the token. */
+async function save(address, name) {
+  try {
+    const url = URL.createObjectURL(await (await send(address)).blob());
+    const link = document.createElement("a");
+    link.setAttribute("href", url);
+    link.setAttribute("download", name);
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(url), 60_000);
+  } catch (problem) {
+    alertProblem(problem);
+  }
+}
+
+/** The content as text; null if it is binary. */
 function textOf(content) {
   if (content.includes(0)) return null;
   try {
@@ -107,7 +147,10 @@ function listing(text) {
   if (lines.at(-1) === "") lines.pop();
   const numbers = h("pre", { class: "numbers", "aria-hidden": "true" }, lines.map((_, i) => i + 1).join("\n"));
   const content = h("pre", { class: "content" }, h("code", { dir: "ltr" }, prose(lines.join("\n"))));
-  return [count(lines.length, "line"), h("div", { class: "scroll listing", tabindex: "0", role: "region", "aria-label": "Content" }, numbers, content)];
+  return [
+    count(lines.length, "line"),
+    h("div", { class: "scroll listing", tabindex: "0", role: "region", "aria-label": "Content" }, numbers, content),
+  ];
 }
 
 /**
@@ -120,7 +163,7 @@ export async function showFile(checkpoint, file) {
   const text = isWhole ? textOf(content) : null;
   const [lines, shown] = text === null || text === "" ? [null, null] : listing(text);
   const why = !isWhole ? "It is too long to be shown here." : text === "" ? "The file is empty." : "It is no text.";
-  const download = h("a", { class: "button", href: bytesAt, download: nameOf(file) }, "Download");
+  const download = h("button", { type: "button", onclick: () => save(bytesAt, nameOf(file)) }, "Download");
   const about = [size === null ? `more than ${bytes(SHOWN_MAX)}` : `${number(size)} bytes`, lines].filter(Boolean).join(", ");
   return h(
     "section",

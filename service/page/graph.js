@@ -2,16 +2,19 @@
 
 import { drawn } from "./dom.js";
 
-/** Widths of a lane, in a timeline that is wider and one that is narrower than the limit. */
+/** Widths of a lane in a wide and in a narrow timeline, in pixels. */
 const LANE_WIDTHS = [16, 12];
 const NARROW = 520;
 const MARGIN = 14;
 /** Further lanes share the last one. */
 const LANES_MAX = 8;
 const LANE_COLOURS = 6;
+/** Width of the track of a rollback, and the number of tracks beside each other. */
+const TRACK_WIDTH = 8;
+const TRACKS_MAX = 4;
 /** Height of the curve from a lane to that of the parent. */
 const BEND = 26;
-/** Height of a mark below the upper edge of its row. */
+/** Distance of a mark from the upper edge of its row. */
 const MARK_TOP = 25;
 
 /** @typedef {{x: number, y: number, lane: number}} Point */
@@ -23,14 +26,14 @@ const MARK_TOP = 25;
  * @returns {Map<string, number>}
  */
 export function lanes(checkpoints, head) {
-  /** The checkpoint that comes next in each lane; null of a lane that is free. */
+  /** The checkpoint that each lane expects next; null for a free lane. */
   const next = [checkpoints.some(({ id }) => id === head) ? head : null];
   const found = new Map();
   for (const { id, parent } of checkpoints) {
     let lane = next.indexOf(id);
     if (lane < 0) lane = next.indexOf(null);
     if (lane < 0) lane = next.length;
-    // All branches that begin here end in its lane.
+    // The lanes of all branches that start at this checkpoint become free.
     next.forEach((expected, other) => expected === id && (next[other] = null));
     next[lane] = parent;
     found.set(id, Math.min(lane, LANES_MAX - 1));
@@ -38,7 +41,7 @@ export function lanes(checkpoints, head) {
   return found;
 }
 
-/** Checkpoint that a rollback went back to, by the safety checkpoint that was made before it. */
+/** Target of the rollback before which a safety checkpoint was made; null for other checkpoints. */
 export function rolledBackTo(checkpoint) {
   if (checkpoint.trigger_detail !== "safety") return null;
   return /^before the rollback to ([0-9A-HJKMNP-TV-Z]{26})$/.exec(checkpoint.message ?? "")?.[1] ?? null;
@@ -62,11 +65,14 @@ function edge(child, parent, end, isFenced) {
   if (parent.x === x) return drawn("path", { class: className, d: `M${x} ${y}V${parent.y}` });
   const bend = Math.max(parent.y - BEND, y);
   const middle = (bend + parent.y) / 2;
-  return drawn("path", { class: className, d: `M${x} ${y}V${bend}C${x} ${middle} ${parent.x} ${middle} ${parent.x} ${parent.y}` });
+  return drawn("path", {
+    class: className,
+    d: `M${x} ${y}V${bend}C${x} ${middle} ${parent.x} ${middle} ${parent.x} ${parent.y}`,
+  });
 }
 
 /**
- * The way of a rollback, from the safety checkpoint to the one that it went back to.
+ * The arrow of a rollback, from the safety checkpoint to the one that it went back to.
  * @param {Point} from
  * @param {Point} to
  * @param {number} side Its place beside the lanes.
@@ -105,8 +111,32 @@ function mark(checkpoint, { x, y, lane }, isHead) {
  */
 function points(timeline, checkpoints, head, across) {
   const tops = new Map([...timeline.querySelectorAll(".row")].map((row) => [row.dataset.id, row.offsetTop]));
-  const entries = [...lanes(checkpoints, head)].map(([id, lane]) => [id, { lane, x: across(lane), y: (tops.get(id) ?? 0) + MARK_TOP }]);
+  const entries = [...lanes(checkpoints, head)].map(([id, lane]) => [
+    id,
+    { lane, x: across(lane), y: (tops.get(id) ?? 0) + MARK_TOP },
+  ]);
   return new Map(entries);
+}
+
+/**
+ * Rollbacks, each with its track: two that overlap are drawn beside each other.
+ * @param {Array<any>} checkpoints
+ * @returns {Array<{from: string, to: string, track: number}>}
+ */
+function tracked(checkpoints) {
+  const places = new Map(checkpoints.map(({ id }, place) => [id, place]));
+  /** The end of the last rollback of each track. */
+  const ends = [];
+  const found = [];
+  checkpoints.forEach((one, place) => {
+    const to = rolledBackTo(one);
+    if (!places.has(to)) return;
+    const free = ends.findIndex((end) => end < place);
+    const track = free < 0 ? ends.length : free;
+    ends[track] = places.get(to);
+    found.push({ from: one.id, to, track: Math.min(track, TRACKS_MAX - 1) });
+  });
+  return found;
 }
 
 /**
@@ -120,21 +150,26 @@ export function draw(timeline, checkpoints, head) {
   const laneWidth = LANE_WIDTHS[Number(timeline.clientWidth < NARROW)];
   const across = (lane) => MARGIN + lane * laneWidth;
   const laneCount = 1 + Math.max(0, ...lanes(checkpoints, head).values());
-  const rollbacks = checkpoints.map((one) => [one.id, rolledBackTo(one)]);
-  const side = across(laneCount);
-  const hasSide = rollbacks.some(([, to]) => to);
-  const width = (hasSide ? side : across(laneCount - 1)) + MARGIN - 2;
-  // Rows change their height with it.
+  const rollbacks = tracked(checkpoints);
+  const side = (track) => across(laneCount) + track * TRACK_WIDTH;
+  const tracks = Math.max(-1, ...rollbacks.map(({ track }) => track));
+  const width = (tracks < 0 ? across(laneCount - 1) : side(tracks)) + MARGIN - 2;
+  // Set before measuring: the width changes how rows wrap.
   timeline.style.setProperty("--graph", `${width}px`);
   const at = points(timeline, checkpoints, head, across);
   const height = timeline.clientHeight;
-  const svg = drawn("svg", { class: "graph", width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true", focusable: "false" });
+  const svg = drawn("svg", {
+    class: "graph",
+    width,
+    height,
+    viewBox: `0 0 ${width} ${height}`,
+    "aria-hidden": "true",
+    focusable: "false",
+  });
   for (const one of [...checkpoints].reverse()) {
     if (one.parent) svg.append(edge(at.get(one.id), at.get(one.parent), height, one.fenced));
   }
-  for (const [from, to] of rollbacks) {
-    if (at.has(to)) svg.append(...rollback(at.get(from), at.get(to), side));
-  }
+  rollbacks.forEach(({ from, to, track }) => svg.append(...rollback(at.get(from), at.get(to), side(track))));
   checkpoints.forEach((one) => svg.append(...mark(one, at.get(one.id), one.id === head)));
   timeline.append(svg);
 }

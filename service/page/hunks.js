@@ -1,8 +1,8 @@
-// Unified diffs as tables, with line numbers and with the words that differ.
+// Unified diffs as tables, with line numbers and intra-line marks.
 
 import { flat, h, prose } from "./dom.js";
 
-/** More lines are drawn on demand. */
+/** Number of lines that are rendered at once. */
 const LINES_MAX = 3000;
 const HUNK = /^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@(.*)$/;
 
@@ -12,7 +12,7 @@ const HUNK = /^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@(.*)$/;
  */
 
 /**
- * Lines of a unified diff. Its headers are left out.
+ * Parses a unified diff of one file. Its `---` and `+++` headers are left out.
  * @param {string} diff
  * @returns {Line[]}
  */
@@ -44,7 +44,7 @@ export function parse(diff) {
   return found;
 }
 
-/** Marks the part in which two lines differ, unless they have nothing in common. */
+/** Marks the part in which two lines differ, unless they have little in common. */
 function markPair(before, after) {
   const [a, b] = [before.text, after.text];
   const shorter = Math.min(a.length, b.length);
@@ -58,7 +58,7 @@ function markPair(before, after) {
 }
 
 /**
- * Marks what differs in lines that take the place of as many others.
+ * Marks the differing part of lines where a block of lines replaces one of the same length.
  * @param {Line[]} lines
  */
 export function markWords(lines) {
@@ -92,7 +92,11 @@ function row(line) {
     { class: line.kind },
     h("td", { class: "line" }, line.old),
     h("td", { class: "line" }, line.new),
-    h("td", { class: "sign" }, sign && [h("span", { "aria-hidden": "true" }, sign), h("span", { class: "sr" }, SPOKEN_SIGNS[line.kind])]),
+    h(
+      "td",
+      { class: "sign" },
+      sign && [h("span", { "aria-hidden": "true" }, sign), h("span", { class: "sr" }, SPOKEN_SIGNS[line.kind])],
+    ),
     h("td", { class: "code", dir: "ltr" }, content(line)),
   );
 }
@@ -113,5 +117,10 @@ export function diffTable(diff, path) {
     body.append(...lines.slice(LINES_MAX).map(row));
   };
   const more = h("button", { type: "button", onclick: showRest }, `Show ${rest} more lines`);
-  return h("div", {}, h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Differences of ${flat(path)}` }, table), rest > 0 && more);
+  return h(
+    "div",
+    {},
+    h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Differences of ${flat(path)}` }, table),
+    rest > 0 && more,
+  );
 }

@@ -1,4 +1,4 @@
-// The keyboard: single keys, which can be switched off, and the list of them.
+// Keyboard shortcuts, which can be switched off, and their help.
 
 import { h } from "./dom.js";
 import { open } from "./dialog.js";
@@ -19,7 +19,7 @@ const HELP = [
   ["Esc", "close a dialog, or leave the search"],
 ];
 
-/** True unless the user has switched single keys off. */
+/** True unless the user has switched shortcuts off. */
 function isOn() {
   try {
     return localStorage.getItem(SWITCH) !== "off";
@@ -33,46 +33,62 @@ function turn(on) {
   try {
     localStorage.setItem(SWITCH, on ? "on" : "off");
   } catch {
-    // A browser that keeps nothing keeps the default.
+    // Storage may be blocked.
   }
 }
 
 export function showHelp() {
   if (document.querySelector("dialog[open]")) return;
   const box = h("input", { id: "keys-on", type: "checkbox", checked: isOn(), onchange: () => turn(box.checked) });
-  const rows = HELP.map(([key, effect]) => h("tr", {}, h("th", { scope: "row" }, key.split(", ").map((one, i) => [i ? " " : null, h("kbd", {}, one)])), h("td", {}, effect)));
+  const rows = HELP.map(([key, effect]) =>
+    h(
+      "tr",
+      {},
+      h(
+        "th",
+        { scope: "row" },
+        key.split(", ").map((one, i) => [i ? " " : null, h("kbd", {}, one)]),
+      ),
+      h("td", {}, effect),
+    ),
+  );
   const dialog = h(
     "dialog",
     { "aria-labelledby": "keys-title" },
     h("h2", { id: "keys-title" }, "Keys"),
     h("table", { class: "keys" }, h("tbody", {}, rows)),
-    h("p", { class: "field tick" }, box, h("label", { for: "keys-on" }, "Single keys do something")),
+    h("p", { class: "field tick" }, box, h("label", { for: "keys-on" }, "Use single-key shortcuts")),
     h("p", { class: "buttons" }, h("button", { type: "button", class: "primary", onclick: () => dialog.close() }, "Close")),
   );
   open(dialog);
 }
 
 /**
- * Moves the focus in the list of the view.
+ * Moves the focus within the list of the view.
  * @param {number} by
  */
 function step(by) {
   const entries = [...document.querySelectorAll("main [data-step]")].filter((entry) => entry.offsetParent !== null);
   if (entries.length === 0) return;
-  const now = entries.findIndex((entry) => entry === document.activeElement || entry.closest(".row")?.contains(document.activeElement));
+  const now = entries.findIndex(
+    (entry) => entry === document.activeElement || entry.closest(".row")?.contains(document.activeElement),
+  );
   const next = now < 0 ? (by > 0 ? 0 : entries.length - 1) : Math.min(Math.max(now + by, 0), entries.length - 1);
   entries[next].focus();
   entries[next].scrollIntoView({ block: "nearest" });
 }
 
-/** True where keys write text or choose something. */
+/** True for elements that use keys themselves. */
 function isField(element) {
-  return element instanceof HTMLElement && (element.isContentEditable || element.matches("input:not([type=checkbox]), textarea, select"));
+  return (
+    element instanceof HTMLElement &&
+    (element.isContentEditable || element.matches("input:not([type=checkbox]), textarea, select"))
+  );
 }
 
 /**
  * Listens to keys.
- * @param {(name: string) => void} act Is told of a key that belongs to a view: x, c, a, r, u.
+ * @param {(name: string) => void} act Called with a key of the view: x, c, a, r, u.
  */
 export function listen(act) {
   const search = document.getElementById("search-words");
@@ -81,13 +97,21 @@ export function listen(act) {
     const isPlain = !event.ctrlKey && !event.altKey && !event.metaKey && !event.isComposing;
     if (!isPlain || isField(event.target) || document.querySelector("dialog[open]")) return;
     const isArrow = event.key === "ArrowDown" || event.key === "ArrowUp";
-    // Elsewhere, arrows scroll.
+    // Outside of lists, arrows scroll.
     if (isArrow && !document.activeElement?.matches("[data-step]")) return;
     if (!isArrow && !isOn()) return;
     const does = {
-      j: () => step(1), ArrowDown: () => step(1), k: () => step(-1), ArrowUp: () => step(-1),
-      "/": () => search.offsetParent && search.focus(), "?": showHelp,
-      x: () => act("x"), c: () => act("c"), a: () => act("a"), r: () => act("r"), u: () => act("u"),
+      j: () => step(1),
+      ArrowDown: () => step(1),
+      k: () => step(-1),
+      ArrowUp: () => step(-1),
+      "/": () => search.offsetParent && search.focus(),
+      "?": showHelp,
+      x: () => act("x"),
+      c: () => act("c"),
+      a: () => act("a"),
+      r: () => act("r"),
+      u: () => act("u"),
     }[event.key];
     if (!does) return;
     event.preventDefault();

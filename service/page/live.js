@@ -1,25 +1,64 @@
-// Changes of the store as they happen, by server-sent events.
+// Live updates, by server-sent events.
 
-/** Kinds of events after which something that is shown may be another. */
+import { send } from "./api.js";
+
+/** Kinds of events that cause a refresh. `run.lease` is left out: leases are renewed all the time. */
 const KINDS = [
-  "checkpoint.created", "checkpoint.decided", "checkpoint.decision_refused", "checkpoint.deleted", "checkpoint.annotated", "checkpoint.tagged",
-  "checkpoint.untagged", "checkpoint.linked", "checkpoint.unlinked", "checkpoint.scanned", "checkpoint.verified", "conversation.seen",
-  "policy.changed", "run.started", "run.changed", "run.ended", "run.lease", "session.created", "session.changed", "session.head",
-  "session.status", "session.lost", "workspace.overwritten",
+  "checkpoint.created",
+  "checkpoint.decided",
+  "checkpoint.decision_refused",
+  "checkpoint.deleted",
+  "checkpoint.annotated",
+  "checkpoint.tagged",
+  "checkpoint.untagged",
+  "checkpoint.linked",
+  "checkpoint.unlinked",
+  "checkpoint.scanned",
+  "checkpoint.verified",
+  "conversation.seen",
+  "policy.changed",
+  "run.started",
+  "run.changed",
+  "run.ended",
+  "session.created",
+  "session.changed",
+  "session.head",
+  "session.status",
+  "session.lost",
+  "workspace.overwritten",
 ];
-/** Views ask for their data again at most so often. */
+/** Shortest time between two refreshes. */
 const PAUSE_MS = 1000;
-/** Ages of leases and states of processes change without an event. */
+/** Time between refreshes without an event: states of processes change without one. */
 const LOOK_MS = 15_000;
-/** After a stream that was refused. */
+/** Time until the next attempt after a refused connection. */
 const RECONNECT_MS = 5000;
 
 /** @typedef {{session: string | null, subject: string, kind: string}} Change */
 
+/**
+ * The server-sent events of an answer. The service sends one line of data for each, and ends lines with a line feed.
+ * @param {Response} response
+ */
+async function* eventsOf(response) {
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    const parts = (text + value).split("\n\n");
+    text = parts.pop();
+    for (const part of parts) {
+      const field = (name) => part.split("\n").find((line) => line.startsWith(`${name}:`))?.slice(name.length + 1).trim();
+      if (field("event")) yield { kind: field("event"), data: field("data") ?? "" };
+    }
+  }
+}
+
 /** A listener to the service's events. */
 export class Live {
   /**
-   * @param {(changes: Change[]) => void} onChange Is told of what changed since it was told last; of nothing in particular after a while.
+   * @param {(changes: Change[]) => void} onChange Called with the changes since the last call; with none for a periodic refresh.
    * @param {(state: "live" | "connecting" | "off") => void} onState
    */
   constructor(onChange, onState) {
@@ -30,9 +69,10 @@ export class Live {
     this.timer = 0;
     this.reconnect = 0;
     this.look = 0;
-    /** @type {EventSource | null} */
+    /** @type {AbortController | null} */
     this.source = null;
     this.wasConnected = false;
+    document.addEventListener("visibilitychange", () => !document.hidden && this.source && this.tell());
   }
 
   start() {
@@ -42,30 +82,32 @@ export class Live {
     this.connect();
   }
 
-  connect() {
-    this.source = new EventSource("/api/events");
-    this.source.onopen = () => {
+  /** Listens, and again after a lost connection. `EventSource` would not send the token. */
+  async connect() {
+    const source = new AbortController();
+    this.source = source;
+    let state = "off";
+    try {
+      const response = await send("/api/events", { headers: { Accept: "text/event-stream" }, signal: source.signal });
       this.onState("live");
-      // What happened in between was not heard.
+      state = "connecting";
+      // Events may have been missed while it was disconnected.
       if (this.wasConnected) this.onChange([]);
       this.wasConnected = true;
-    };
-    this.source.onerror = () => {
-      this.onState(this.source?.readyState === EventSource.CLOSED ? "off" : "connecting");
-      if (this.source?.readyState !== EventSource.CLOSED) return;
-      clearTimeout(this.reconnect);
-      this.reconnect = setTimeout(() => this.connect(), RECONNECT_MS);
-    };
-    KINDS.forEach((kind) => this.source.addEventListener(kind, (event) => this.hear(kind, event)));
+      for await (const event of eventsOf(response)) this.hear(event);
+    } catch {
+      // Refused, or lost on the way.
+    }
+    if (this.source !== source) return;
+    this.onState(state);
+    this.reconnect = setTimeout(() => this.connect(), RECONNECT_MS);
   }
 
-  /**
-   * @param {string} kind
-   * @param {MessageEvent} event
-   */
-  hear(kind, event) {
+  /** @param {{kind: string, data: string}} event */
+  hear({ kind, data }) {
+    if (!KINDS.includes(kind)) return;
     try {
-      const { session, subject } = JSON.parse(event.data);
+      const { session, subject } = JSON.parse(data);
       this.changes.push({ kind, session, subject });
     } catch {
       this.changes.push({ kind, session: null, subject: "" });
@@ -77,6 +119,8 @@ export class Live {
 
   tell() {
     this.timer = 0;
+    // Wait until the page is visible again.
+    if (document.hidden) return;
     this.told = Date.now();
     const changes = this.changes;
     this.changes = [];
@@ -88,7 +132,7 @@ export class Live {
     clearInterval(this.look);
     this.timer = 0;
     this.changes = [];
-    this.source?.close();
+    this.source?.abort();
     this.source = null;
   }
 }

@@ -1,4 +1,4 @@
-// Tags and annotations of a checkpoint, with the forms that add some.
+// Tags and annotations of a checkpoint, with forms to add them.
 
 import { path, post } from "./api.js";
 import { h, keepingFocus, named, prose } from "./dom.js";
@@ -6,7 +6,7 @@ import { announce, busy } from "./notices.js";
 import { count, since, tagPill } from "./text.js";
 
 /**
- * A form of one field.
+ * A form with one field.
  * @param {{id: string, label: string, hint: string, button: string, field: HTMLInputElement | HTMLTextAreaElement, add: (text: string) => Promise<void>}} parts
  */
 function adding({ id, label, hint, button, field, add }) {
@@ -20,7 +20,8 @@ function adding({ id, label, hint, button, field, add }) {
     }
     void busy(submit, async () => {
       await add(text);
-      field.value = "";
+      // Keep what was typed meanwhile.
+      if (field.value.trim() === text) field.value = "";
       field.focus();
     });
   };
@@ -48,18 +49,37 @@ export class Marks {
       "div",
       { class: "columns" },
       h("section", { "aria-labelledby": "tags-title" }, h("h2", { id: "tags-title" }, "Tags"), this.tags, this.tagForm()),
-      h("section", { "aria-labelledby": "annotations-title" }, h("h2", { id: "annotations-title" }, "Annotations"), this.annotations, this.annotationForm()),
+      h(
+        "section",
+        { "aria-labelledby": "annotations-title" },
+        h("h2", { id: "annotations-title" }, "Annotations"),
+        this.annotations,
+        this.annotationForm(),
+      ),
     );
   }
 
   tagForm() {
-    const field = h("input", { id: "new-tags", type: "text", autocomplete: "off", spellcheck: "false", "aria-describedby": "new-tags-hint" });
+    const field = h("input", {
+      id: "new-tags",
+      type: "text",
+      autocomplete: "off",
+      spellcheck: "false",
+      "aria-describedby": "new-tags-hint",
+    });
     const add = async (text) => {
       const { added } = await post(path("api", "checkpoints", this.id, "tags"), { tags: text.split(/\s+/) });
       await this.refresh();
       announce(added.length ? `${count(added.length, "tag")} added` : "It had these tags before");
     };
-    return adding({ id: "new-tags", label: "Add tags", hint: "Several with spaces between, such as release/1.2 reviewed.", button: "Add", field, add });
+    return adding({
+      id: "new-tags",
+      label: "Add tags",
+      hint: "Several with spaces between, such as release/1.2 reviewed.",
+      button: "Add",
+      field,
+      add,
+    });
   }
 
   annotationForm() {
@@ -69,7 +89,14 @@ export class Marks {
       await this.refresh();
       announce("The annotation was added");
     };
-    return adding({ id: "new-annotation", label: "Add an annotation", hint: "A remark for whoever looks at the checkpoint later.", button: "Add", field, add });
+    return adding({
+      id: "new-annotation",
+      label: "Add an annotation",
+      hint: "A remark for whoever looks at the checkpoint later.",
+      button: "Add",
+      field,
+      add,
+    });
   }
 
   /** @param {any} manifest */
@@ -82,8 +109,18 @@ export class Marks {
         h("p", { class: "text" }, prose(annotation.text)),
       );
     keepingFocus(() => {
-      this.tags.replaceChildren(tags.length ? h("ul", { class: "tags" }, tags.map((tag) => h("li", {}, tagPill(tag)))) : h("p", { class: "none" }, "None."));
-      this.annotations.replaceChildren(annotations.length ? h("ul", { class: "annotations" }, annotations.map(one)) : h("p", { class: "none" }, "None."));
+      this.tags.replaceChildren(
+        tags.length
+          ? h(
+              "ul",
+              { class: "tags" },
+              tags.map((tag) => h("li", {}, tagPill(tag))),
+            )
+          : h("p", { class: "none" }, "None."),
+      );
+      this.annotations.replaceChildren(
+        annotations.length ? h("ul", { class: "annotations" }, annotations.map(one)) : h("p", { class: "none" }, "None."),
+      );
     });
   }
 }

@@ -1,4 +1,4 @@
-// Messages to the user: problems, which stay until they are dismissed, and reports, which pass.
+// Messages to the user: alerts, which stay until dismissed, and reports, which disappear.
 
 import { h } from "./dom.js";
 
@@ -7,13 +7,13 @@ const REPORT_MS = 5000;
 let reportTimer = 0;
 
 /**
- * Says that something was done. Screen readers speak it.
+ * Reports a success, visibly and to screen readers.
  * @param {string} text
  */
 export function announce(text) {
   const region = document.getElementById("status");
   region.textContent = "";
-  // Emptied first: the same text twice is spoken twice.
+  // Emptied first, so that the same text is spoken again.
   requestAnimationFrame(() => region.replaceChildren(h("p", {}, text)));
   clearTimeout(reportTimer);
   reportTimer = setTimeout(() => region.replaceChildren(), REPORT_MS);
@@ -63,7 +63,7 @@ export function alertProblem(problem, ways) {
 }
 
 /**
- * Shows what the user should know of something that was done.
+ * Shows warnings of a request that succeeded.
  * @param {string[] | undefined} warnings
  */
 export function showWarnings(warnings) {
@@ -71,7 +71,7 @@ export function showWarnings(warnings) {
 }
 
 /**
- * Has a button do something that takes a while; a failure is shown, with a way to try again.
+ * Runs an action of a button, which is marked as busy meanwhile. A failure is shown with a button to try again.
  * @param {HTMLButtonElement} button
  * @param {() => Promise<void>} action
  */

@@ -1,4 +1,4 @@
-// Rollbacks, and undoing one: shown first, then done.
+// Rollbacks and undo: the plan first, then a button that executes it.
 
 import { get, path, post } from "./api.js";
 import { tickField } from "./dialog.js";
@@ -6,7 +6,7 @@ import { flat, h, named, prose } from "./dom.js";
 import { announce, busy } from "./notices.js";
 import { count, number, pill, short } from "./text.js";
 
-/** More paths are drawn on demand. */
+/** Number of paths that are rendered at once. */
 const PATHS_DRAWN = 200;
 
 const ACTIONS = {
@@ -19,11 +19,11 @@ const ACTIONS = {
 };
 
 const OPTIONS = [
-  { id: "files_only", label: "Leave the conversation where it is", hint: "Only files go back." },
+  { id: "files_only", label: "Leave the conversation as it is", hint: "Only files go back." },
   { id: "stop", label: "End a live agent first", hint: "A session whose agent lives is not rolled back otherwise." },
 ];
 const RARE_OPTIONS = [
-  { id: "any_git_state", label: "Whatever git is in the middle of", hint: "A merge or rebase that is under way is not waited for." },
+  { id: "any_git_state", label: "Roll back during a merge or rebase", hint: "Git is left in the middle of it." },
   { id: "take_over", label: "Do not wait for another machine", hint: "Another machine or container may still have the session." },
 ];
 
@@ -32,7 +32,7 @@ function counted(actions) {
   return numbers.filter(([, found]) => found > 0);
 }
 
-/** What the button does, in a few words. */
+/** Summary of a plan for the button. */
 function effect(actions) {
   const parts = counted(actions).filter(([kind]) => ["delete", "replace", "create"].includes(kind));
   return parts.map(([kind, found]) => `${number(found)} ${ACTIONS[kind][1]}`).join(", ") || count(actions.length, "change");
@@ -56,19 +56,37 @@ function pathsOf(actions) {
 }
 
 function conversationOf({ with_conversation: goesBack, conversation }) {
-  if (!goesBack) return h("p", {}, "The conversation stays where it is.");
+  if (!goesBack) return h("p", {}, "The conversation stays as it is.");
   if (!conversation) return h("p", {}, "The conversation goes back as well.");
   const now = conversation.turns === null ? "it is gone now" : `it has ${count(conversation.turns, "turn")} now`;
   return [
-    h("p", {}, `The conversation goes back to ${count(conversation.turns_then, "turn")}; ${now}.`, conversation.is_another && " The session is in another conversation now."),
-    h("dl", { class: "facts" }, [["Last prompt then", conversation.prompt_then], ["Last prompt now", conversation.prompt]]
-      .filter(([, text]) => text)
-      .map(([term, text]) => h("div", {}, h("dt", {}, term), h("dd", { class: "quote" }, prose(text))))),
+    h(
+      "p",
+      {},
+      `The conversation goes back to ${count(conversation.turns_then, "turn")}; ${now}.`,
+      conversation.is_another && " The session is in another conversation now.",
+    ),
+    h(
+      "dl",
+      { class: "facts" },
+      [
+        ["Last prompt then", conversation.prompt_then],
+        ["Last prompt now", conversation.prompt],
+      ]
+        .filter(([, text]) => text)
+        .map(([term, text]) => h("div", {}, h("dt", {}, term), h("dd", { class: "quote" }, prose(text)))),
+    ),
   ];
 }
 
 function sentences(list, kind = "hint") {
-  return list.length ? h("ul", { class: `sentences ${kind}` }, list.map((text) => h("li", {}, prose(text)))) : null;
+  return list.length
+    ? h(
+        "ul",
+        { class: `sentences ${kind}` },
+        list.map((text) => h("li", {}, prose(text))),
+      )
+    : null;
 }
 
 function planOf({ rollback, actions, warnings }) {
@@ -76,47 +94,88 @@ function planOf({ rollback, actions, warnings }) {
   return h(
     "div",
     { class: "plan" },
-    h("p", { class: "pills" }, counted(actions).map(([kind, found]) => pill(ACTIONS[kind][0], `${number(found)} ${ACTIONS[kind][1]}`)), actions.length === 0 && "No file changes."),
-    h("p", {}, lost ? `${count(lost, "path")} would lose what is in the folder now. ` : "Nothing in the folder would be lost. ", "A safety checkpoint is made first, so that this can be undone."),
+    h(
+      "p",
+      { class: "pills" },
+      counted(actions).map(([kind, found]) => pill(ACTIONS[kind][0], `${number(found)} ${ACTIONS[kind][1]}`)),
+      actions.length === 0 && "No file changes.",
+    ),
+    h(
+      "p",
+      {},
+      lost ? `${count(lost, "path")} would lose what is in the folder now. ` : "Nothing in the folder would be lost. ",
+      "A safety checkpoint is made first, so that this can be undone.",
+    ),
     conversationOf(rollback),
     sentences([...new Set([...warnings, ...rollback.notices, ...(rollback.open_in ? [rollback.open_in] : [])])], "warn"),
-    rollback.spared.length > 0 && h("p", {}, "Stays as it is: ", rollback.spared.map((file) => [h("code", {}, named(file)), " "])),
-    actions.length > 0 && h("h3", {}, count(actions.length, "path")),
+    rollback.spared.length > 0 &&
+      h(
+        "p",
+        {},
+        "Stays as it is: ",
+        rollback.spared.map((file) => [h("code", {}, named(file)), " "]),
+      ),
+    actions.length > 0 && h("h2", {}, count(actions.length, "path")),
     pathsOf(actions),
   );
 }
 
 function doneOf({ rollback, actions, warnings }, session) {
-  const safety = rollback.safety && h("a", { class: "id", href: `#/checkpoint/${encodeURIComponent(rollback.safety)}` }, short(rollback.safety));
-  const title = h("h2", { tabindex: "-1" }, rollback.changed ? "Rolled back" : "Nothing was to be done");
+  const safety =
+    rollback.safety &&
+    h("a", { class: "id", href: `#/checkpoint/${encodeURIComponent(rollback.safety)}` }, short(rollback.safety));
+  const title = h("h2", { tabindex: "-1" }, rollback.changed ? "Rolled back" : "Nothing to do");
   const element = h(
     "div",
     { class: "plan done" },
     title,
-    rollback.changed && h("p", {}, `${effect(actions)}.`, safety && [" What was there before is in safety checkpoint ", safety, "."]),
-    rollback.stash && h("p", {}, rollback.stash.error ? ["Nothing was put into git's stash: ", prose(rollback.stash.error)] : ["Uncommitted changes are in git's stash: ", h("code", {}, named(rollback.stash.ref))]),
+    rollback.changed &&
+      h("p", {}, `${effect(actions)}.`, safety && [" What was there before is in safety checkpoint ", safety, "."]),
+    rollback.stash &&
+      h(
+        "p",
+        {},
+        rollback.stash.error
+          ? ["Nothing was put into git's stash: ", prose(rollback.stash.error)]
+          : ["Uncommitted changes are in git's stash: ", h("code", {}, named(rollback.stash.ref))],
+      ),
     rollback.next && h("p", {}, "To let the agent go on: ", h("code", {}, named(rollback.next))),
-    rollback.moved.length > 0 && h("p", {}, "Kept aside: ", rollback.moved.map((file) => [h("code", {}, named(file)), " "])),
+    rollback.moved.length > 0 &&
+      h(
+        "p",
+        {},
+        "Kept aside: ",
+        rollback.moved.map((file) => [h("code", {}, named(file)), " "]),
+      ),
     sentences([...new Set([...warnings, ...rollback.notices])], "warn"),
     h("p", {}, h("a", { class: "button primary", href: `#/session/${encodeURIComponent(session.id)}` }, "To the session")),
   );
   return { element, title };
 }
 
-/** A rollback that is shown, with its options, and then done. */
+/** A form with the options, the plan and the button of a rollback. */
 class Rolling {
   /** @param {{address: string, session: any, confirm: string}} what */
   constructor({ address, session, confirm }) {
     Object.assign(this, { address, session, confirm });
     this.asked = 0;
-    this.plan = h("div", { "aria-live": "polite" });
+    this.plan = h("div", {});
+    /** Summary of the plan for screen readers. */
+    this.spoken = h("p", { class: "sr", role: "status" });
     this.button = h("button", { id: "do-rollback", type: "submit", class: "danger" }, confirm);
     this.button.hidden = true;
     const options = (list) => list.map((option) => tickField(option));
     this.form = h(
       "form",
       { onsubmit: (event) => this.submit(event), onchange: () => void this.show() },
-      h("fieldset", {}, h("legend", {}, "How"), options(OPTIONS), h("details", {}, h("summary", {}, "Rarely needed"), options(RARE_OPTIONS))),
+      h(
+        "fieldset",
+        {},
+        h("legend", {}, "Options"),
+        options(OPTIONS),
+        h("details", {}, h("summary", {}, "More options"), options(RARE_OPTIONS)),
+      ),
+      this.spoken,
       this.plan,
       h("p", { class: "buttons" }, this.button),
     );
@@ -128,7 +187,7 @@ class Rolling {
     return { dry_run: isDry, ...Object.fromEntries(ticked) };
   }
 
-  /** Shows what it would do. */
+  /** Fetches and shows the plan. */
   async show() {
     const turn = ++this.asked;
     this.button.hidden = true;
@@ -139,10 +198,13 @@ class Rolling {
       this.plan.replaceChildren(planOf(answer));
       this.button.textContent = `${this.confirm}: ${effect(answer.actions)}`;
       this.button.hidden = false;
+      this.spoken.textContent = `The plan: ${effect(answer.actions)}`;
     } catch (problem) {
       if (turn !== this.asked) return;
-      const again = h("button", { type: "button", onclick: () => void this.show() }, "Ask again");
-      this.plan.replaceChildren(h("div", { class: "alert bad" }, h("p", {}, prose(problem instanceof Error ? problem.message : problem)), again));
+      const why = problem instanceof Error ? problem.message : String(problem);
+      this.spoken.textContent = why;
+      const again = h("button", { type: "button", onclick: () => void this.show() }, "Try again");
+      this.plan.replaceChildren(h("div", { class: "alert bad" }, h("p", {}, prose(why)), again));
     } finally {
       if (turn === this.asked) this.plan.removeAttribute("aria-busy");
     }
@@ -156,7 +218,7 @@ class Rolling {
       const { element, title } = doneOf(answer, this.session);
       this.element.replaceChildren(element);
       title.focus();
-      announce(answer.rollback.changed ? "Rolled back" : "Nothing was to be done");
+      announce(answer.rollback.changed ? "Rolled back" : "Nothing to do");
     });
   }
 }
@@ -168,7 +230,9 @@ class Rolling {
 export function showRollback(manifest, session) {
   const name = flat(session.name);
   const rolling = new Rolling({
-    address: path("api", "checkpoints", manifest.id, "rollback"), session, confirm: `Roll ${name} back to ${short(manifest.id)}`,
+    address: path("api", "checkpoints", manifest.id, "rollback"),
+    session,
+    confirm: `Roll ${name} back to ${short(manifest.id)}`,
   });
   void rolling.show();
   return rolling.element;
@@ -181,13 +245,22 @@ export function showRollback(manifest, session) {
 export async function showUndo(name) {
   const { session } = await get(path("api", "sessions", name));
   const shownName = flat(session.name);
-  const rolling = new Rolling({ address: path("api", "sessions", session.id, "undo"), session, confirm: `Undo the rollback of ${shownName}` });
+  const rolling = new Rolling({
+    address: path("api", "sessions", session.id, "undo"),
+    session,
+    confirm: `Undo the rollback of ${shownName}`,
+  });
   void rolling.show();
   const sessionLink = `#/session/${encodeURIComponent(session.id)}`;
   const element = h(
     "div",
     {},
-    h("nav", { class: "crumbs", "aria-label": "Path" }, h("a", { href: "#/" }, "Sessions"), h("a", { href: sessionLink }, named(session.name))),
+    h(
+      "nav",
+      { class: "crumbs", "aria-label": "Path" },
+      h("a", { href: "#/" }, "Sessions"),
+      h("a", { href: sessionLink }, named(session.name)),
+    ),
     h("h1", { tabindex: "-1" }, "Undo the rollback"),
     rolling.element,
   );

@@ -7,7 +7,7 @@ import { count, number, pill, short, since } from "./text.js";
 const LIMIT = 50;
 
 /**
- * An excerpt, with the words that match marked.
+ * An excerpt with its matching words marked.
  * @param {{field: string, text: string, matched: string[]}} excerpt
  */
 function excerptOf({ field, text, matched }) {
@@ -30,18 +30,39 @@ function resultOf(found, names) {
     h(
       "p",
       { class: "result-head" },
-      h("a", { href: `#/checkpoint/${encodeURIComponent(found.checkpoint)}`, "data-step": "" }, found.message ? named(found.message) : `Checkpoint ${short(found.checkpoint)}`),
-      h("span", { class: "meta" }, h("span", { class: "id" }, short(found.checkpoint)), h("a", { href: `#/session/${encodeURIComponent(found.session)}` }, named(names.get(found.session) ?? found.session)), since(found.created_at)),
+      h(
+        "a",
+        { href: `#/checkpoint/${encodeURIComponent(found.checkpoint)}`, "data-step": "" },
+        found.message ? named(found.message) : `Checkpoint ${short(found.checkpoint)}`,
+      ),
+      h(
+        "span",
+        { class: "meta" },
+        h("span", { class: "id" }, short(found.checkpoint)),
+        h("a", { href: `#/session/${encodeURIComponent(found.session)}` }, named(names.get(found.session) ?? found.session)),
+        since(found.created_at),
+      ),
     ),
     h("ul", { class: "excerpts" }, found.matches.map(excerptOf)),
   );
 }
 
 function form(words, session, sessions) {
-  const field = h("input", { id: "words", type: "search", autocomplete: "off", spellcheck: "false", "aria-describedby": "words-hint" });
+  const field = h("input", {
+    id: "words",
+    type: "search",
+    autocomplete: "off",
+    spellcheck: "false",
+    "aria-describedby": "words-hint",
+  });
   field.value = words;
   const option = (value, text) => h("option", { value, selected: value === session }, text);
-  const select = h("select", { id: "in-session" }, option("", "all sessions"), sessions.map((one) => option(one.id, flat(one.name))));
+  const select = h(
+    "select",
+    { id: "in-session" },
+    option("", "all sessions"),
+    sessions.map((one) => option(one.id, flat(one.name))),
+  );
   const submit = (event) => {
     event.preventDefault();
     const query = new URLSearchParams({ q: field.value.trim() });
@@ -54,8 +75,18 @@ function form(words, session, sessions) {
     h("p", { class: "field grow" }, h("label", { for: "words" }, "Words"), field),
     h("p", { class: "field" }, h("label", { for: "in-session" }, "In"), select),
     h("button", { type: "submit", class: "primary" }, "Search"),
-    h("p", { id: "words-hint", class: "hint" }, "All words must be there. A phrase stands in double quotes, the beginning of a word as word*."),
+    h(
+      "p",
+      { id: "words-hint", class: "hint" },
+      "All words must be there. A phrase stands in double quotes, the beginning of a word as word*.",
+    ),
   );
+}
+
+function leadOf({ matching, searched, found }) {
+  const verb = matching === 1 ? "matches" : "match";
+  const rest = matching > found.length ? `; the best ${found.length} are shown` : "";
+  return `${count(matching, "checkpoint")} of ${number(searched)} ${verb}${rest}.`;
 }
 
 /**
@@ -69,8 +100,14 @@ export async function showSearch(words, session) {
     words ? get("/api/search", { q: words, session: session || null, limit: LIMIT }) : null,
   ]);
   const names = new Map(sessions.map((one) => [one.id, one.name]));
-  const lead = results && `${count(results.matching, "checkpoint")} of ${number(results.searched)} ${results.matching === 1 ? "matches" : "match"}${results.matching > results.found.length ? `; the best ${results.found.length} are shown` : ""}.`;
-  const list = results?.found.length ? h("ol", { class: "results", "aria-label": "Results, the best first" }, results.found.map((found) => resultOf(found, names))) : null;
+  const lead = results && leadOf(results);
+  const list = results?.found.length
+    ? h(
+        "ol",
+        { class: "results", "aria-label": "Results, the best first" },
+        results.found.map((found) => resultOf(found, names)),
+      )
+    : null;
   const element = h(
     "div",
     {},

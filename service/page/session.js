@@ -1,4 +1,4 @@
-// A session: its state, what may be done to it, and its timeline.
+// The view of a session: its state, its actions and its timeline.
 
 import { get, path, post } from "./api.js";
 import { ask, tickField } from "./dialog.js";
@@ -11,7 +11,7 @@ import { Timeline } from "./timeline.js";
 
 const ALIVE = ["starting", "live", "idle", "waiting", "elsewhere"];
 
-/** The buttons of a session, with what it is asked to do. */
+/** The actions of a session. */
 class Actions {
   /**
    * @param {() => any} session
@@ -39,7 +39,7 @@ class Actions {
   }
 
   async resume() {
-    await this.done(await post(this.address("resume")), "The session goes on");
+    await this.done(await post(this.address("resume")), "The session was resumed");
   }
 
   pause() {
@@ -49,7 +49,12 @@ class Actions {
       title: "Pause the session",
       body: [
         h("p", {}, "A checkpoint of ", named(name), " is made, and the session is set aside."),
-        isAlive && tickField({ id: "end-agent", label: "End its agent as well", hint: "An agent that stays goes on at once when the session is resumed." }),
+        isAlive &&
+          tickField({
+            id: "end-agent",
+            label: "End its agent as well",
+            hint: "An agent that stays goes on at once when the session is resumed.",
+          }),
       ],
       confirm: "Pause the session",
       act: async (form) => {
@@ -65,7 +70,12 @@ class Actions {
       title: "End the session for good",
       body: [
         h("p", {}, named(name), " ends and cannot be resumed any more. Its checkpoints stay."),
-        ALIVE.includes(observed) && tickField({ id: "leave-agent", label: "Leave its agent running", hint: "Without this, a session whose agent lives is not ended." }),
+        ALIVE.includes(observed) &&
+          tickField({
+            id: "leave-agent",
+            label: "Leave its agent running",
+            hint: "Without this, a session whose agent lives is not ended.",
+          }),
       ],
       confirm: "End the session",
       kind: "danger",
@@ -81,7 +91,11 @@ class Actions {
     const { status, wanted, observed, runs, id } = this.session();
     if (status === "ended") return [];
     const button = (name, text, action, kind) => {
-      const element = h("button", { id: `do-${name}`, type: "button", class: kind, onclick: () => void busy(element, async () => action()) }, text);
+      const element = h(
+        "button",
+        { id: `do-${name}`, type: "button", class: kind, onclick: () => void busy(element, async () => action()) },
+        text,
+      );
       return element;
     };
     return [
@@ -122,16 +136,46 @@ function runsOf(runs) {
       h("td", {}, exact(run.started_at)),
       h("td", {}, run.ended_at ? exact(run.ended_at) : pill("good", "open")),
       h("td", {}, run.exit_reason ? prose(run.exit_reason) : "–"),
-      h("td", {}, run.resumed_from ? h("a", { class: "id", href: `#/checkpoint/${encodeURIComponent(run.resumed_from)}` }, short(run.resumed_from)) : "–"),
+      h(
+        "td",
+        {},
+        run.resumed_from
+          ? h("a", { class: "id", href: `#/checkpoint/${encodeURIComponent(run.resumed_from)}` }, short(run.resumed_from))
+          : "–",
+      ),
     );
   const head = ["Run", "Began", "Ended", "Reason", "Resumed from"];
-  const table = h("table", { class: "plain-table" }, h("thead", {}, h("tr", {}, head.map((text) => h("th", { scope: "col" }, text)))), h("tbody", {}, runs.map(row)));
-  return h("details", { id: "runs" }, h("summary", {}, count(runs.length, "run")), h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Runs" }, table));
+  const table = h(
+    "table",
+    { class: "plain-table" },
+    h(
+      "thead",
+      {},
+      h(
+        "tr",
+        {},
+        head.map((text) => h("th", { scope: "col" }, text)),
+      ),
+    ),
+    h("tbody", {}, runs.map(row)),
+  );
+  return h(
+    "details",
+    { id: "runs" },
+    h("summary", {}, count(runs.length, "run")),
+    h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Runs" }, table),
+  );
 }
 
 function troublesOf(session) {
   const found = troubles(session);
-  return found.length ? h("ul", { class: "troubles" }, found.map(([kind, text, why]) => h("li", {}, pill(kind, text), " ", prose(why)))) : null;
+  return found.length
+    ? h(
+        "ul",
+        { class: "troubles" },
+        found.map(([kind, text, why]) => h("li", {}, pill(kind, text), " ", prose(why))),
+      )
+    : null;
 }
 
 /**

@@ -1,4 +1,4 @@
-// The sessions of the store, kept up to date.
+// The list of sessions.
 
 import { get } from "./api.js";
 import { h, keepingFocus, named } from "./dom.js";
@@ -6,16 +6,17 @@ import { count, number, pill, since, statePill } from "./text.js";
 
 const SWITCH_ID = "show-ended";
 
-/** True in this page as long as it is open. */
+/** Kept as long as the page is open. */
 let showsEnded = false;
 
-/** Conditions of a session that somebody should look at, each in a few words. */
+/** Warnings about a session: kind, label, reason. */
 export function troubles(session) {
   const found = [];
   if (session.failing) found.push(["bad", "checkpoints fail", session.failing.reason]);
   if (session.interrupted_rollback) found.push(["bad", "rollback interrupted", "files of two states are in the workspace"]);
   if (session.another_folder) found.push(["waits", "another folder", session.another_folder]);
-  if (session.unsupervised) found.push(["waits", "no supervisor", "its agent lives without the process that makes its checkpoints"]);
+  if (session.unsupervised)
+    found.push(["waits", "no supervisor", "its agent lives without the process that makes its checkpoints"]);
   if (session.store_is_read_only) found.push(["bad", "store is read-only", "no checkpoints are made"]);
   if (session.open_in) found.push(["waits", "open elsewhere", `process ${session.open_in} has its conversation open`]);
   if (session.unseen) found.push(["waits", "maybe open elsewhere", session.unseen]);
@@ -28,7 +29,7 @@ export function reviewPill(session) {
   return null;
 }
 
-/** The goal of a session, where it says more than its state does. */
+/** The wanted state of a session that has not ended. */
 export function wantedText(session) {
   if (!session.wanted || session.status === "ended") return null;
   return h("span", { class: "wanted" }, `wanted ${session.wanted}`);
@@ -43,13 +44,22 @@ function row(session) {
     h(
       "th",
       { role: "rowheader", scope: "row" },
-      h("a", { id: `session-${session.id}`, href: `#/session/${encodeURIComponent(session.id)}`, "data-step": "" }, named(session.name)),
+      h(
+        "a",
+        { id: `session-${session.id}`, href: `#/session/${encodeURIComponent(session.id)}`, "data-step": "" },
+        named(session.name),
+      ),
       isNamed && h("span", { class: "id" }, named(session.id)),
       h("span", { class: "path" }, session.workspace ? named(session.workspace.path) : null),
-      session.last_prompt && h("span", { class: "prompt" }, h("span", { class: "sr" }, "last prompt: "), named(session.last_prompt)),
+      session.last_prompt &&
+        h("span", { class: "prompt" }, h("span", { class: "sr" }, "last prompt: "), named(session.last_prompt)),
     ),
     cell("State", statePill(session), wantedText(session)),
-    cell("Review", reviewPill(session) ?? h("span", { class: "none" }, "–"), troubles(session).map(([kind, text, why]) => pill(kind, text, why))),
+    cell(
+      "Review",
+      reviewPill(session) ?? h("span", { class: "none" }, "–"),
+      troubles(session).map(([kind, text, why]) => pill(kind, text, why)),
+    ),
     cell("Last checkpoint", session.last_checkpoint ? since(session.last_checkpoint.created_at) : "none"),
     cell("Checkpoints", h("span", { class: "number" }, number(session.checkpoints))),
   );
@@ -60,14 +70,24 @@ function table(sessions) {
   return h(
     "table",
     { class: "list", role: "table", "aria-labelledby": "view-title" },
-    h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, head.map((text) => h("th", { role: "columnheader", scope: "col" }, text)))),
+    h(
+      "thead",
+      { role: "rowgroup" },
+      h(
+        "tr",
+        { role: "row" },
+        head.map((text) => h("th", { role: "columnheader", scope: "col" }, text)),
+      ),
+    ),
     h("tbody", { role: "rowgroup" }, sessions.map(row)),
   );
 }
 
 function summary(sessions) {
   const waiting = sessions.filter((session) => session.review === "pending").length;
-  const dead = sessions.filter((session) => session.status !== "ended" && session.observed === "dead" && session.wanted === "running").length;
+  const dead = sessions.filter(
+    (session) => session.status !== "ended" && session.observed === "dead" && session.wanted === "running",
+  ).length;
   const alive = sessions.filter((session) => ["live", "idle", "waiting"].includes(session.observed)).length;
   const troubled = sessions.filter((session) => troubles(session).length > 0).length;
   const parts = [
@@ -107,7 +127,12 @@ export async function showSessions() {
   const element = h(
     "div",
     {},
-    h("div", { class: "head" }, h("h1", { id: "view-title", tabindex: "-1" }, "Sessions"), h("p", { class: "tick" }, box, h("label", { for: SWITCH_ID }, "Show ended sessions"))),
+    h(
+      "div",
+      { class: "head" },
+      h("h1", { id: "view-title", tabindex: "-1" }, "Sessions"),
+      h("p", { class: "tick" }, box, h("label", { for: SWITCH_ID }, "Show ended sessions")),
+    ),
     line,
     body,
   );

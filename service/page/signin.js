@@ -1,4 +1,4 @@
-// The form for the token. The service keeps it in a cookie that no script can read; the page keeps it nowhere.
+// The sign-in form. The token stays in this tab, until it is closed or the user signs out.
 
 import { signIn } from "./api.js";
 import { h } from "./dom.js";
@@ -10,7 +10,11 @@ import { h } from "./dom.js";
 export function showSignIn(done) {
   const alert = h("div", { id: "token-problem", class: "dialog-alert", role: "alert" });
   const input = h("input", {
-    id: "token", type: "password", required: true, autocomplete: "off", spellcheck: "false",
+    id: "token",
+    type: "password",
+    required: true,
+    autocomplete: "off",
+    spellcheck: "false",
     "aria-describedby": "token-hint token-problem",
   });
   const button = h("button", { type: "submit", class: "primary" }, "Sign in");
@@ -21,7 +25,8 @@ export function showSignIn(done) {
     alert.replaceChildren();
     input.removeAttribute("aria-invalid");
     try {
-      await signIn(input.value.trim());
+      // No header can bear anything else.
+      await signIn(input.value.replace(/[^\x21-\x7e]/g, ""));
       input.value = "";
       await done();
     } catch (problem) {

@@ -1,4 +1,4 @@
-// Words for values: times, sizes, states.
+// Formatting of times, sizes and states.
 
 import { h, named } from "./dom.js";
 
@@ -30,7 +30,7 @@ export function bytes(value) {
 }
 
 /**
- * The time since a moment.
+ * The time since a timestamp.
  * @param {string} at
  */
 export function age(at) {
@@ -51,14 +51,14 @@ export function exact(at) {
 }
 
 /**
- * A time, as its age.
+ * A `time` element that shows its age.
  * @param {string | null | undefined} at
  */
 export function since(at) {
   return at ? h("time", { datetime: at, title: exact(at), "data-age": at }, age(at)) : "–";
 }
 
-/** Brings all ages up to date. */
+/** Updates all ages on the page. */
 export function refreshAges() {
   for (const time of document.querySelectorAll("time[data-age]")) {
     const text = age(time.getAttribute("data-age") ?? "");
@@ -67,7 +67,7 @@ export function refreshAges() {
 }
 
 /**
- * The end of an id, which the command line takes for the whole.
+ * The end of an id. The command line accepts it as a selector.
  * @param {string} id
  */
 export function short(id) {
@@ -75,7 +75,7 @@ export function short(id) {
 }
 
 /**
- * A small label. Its kind (good, waits, bad, info, plain) gives its colour, and says nothing that its text does not.
+ * A small label. Its kind (good, waits, bad, info, plain) sets the colour, which repeats what the text says.
  * @param {string} kind
  * @param {unknown} text
  * @param {string} [title]
@@ -131,11 +131,15 @@ export function span(seconds) {
 }
 
 /**
- * A list of facts; those without a value are left out.
+ * A description list. Pairs without a value are left out.
  * @param {Array<[string, unknown] | null | false>} pairs
  */
 export function facts(pairs) {
   const isShown = (value) => value !== null && value !== undefined && value !== false && value !== "";
   const shown = pairs.filter((pair) => pair && isShown(pair[1]));
-  return h("dl", { class: "facts" }, shown.map(([term, value]) => h("div", {}, h("dt", {}, term), h("dd", {}, value))));
+  return h(
+    "dl",
+    { class: "facts" },
+    shown.map(([term, value]) => h("div", {}, h("dt", {}, term), h("dd", {}, value))),
+  );
 }

@@ -7,14 +7,14 @@ import { announce, busy } from "./notices.js";
 import { approvalPill, count, pill, short, since, tagPill } from "./text.js";
 
 const PAGE = 100;
-/** The most that one request gives. */
+/** The API's limit of checkpoints for one request. */
 const PAGE_MAX = 1000;
 
 function link(id) {
   return h("a", { class: "id", href: `#/checkpoint/${encodeURIComponent(id)}`, title: id }, short(id));
 }
 
-/** What a checkpoint is called: its message, or else the reason for which it was made. */
+/** Caption of a checkpoint: its message, or else its trigger. */
 export function caption(checkpoint) {
   if (checkpoint.message) return named(checkpoint.message);
   const detail = checkpoint.trigger_detail;
@@ -32,15 +32,20 @@ export class Timeline {
     this.checkpoints = [];
     this.before = null;
     this.head = null;
-    /** Checkpoints that are chosen for a comparison, in the order of choice. */
+    /** Checkpoints selected for a comparison, in the order of selection. */
     this.chosen = [];
-    /** Rows by checkpoint, with what they show. */
+    /** Rows by checkpoint, each with the state that it was made from. */
     this.rows = new Map();
     this.list = h("ol", { class: "rows", "aria-label": "Checkpoints, newest first" });
+    this.empty = h("p", { class: "empty" }, "There are no checkpoints yet.");
     this.box = h("div", { class: "timeline" }, this.list);
-    this.more = h("button", { id: "older", type: "button", onclick: () => void busy(this.more, () => this.loadOlder()) }, "Older checkpoints");
+    this.more = h(
+      "button",
+      { id: "older", type: "button", onclick: () => void busy(this.more, () => this.loadOlder()) },
+      "Older checkpoints",
+    );
     this.compareBar = h("div", { id: "compare-bar", class: "compare-bar", role: "status", hidden: true });
-    this.element = h("div", {}, this.box, h("p", { class: "buttons" }, this.more), this.compareBar);
+    this.element = h("div", {}, this.empty, this.box, h("p", { class: "buttons" }, this.more), this.compareBar);
     new ResizeObserver(() => this.drawGraph()).observe(this.list);
   }
 
@@ -48,7 +53,7 @@ export class Timeline {
     return path("api", "sessions", this.session, "checkpoints");
   }
 
-  /** Loads the newest ones anew, as many as are shown. */
+  /** Reloads as many of the newest checkpoints as are shown. */
   async load() {
     const limit = Math.min(Math.max(this.checkpoints.length, PAGE), PAGE_MAX);
     const page = await get(this.address, { limit });
@@ -75,6 +80,8 @@ export class Timeline {
     const targets = new Map(this.checkpoints.map((one) => [rolledBackTo(one), one.id]));
     const shown = this.checkpoints.map((one, i) => this.row(one, this.checkpoints[i + 1], targets.get(one.id)));
     keepingFocus(() => this.list.replaceChildren(...shown));
+    this.box.hidden = shown.length === 0;
+    this.empty.hidden = shown.length > 0;
     this.more.hidden = this.before === null;
     this.drawGraph();
     this.drawBar();
@@ -85,7 +92,7 @@ export class Timeline {
   }
 
   /**
-   * The row of a checkpoint; the same as before, if it shows the same.
+   * The row of a checkpoint. An unchanged row is reused.
    * @param {any} one
    * @param {any} next The row below.
    * @param {string | undefined} safety Safety checkpoint of the rollback that went back to this.
@@ -106,11 +113,21 @@ export class Timeline {
       rolledBackTo(one) && ["rolled back to ", link(rolledBackTo(one))],
       safety && ["a rollback from ", link(safety), " came back here"],
     ];
-    const pick = h("input", { id: `pick-${one.id}`, type: "checkbox", checked: isChosen, "aria-label": `Compare checkpoint ${one.id}`, onchange: () => this.choose(one.id) });
+    const pick = h("input", {
+      id: `pick-${one.id}`,
+      type: "checkbox",
+      checked: isChosen,
+      "aria-label": `Compare checkpoint ${one.id}`,
+      onchange: () => this.choose(one.id),
+    });
     return h(
       "li",
       { class: `row${one.fenced ? " fenced" : ""}`, "data-id": one.id },
-      h("a", { id: `row-${one.id}`, class: "row-title", href: `#/checkpoint/${encodeURIComponent(one.id)}`, "data-step": "" }, caption(one)),
+      h(
+        "a",
+        { id: `row-${one.id}`, class: "row-title", href: `#/checkpoint/${encodeURIComponent(one.id)}`, "data-step": "" },
+        caption(one),
+      ),
       h(
         "span",
         { class: "pills" },
@@ -134,13 +151,18 @@ export class Timeline {
         one.epoch > 0 && one.epoch !== next?.epoch ? h("span", {}, `run ${one.epoch} begins`) : null,
         one.annotations.length > 0 && h("span", {}, count(one.annotations.length, "remark")),
       ),
-      notes.some(Boolean) && h("span", { class: "notes" }, notes.filter(Boolean).map((note) => h("span", {}, note))),
+      notes.some(Boolean) &&
+        h(
+          "span",
+          { class: "notes" },
+          notes.filter(Boolean).map((note) => h("span", {}, note)),
+        ),
       h("label", { class: "pick" }, pick, h("span", { "aria-hidden": "true" }, "Compare")),
     );
   }
 
   /**
-   * Chooses a checkpoint for a comparison, or not any more. The last two that are chosen count.
+   * Selects a checkpoint for a comparison, or deselects it. Only the last two stay selected.
    * @param {string} id
    */
   choose(id) {
@@ -148,13 +170,13 @@ export class Timeline {
     this.draw(this.head);
   }
 
-  /** Chooses the row that has the focus. */
+  /** Selects or deselects the focused row. */
   chooseFocused() {
     const id = document.activeElement?.closest(".row")?.dataset.id;
     if (id) this.choose(id);
   }
 
-  /** The address of the comparison of the two that are chosen, the older one first. */
+  /** The address that compares the two selected checkpoints; null unless there are two. */
   get comparison() {
     const places = this.chosen.map((id) => this.checkpoints.findIndex((one) => one.id === id)).sort((a, b) => b - a);
     if (places.length < 2) return null;
@@ -166,7 +188,11 @@ export class Timeline {
     const names = this.chosen.map((id) => h("span", { class: "id" }, short(id)));
     const clear = h("button", { id: "clear-choice", type: "button", onclick: () => this.clear() }, "Clear");
     const content = this.comparison
-      ? [h("span", {}, "Chosen: ", names[0], " and ", names[1]), h("a", { id: "compare-chosen", class: "button primary", href: this.comparison }, "Compare them"), clear]
+      ? [
+          h("span", {}, "Chosen: ", names[0], " and ", names[1]),
+          h("a", { id: "compare-chosen", class: "button primary", href: this.comparison }, "Compare them"),
+          clear,
+        ]
       : [h("span", {}, "Chosen: ", names[0], ". Choose another one to compare it with."), clear];
     keepingFocus(() => this.compareBar.replaceChildren(...(this.chosen.length ? content : [])));
   }
@@ -176,4 +202,3 @@ export class Timeline {
     this.draw(this.head);
   }
 }
-

@@ -25,7 +25,7 @@ fn each_channel_gets_a_notification_in_its_form() {
     assert_eq!(ntfy.header("authorization"), Some("Bearer tk_very-secret"));
     let ntfy = ntfy.json();
     assert_eq!((ntfy["topic"].as_str(), ntfy["priority"].as_u64()), (Some("agents"), Some(3)), "{ntfy}");
-    assert!(ntfy["click"].as_str().unwrap().starts_with("http://127.0.0.1:8123/#/sessions/"), "{ntfy}");
+    assert!(ntfy["click"].as_str().unwrap().starts_with("http://127.0.0.1:8123/#/session/"), "{ntfy}");
     // Programs get each by itself.
     let done = wait(|| {
         let requests = told.receiver.requests_to("/mine");

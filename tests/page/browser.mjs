@@ -1,4 +1,4 @@
-// A browser that looks at the page, and everything that it should never do meanwhile.
+// The browser, and a record of everything that the page must never do.
 
 import assert from "node:assert/strict";
 import { mkdirSync } from "node:fs";
@@ -8,10 +8,11 @@ import { chromium } from "playwright-core";
 
 export const BASE = required("PARHELIA_PAGE").replace(/\/$/, "");
 export const TOKEN = required("PARHELIA_TOKEN");
+const BEARER = { Authorization: `Bearer ${TOKEN}` };
 const SHOTS = required("PARHELIA_SHOTS");
 const CHROMIUM = process.env.PARHELIA_CHROMIUM ?? "/usr/bin/chromium";
 
-/** Windows of the screenshots. */
+/** Browser settings of the screenshots. */
 export const LOOKS = {
   light: { viewport: { width: 1280, height: 860 }, colorScheme: "light" },
   dark: { viewport: { width: 1280, height: 860 }, colorScheme: "dark" },
@@ -30,7 +31,7 @@ export function launch() {
   return chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"] });
 }
 
-/** Notes what a page does that it never should: dialogs, errors, violations of its policy, requests to other hosts. */
+/** Records dialogs, errors, violations of the CSP, and requests to other hosts. */
 function watch(page) {
   const faults = [];
   page.on("dialog", (dialog) => {
@@ -39,8 +40,9 @@ function watch(page) {
   });
   page.on("pageerror", (error) => faults.push(`an error: ${error.stack}`));
   page.on("console", (message) => {
-    // Answers with an error's status are a part of the tests.
-    if (message.type() === "error" && !message.text().startsWith("Failed to load resource")) faults.push(`on the console: ${message.text()}`);
+    // Error statuses are part of the tests.
+    if (message.type() === "error" && !message.text().startsWith("Failed to load resource"))
+      faults.push(`on the console: ${message.text()}`);
   });
   page.on("request", (request) => {
     if (!request.url().startsWith(`${BASE}/`)) faults.push(`a request to ${request.url()}`);
@@ -50,12 +52,14 @@ function watch(page) {
   return faults;
 }
 
-/** A page of a new visitor. */
+/** A page in a browser context of its own. */
 export class Visitor {
   static async come(browser, look = LOOKS.light) {
     const context = await browser.newContext(look);
     await context.addInitScript(() => {
-      document.addEventListener("securitypolicyviolation", (event) => console.error(`policy: ${event.violatedDirective} ${event.blockedURI}`));
+      document.addEventListener("securitypolicyviolation", (event) =>
+        console.error(`policy: ${event.violatedDirective} ${event.blockedURI}`),
+      );
     });
     const page = await context.newPage();
     const visitor = new Visitor(context, page, watch(page));
@@ -63,7 +67,7 @@ export class Visitor {
     return visitor;
   }
 
-  /** A visitor who has given the token. */
+  /** A page that is signed in. */
   static async signedIn(browser, look) {
     const visitor = await Visitor.come(browser, look);
     await visitor.page.getByLabel("Token").fill(TOKEN);
@@ -95,13 +99,13 @@ export class Visitor {
 
   /** The answer of the API. */
   async get(path) {
-    const response = await this.context.request.get(`${BASE}${path}`);
+    const response = await this.context.request.get(`${BASE}${path}`, { headers: BEARER });
     assert.equal(response.status(), 200, `${path}: ${await response.text()}`);
     return response.json();
   }
 
   async post(path, body = {}) {
-    const response = await this.context.request.post(`${BASE}${path}`, { data: body });
+    const response = await this.context.request.post(`${BASE}${path}`, { data: body, headers: BEARER });
     assert.ok(response.ok(), `${path}: ${await response.text()}`);
     return response.json();
   }
@@ -114,7 +118,7 @@ export class Visitor {
     await this.page.screenshot({ path: join(SHOTS, `${name}.png`), fullPage: true });
   }
 
-  /** Leaves, having done nothing that it should not. */
+  /** Closes the page, and fails if anything was recorded. */
   async leave() {
     await this.context.close();
     assert.deepEqual(this.faults, []);

@@ -4,16 +4,25 @@ use std::net::TcpStream;
 
 use super::*;
 
+const LISTEN: &[&str] = &["--listen", "127.0.0.1:0"];
+
 /// A service that listens for browsers, on a port of its own.
-fn listening() -> Service {
-    Service::with(&["--listen", "127.0.0.1:0"])
+pub fn listening() -> Service {
+    Service::with(LISTEN)
+}
+
+/// The same, of a store that is there.
+pub fn listening_on(scratch: Scratch) -> Service {
+    let mut service = Service { scratch, tmux: Tmux::new(), child: None, flags: LISTEN, page: None };
+    service.start();
+    service
 }
 
 fn address(s: &Service) -> String {
     s.page.as_ref().unwrap().trim_start_matches("http://").trim_end_matches('/').to_owned()
 }
 
-fn token(s: &Service) -> String {
+pub fn token(s: &Service) -> String {
     fs::read_to_string(s.scratch.path("home/.config/parhelia/service.token")).unwrap().trim().to_owned()
 }
 

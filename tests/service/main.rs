@@ -3,6 +3,8 @@
 mod api;
 mod browser;
 mod life;
+mod page;
+mod sdk;
 
 use std::{
     fs,

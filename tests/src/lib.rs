@@ -7,6 +7,7 @@ pub mod editor;
 pub mod filesystems;
 pub mod host;
 pub mod lines;
+pub mod node;
 pub mod pages;
 pub mod python;
 pub mod receiver;
@@ -39,6 +40,15 @@ pub fn binary() -> PathBuf {
     let binary = folder.join("parhelia");
     assert!(binary.exists(), "{} is missing: build it with `cargo build --release --workspace`", binary.display());
     binary
+}
+
+/// A folder in the user's cache folder for what tests get from registries, by a name.
+pub fn cache(name: &str) -> PathBuf {
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let cache = cache.or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache")));
+    let folder = cache.unwrap_or_else(|| panic!("HOME or XDG_CACHE_HOME must be set")).join("parhelia").join(name);
+    fs::create_dir_all(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
+    folder
 }
 
 /// Number of rounds of a long run, by `PARHELIA_LONG`; 0 in the ordinary run.

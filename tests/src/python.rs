@@ -9,10 +9,7 @@ use std::{
 /// Python with the packages of a `requirements.txt`, which imports work: installed from the registry, once, into the user's cache folder, by a name.
 pub fn python(name: &str, requirements: &Path, imports: &str) -> PathBuf {
     let wanted = fs::read_to_string(requirements).unwrap_or_else(|e| panic!("{}: {e}", requirements.display()));
-    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-    let cache = cache.or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache")));
-    let folder = cache.unwrap_or_else(|| panic!("HOME or XDG_CACHE_HOME must be set")).join("parhelia").join(name);
-    fs::create_dir_all(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
+    let folder = crate::cache(name);
     // Several tests may want it at once.
     let lock = File::create(folder.join("lock")).and_then(|lock| lock.lock().map(|()| lock));
     let _lock = lock.unwrap_or_else(|e| panic!("{}: {e}", folder.display()));

@@ -65,12 +65,12 @@ export class Parhelia {
     query: Query<"listCheckpoints"> = {},
     options?: CallOptions,
   ): AsyncGenerator<Schemas["Checkpoint"], void, undefined> {
-    let before = query.before;
+    let { before } = query;
     do {
-      const page = await this.listCheckpoints(session, { ...query, before: before ?? null }, options);
+      const page = await this.listCheckpoints(session, { ...query, ...(before !== undefined && { before }) }, options);
       yield* page.checkpoints;
-      before = page.before;
-    } while (before !== null);
+      before = page.before ?? undefined;
+    } while (before !== undefined);
   }
 
   /** The manifest of a checkpoint, by `docs/manifest.schema.json`. */
@@ -105,27 +105,27 @@ export class Parhelia {
 
   /** Approves a checkpoint. */
   approveCheckpoint(id: string, body: Body<"approveCheckpoint"> = {}, options?: WriteOptions): Promise<Answer<"approveCheckpoint">> {
-    return this.#post("/api/checkpoints/{checkpoint}/approve", { checkpoint: id }, body, options);
+    return this.#post("/api/checkpoints/{id}/approve", { id }, body, options);
   }
 
   /** Rejects a checkpoint: no session resumes from it. */
   rejectCheckpoint(id: string, body: Body<"rejectCheckpoint"> = {}, options?: WriteOptions): Promise<Answer<"rejectCheckpoint">> {
-    return this.#post("/api/checkpoints/{checkpoint}/reject", { checkpoint: id }, body, options);
+    return this.#post("/api/checkpoints/{id}/reject", { id }, body, options);
   }
 
   /** Adds tags to a checkpoint, all or none. */
   tagCheckpoint(id: string, body: Body<"tagCheckpoint">, options?: WriteOptions): Promise<Answer<"tagCheckpoint">> {
-    return this.#post("/api/checkpoints/{checkpoint}/tags", { checkpoint: id }, body, options);
+    return this.#post("/api/checkpoints/{id}/tags", { id }, body, options);
   }
 
   /** Adds an annotation to a checkpoint. */
   annotateCheckpoint(id: string, body: Body<"annotateCheckpoint">, options?: WriteOptions): Promise<Answer<"annotateCheckpoint">> {
-    return this.#post("/api/checkpoints/{checkpoint}/annotations", { checkpoint: id }, body, options);
+    return this.#post("/api/checkpoints/{id}/annotations", { id }, body, options);
   }
 
   /** Rolls a session back to a checkpoint, after a safety checkpoint. With `dry_run`, only returns the plan. */
   rollBack(id: string, body: Body<"rollBack"> = {}, options?: WriteOptions): Promise<Answer<"rollBack">> {
-    return this.#post("/api/checkpoints/{checkpoint}/rollback", { checkpoint: id }, body, options);
+    return this.#post("/api/checkpoints/{id}/rollback", { id }, body, options);
   }
 
   /** The plan of a rollback: `rollBack` as a dry run. */

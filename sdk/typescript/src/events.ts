@@ -4,39 +4,10 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { ParheliaConnectionError, ParheliaProblem, type Reply } from "./problem.js";
 import { EventStreamParser, type ServerSentEvent } from "./sse.js";
 import { backOff, read, retryAfter, type Transport } from "./transport.js";
-import type { Query } from "./types.js";
+import type { Query, Schemas } from "./types.js";
 
-/** An entry of the journal: a checkpoint that was made, or an event. */
-export interface JournalEvent {
-  /** Its place in the journal. */
-  sequence: number;
-  /** Its kind, such as `checkpoint.created`. Later releases may have others. */
-  kind: string;
-  /** Id of the thing to which it happened. */
-  subject: string;
-  /** Session that it concerns. */
-  session: string | null;
-  /** Its time. */
-  at: string;
-  /** Run of a checkpoint. */
-  run?: string | null;
-  /** Epoch in which its author acted. */
-  epoch: number;
-  /** Data of its kind. */
-  data: Record<string, unknown>;
-  /** Id of an event. */
-  id?: string | null;
-  /** Machine that recorded the event. */
-  host?: string | null;
-  /** Version of the event's structure. */
-  schema?: number | null;
-  /** Cause of the event. */
-  actor?: { user: string | null; via: string; uid?: number | null; login?: string | null } | null;
-  /** Key of an event that is appended once. */
-  idempotency_key?: string | null;
-  /** Hash of the event before it, in hex. */
-  previous?: string | null;
-}
+/** An entry of the journal: a checkpoint that was made, or an event. Later releases may have other kinds. */
+export type JournalEvent = Schemas["Event"];
 
 /** Options of a stream of events. */
 export type EventsOptions = Query<"listenToEvents"> & {

@@ -138,7 +138,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/checkpoints/{checkpoint}/approve": {
+    "/api/checkpoints/{id}/approve": {
         parameters: {
             query?: never;
             header?: never;
@@ -155,7 +155,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/checkpoints/{checkpoint}/reject": {
+    "/api/checkpoints/{id}/reject": {
         parameters: {
             query?: never;
             header?: never;
@@ -172,7 +172,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/checkpoints/{checkpoint}/tags": {
+    "/api/checkpoints/{id}/tags": {
         parameters: {
             query?: never;
             header?: never;
@@ -189,7 +189,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/checkpoints/{checkpoint}/annotations": {
+    "/api/checkpoints/{id}/annotations": {
         parameters: {
             query?: never;
             header?: never;
@@ -274,7 +274,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/checkpoints/{checkpoint}/rollback": {
+    "/api/checkpoints/{id}/rollback": {
         parameters: {
             query?: never;
             header?: never;
@@ -422,10 +422,7 @@ export interface components {
             why: string | null;
             /** @description Checkpoint that the next one follows. */
             head: string | null;
-            /**
-             * Format: uint64
-             * @description Epoch of its newest run; 0 before the first.
-             */
+            /** @description Epoch of its newest run; 0 before the first. */
             epoch: number;
             /** @description Its newest run. */
             run: string | null;
@@ -443,10 +440,7 @@ export interface components {
             last_prompt: string | null;
             /** @description Sums over all its runs. */
             totals: components["schemas"]["Totals"];
-            /**
-             * Format: uint64
-             * @description Number of its checkpoints.
-             */
+            /** @description Number of its checkpoints. */
             checkpoints: number;
             /** @description Its head, with its time. */
             last_checkpoint: components["schemas"]["Saved"] | null;
@@ -473,20 +467,14 @@ export interface components {
             created_at: string;
             /** @description Time of the last change of anything of this. */
             changed_at: string;
-            /**
-             * Format: uint64
-             * @description Journal sequence of that change. Sessions are ordered by it.
-             */
+            /** @description Journal sequence of that change. Sessions are ordered by it. */
             changed_sequence: number;
         };
         /** @description A session's folder. */
         Place: {
             /** @description Absolute path. */
             path: string;
-            /**
-             * Format: uint64
-             * @description Inode of the folder, where it is known.
-             */
+            /** @description Inode of the folder, where it is known. */
             inode: number | null;
             /** @description Time at which the folder was made, by its filesystem, in seconds. */
             born: string | null;
@@ -503,10 +491,7 @@ export interface components {
             run: string | null;
             /** @description Path of its transcript. */
             transcript: string | null;
-            /**
-             * Format: uint64
-             * @description Its turns at the last checkpoint.
-             */
+            /** @description Its turns at the last checkpoint. */
             turn_count: number | null;
             /**
              * Format: double
@@ -521,20 +506,11 @@ export interface components {
              * @description Cost in US dollars, where one was reported.
              */
             cost_usd: number | null;
-            /**
-             * Format: uint64
-             * @description Seconds from beginning to end of each run whose end was recorded.
-             */
+            /** @description Seconds from beginning to end of each run whose end was recorded. */
             active_seconds: number;
-            /**
-             * Format: uint64
-             * @description Checkpoints that an error caused.
-             */
+            /** @description Checkpoints that an error caused. */
             errors: number;
-            /**
-             * Format: uint64
-             * @description Checkpoints that were made, deleted ones included.
-             */
+            /** @description Checkpoints that were made, deleted ones included. */
             checkpoints: number;
         };
         /** @description A checkpoint and its time. */
@@ -548,10 +524,7 @@ export interface components {
         Failing: {
             /** @description Time of the first failure. */
             since: string;
-            /**
-             * Format: uint64
-             * @description Number of failures.
-             */
+            /** @description Number of failures. */
             count: number;
             /** @description Reason of the last one. */
             reason: string;
@@ -570,17 +543,11 @@ export interface components {
         Problem: {
             /** @description Kind of the problem: failed, usage, refused, not_found, locked, corrupt, cancelled, gone. */
             title: string;
-            /**
-             * Format: uint16
-             * @description HTTP status.
-             */
+            /** @description HTTP status. */
             status: number;
             /** @description The thing, the cause and the next step. */
             detail: string;
-            /**
-             * Format: uint8
-             * @description Exit code of the command line for the same problem.
-             */
+            /** @description Exit code of the command line for the same problem. */
             exit_code: number;
         };
         /** @description A session and its runs. */
@@ -596,10 +563,7 @@ export interface components {
             id: string;
             /** @description Session that it is a life of. */
             session: string;
-            /**
-             * Format: uint64
-             * @description Above that of every run of the session before it.
-             */
+            /** @description Above that of every run of the session before it. */
             epoch: number;
             /** @description Checkpoint that it was resumed from. */
             resumed_from: string | null;
@@ -607,15 +571,9 @@ export interface components {
             host: string | null;
             /** @description The machine's boot. */
             boot_id: string | null;
-            /**
-             * Format: uint32
-             * @description The agent's process.
-             */
+            /** @description The agent's process. */
             pid: number | null;
-            /**
-             * Format: uint64
-             * @description Start of that process, in clock ticks since boot.
-             */
+            /** @description Start of that process, in clock ticks since boot. */
             start_time: number | null;
             /** @description Its place in tmux. */
             tmux: components["schemas"]["Pane"] | null;
@@ -649,10 +607,7 @@ export interface components {
             holder: string;
             /** @description Time of the last renewal. */
             renewed: string | null;
-            /**
-             * Format: uint64
-             * @description Seconds for which it holds from then on.
-             */
+            /** @description Seconds for which it holds from then on. */
             ttl_seconds: number;
         };
         /** @description A session about which something was done. */
@@ -679,24 +634,15 @@ export interface components {
             session: string;
             /** @description Run of the session that made it. */
             run: string | null;
-            /**
-             * Format: uint64
-             * @description The run's epoch; 0 outside runs.
-             */
+            /** @description The run's epoch; 0 outside runs. */
             epoch: number;
             /** @description True if a newer run had taken over the session by then: it did not become the session's head. */
             fenced: boolean;
-            /**
-             * Format: uint64
-             * @description Sequence of its commit in the journal.
-             */
+            /** @description Sequence of its commit in the journal. */
             sequence: number;
             /** @description Checkpoint before it. */
             parent: string | null;
-            /**
-             * Format: uint64
-             * @description Place in the chain of its ancestors, from 1.
-             */
+            /** @description Place in the chain of its ancestors, from 1. */
             depth: number;
             /** @description Reason: periodic, detach, error, complete, shutdown, manual; later releases may have others. */
             trigger: string;
@@ -708,15 +654,9 @@ export interface components {
             created_at: string;
             /** @description Absolute path of the folder that was captured. */
             workspace: string;
-            /**
-             * Format: uint64
-             * @description Regular files in it.
-             */
+            /** @description Regular files in it. */
             files: number;
-            /**
-             * Format: uint64
-             * @description Bytes of these files.
-             */
+            /** @description Bytes of these files. */
             bytes: number;
             /** @description Id of the tree that holds everything. */
             root: string;
@@ -771,27 +711,15 @@ export interface components {
         Scan: {
             /** @description Time of the scan. */
             at: string;
-            /**
-             * Format: uint64
-             * @description Number of possible secrets.
-             */
+            /** @description Number of possible secrets. */
             found: number;
             /** @description The first of them. */
             findings: components["schemas"]["PossibleSecret"][];
-            /**
-             * Format: uint64
-             * @description Files that were left out because of them.
-             */
+            /** @description Files that were left out because of them. */
             left_out: number;
-            /**
-             * Format: uint64
-             * @description Secrets that a comment beside them allows.
-             */
+            /** @description Secrets that a comment beside them allows. */
             allowed: number;
-            /**
-             * Format: uint64
-             * @description Files that were scanned.
-             */
+            /** @description Files that were scanned. */
             files: number;
             /** @description Files that were not. */
             unscanned: components["schemas"]["Unscanned"];
@@ -802,40 +730,22 @@ export interface components {
             rule: string;
             /** @description Path of the file in the workspace. */
             path: string;
-            /**
-             * Format: uint64
-             * @description Line, from 1.
-             */
+            /** @description Line, from 1. */
             line: number;
             /** @description Digits of a hash by which it is known again in the same store. */
             fingerprint: string;
         };
         /** @description Files that were not scanned, by reason. */
         Unscanned: {
-            /**
-             * Format: uint64
-             * @description No text.
-             */
+            /** @description No text. */
             binary: number;
-            /**
-             * Format: uint64
-             * @description Longer than 1 MiB.
-             */
+            /** @description Longer than 1 MiB. */
             too_large: number;
-            /**
-             * Format: uint64
-             * @description Allowed by their path.
-             */
+            /** @description Allowed by their path. */
             allowed: number;
-            /**
-             * Format: uint64
-             * @description Not to be read from the store.
-             */
+            /** @description Not to be read from the store. */
             unreadable: number;
-            /**
-             * Format: uint64
-             * @description Not reached in the time, or before an interruption.
-             */
+            /** @description Not reached in the time, or before an interruption. */
             not_reached: number;
         };
         /** @description An annotation of a checkpoint. */
@@ -860,10 +770,7 @@ export interface components {
         Checkpoints: {
             /** @description Checkpoints, newest first. */
             checkpoints: components["schemas"]["Checkpoint"][];
-            /**
-             * Format: uint64
-             * @description The next page's `before`; null on the last page.
-             */
+            /** @description The next page's `before`; null on the last page. */
             before: number | null;
         };
         /** @description The differences of two checkpoints. */
@@ -891,15 +798,9 @@ export interface components {
             old: components["schemas"]["Entry"] | null;
             /** @description The entry on the new side. */
             new: components["schemas"]["Entry"] | null;
-            /**
-             * Format: uint64
-             * @description Lines that came, where lines were counted.
-             */
+            /** @description Lines that came, where lines were counted. */
             lines_added?: number | null;
-            /**
-             * Format: uint64
-             * @description Lines that went, where lines were counted.
-             */
+            /** @description Lines that went, where lines were counted. */
             lines_removed?: number | null;
             /** @description text, binary, too_large, where contents were compared. */
             content?: string | null;
@@ -914,108 +815,54 @@ export interface components {
             kind: string;
             /** @description Permissions in octal. */
             mode: string;
-            /**
-             * Format: uint32
-             * @description Owner.
-             */
+            /** @description Owner. */
             uid: number;
-            /**
-             * Format: uint32
-             * @description Group.
-             */
+            /** @description Group. */
             gid: number;
             /** @description Time of the last change of content, with nanoseconds. */
             mtime: string;
-            /**
-             * Format: uint32
-             * @description Number of its hard links.
-             */
+            /** @description Number of its hard links. */
             links: number;
-            /**
-             * Format: uint64
-             * @description Bytes of a file.
-             */
+            /** @description Bytes of a file. */
             size?: number | null;
             /** @description Id of a file's content: its BLAKE3 hash. */
             blob?: string | null;
-            /**
-             * Format: uint64
-             * @description Bytes of the holes of a file that has some.
-             */
+            /** @description Bytes of the holes of a file that has some. */
             hole_bytes?: number | null;
             /** @description Id of a folder's tree. */
             tree?: string | null;
-            /**
-             * Format: uint64
-             * @description Entries of a folder, with everything below.
-             */
+            /** @description Entries of a folder, with everything below. */
             entries?: number | null;
-            /**
-             * Format: uint64
-             * @description Regular files of a folder, with everything below.
-             */
+            /** @description Regular files of a folder, with everything below. */
             files?: number | null;
-            /**
-             * Format: uint64
-             * @description Bytes of these files.
-             */
+            /** @description Bytes of these files. */
             bytes?: number | null;
             /** @description Text of a symlink. */
             target?: string | null;
-            /**
-             * Format: uint32
-             * @description Major number of a device.
-             */
+            /** @description Major number of a device. */
             major?: number | null;
-            /**
-             * Format: uint32
-             * @description Minor number of a device.
-             */
+            /** @description Minor number of a device. */
             minor?: number | null;
             /** @description Names of its extended attributes, where it has some. */
             xattrs?: string[];
         };
         /** @description Numbers of changes. */
         Changes: {
-            /**
-             * Format: uint64
-             * @description Entries that only the new side has.
-             */
+            /** @description Entries that only the new side has. */
             added: number;
-            /**
-             * Format: uint64
-             * @description Entries that only the old side has.
-             */
+            /** @description Entries that only the old side has. */
             deleted: number;
-            /**
-             * Format: uint64
-             * @description Entries with other content.
-             */
+            /** @description Entries with other content. */
             modified: number;
-            /**
-             * Format: uint64
-             * @description Files that are elsewhere.
-             */
+            /** @description Files that are elsewhere. */
             renamed: number;
-            /**
-             * Format: uint64
-             * @description Entries of another type.
-             */
+            /** @description Entries of another type. */
             type_changed: number;
-            /**
-             * Format: uint64
-             * @description Entries with other metadata and the same content.
-             */
+            /** @description Entries with other metadata and the same content. */
             metadata: number;
-            /**
-             * Format: uint64
-             * @description Bytes of files that came, and by which files grew.
-             */
+            /** @description Bytes of files that came, and by which files grew. */
             bytes_added: number;
-            /**
-             * Format: uint64
-             * @description Bytes of files that went, and by which files shrank.
-             */
+            /** @description Bytes of files that went, and by which files shrank. */
             bytes_removed: number;
         };
         /** @description A decision that holds. */
@@ -1053,7 +900,7 @@ export interface components {
             entries: components["schemas"]["Entry"][];
         };
         /** @description A conversation. */
-        Conversation2: {
+        ConversationMessages: {
             /** @description The checkpoint. */
             checkpoint: string;
             /** @description Older checkpoint. */
@@ -1062,10 +909,7 @@ export interface components {
             continues: boolean;
             /** @description Messages, oldest first; each with the first 4,000 bytes of its text. */
             messages: components["schemas"]["Message"][];
-            /**
-             * Format: uint64
-             * @description Messages before these, of which there are 5,000 at most.
-             */
+            /** @description Messages before these, of which there are 5,000 at most. */
             left_out: number;
         };
         /** @description A message of a conversation. */
@@ -1137,20 +981,11 @@ export interface components {
             safety: string | null;
             /** @description Entry of git's stash. */
             stash: components["schemas"]["Stash"] | null;
-            /**
-             * Format: uint64
-             * @description Paths that are changed.
-             */
+            /** @description Paths that are changed. */
             changes: number;
-            /**
-             * Format: uint64
-             * @description Files that were written.
-             */
+            /** @description Files that were written. */
             files: number | null;
-            /**
-             * Format: uint64
-             * @description Entries that went.
-             */
+            /** @description Entries that went. */
             deleted: number | null;
             /** @description True if the conversation goes back as well. */
             with_conversation: boolean;
@@ -1178,15 +1013,9 @@ export interface components {
         };
         /** @description A conversation that goes back. */
         Spoken: {
-            /**
-             * Format: uint64
-             * @description Turns that it has now; null if it is gone.
-             */
+            /** @description Turns that it has now; null if it is gone. */
             turns: number | null;
-            /**
-             * Format: uint64
-             * @description Turns that it has in the checkpoint.
-             */
+            /** @description Turns that it has in the checkpoint. */
             turns_then: number;
             /** @description Its last prompt in the checkpoint. */
             prompt_then: string | null;
@@ -1206,20 +1035,11 @@ export interface components {
         Results: {
             /** @description Checkpoints, the best first. */
             found: components["schemas"]["Found"][];
-            /**
-             * Format: uint64
-             * @description Number of checkpoints that match.
-             */
+            /** @description Number of checkpoints that match. */
             matching: number;
-            /**
-             * Format: uint64
-             * @description Number of checkpoints that were searched.
-             */
+            /** @description Number of checkpoints that were searched. */
             searched: number;
-            /**
-             * Format: uint64
-             * @description Number of those of which only a part is searched.
-             */
+            /** @description Number of those of which only a part is searched. */
             partial: number;
         };
         /** @description A checkpoint that a search by words has found. */
@@ -1249,6 +1069,50 @@ export interface components {
             /** @description The words in it that match, in order. */
             matched: string[];
         };
+        /** @description An entry of the journal: a checkpoint that was made, or an event. */
+        Event: {
+            /** @description Its place in the journal. */
+            sequence: number;
+            /** @description Its kind, such as checkpoint.created. */
+            kind: string;
+            /** @description Id of the thing to which it happened. */
+            subject: string;
+            /** @description Session that it concerns. */
+            session: string | null;
+            /** @description Its time. */
+            at: string;
+            /** @description Run of a checkpoint. */
+            run?: string | null;
+            /** @description Epoch in which its author acted. */
+            epoch: number;
+            /** @description Data of its kind. */
+            data: {
+                [key: string]: unknown;
+            };
+            /** @description Id of an event. */
+            id?: string | null;
+            /** @description Machine that recorded the event. */
+            host?: string | null;
+            /** @description Version of the event's structure. */
+            schema?: number | null;
+            /** @description Cause of the event. */
+            actor?: components["schemas"]["Actor"] | null;
+            /** @description Key of an event that is appended once. */
+            idempotency_key?: string | null;
+            /** @description Hash of the event before it, in hex. */
+            previous?: string | null;
+        };
+        /** @description The cause of an event. */
+        Actor: {
+            /** @description The user, where one is known. */
+            user: string | null;
+            /** @description cli, agent, hook, api, retention, policy, service, tracker. */
+            via: string;
+            /** @description Number of the user, as the kernel says. */
+            uid?: number | null;
+            /** @description User who logged in, where that is another one. */
+            login?: string | null;
+        };
         /** @description The service, while it is well. */
         Health: {
             /** @description Always ok: one that is not well answers with a problem, or not at all. */
@@ -1257,17 +1121,11 @@ export interface components {
             version: string;
             /** @description The store's folder. */
             store: string;
-            /**
-             * Format: uint64
-             * @description Sequence of the journal's last entry.
-             */
+            /** @description Sequence of the journal's last entry. */
             sequence: number;
             /** @description True if the store takes no writes. */
             read_only: boolean;
-            /**
-             * Format: uint64
-             * @description Number of sessions.
-             */
+            /** @description Number of sessions. */
             sessions: number;
             /** @description Time of its start. */
             started_at: string;
@@ -1287,7 +1145,7 @@ export interface operations {
                 /** @description True to leave out sessions that have ended. */
                 open?: boolean;
                 /** @description At most so many, those that changed last. */
-                limit?: number | null;
+                limit?: number;
             };
             header?: never;
             path?: never;
@@ -1365,6 +1223,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Session, by its id or its name. */
                 session: string;
             };
             cookie?: never;
@@ -1439,8 +1298,12 @@ export interface operations {
     pauseSession: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description Key of the request: sent again with it, it is done once, and its first answer comes again. */
+                "Idempotency-Key"?: string;
+            };
             path: {
+                /** @description Session, by its id or its name. */
                 session: string;
             };
             cookie?: never;
@@ -1570,8 +1433,12 @@ export interface operations {
     resumeSession: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description Key of the request: sent again with it, it is done once, and its first answer comes again. */
+                "Idempotency-Key"?: string;
+            };
             path: {
+                /** @description Session, by its id or its name. */
                 session: string;
             };
             cookie?: never;
@@ -1695,8 +1562,12 @@ export interface operations {
     endSession: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description Key of the request: sent again with it, it is done once, and its first answer comes again. */
+                "Idempotency-Key"?: string;
+            };
             path: {
+                /** @description Session, by its id or its name. */
                 session: string;
             };
             cookie?: never;
@@ -1827,12 +1698,13 @@ export interface operations {
         parameters: {
             query?: {
                 /** @description At most so many; 1000 is the most. */
-                limit?: number | null;
+                limit?: number;
                 /** @description Only those that were committed before this sequence, which the page before names. */
-                before?: number | null;
+                before?: number;
             };
             header?: never;
             path: {
+                /** @description Session, by its id or its name. */
                 session: string;
             };
             cookie?: never;
@@ -1907,8 +1779,12 @@ export interface operations {
     createCheckpoint: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description Key of the request: sent again with it, it is done once, and its first answer comes again. */
+                "Idempotency-Key"?: string;
+            };
             path: {
+                /** @description Session, by its id or its name. */
                 session: string;
             };
             cookie?: never;
@@ -2034,6 +1910,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Checkpoint: its id, a part of it, SESSION@latest or tag:NAME. */
                 checkpoint: string;
             };
             cookie?: never;
@@ -2111,10 +1988,11 @@ export interface operations {
                 /** @description Newer checkpoint. */
                 to: string;
                 /** @description One file, of which the differing lines are wanted as well. */
-                path?: string | null;
+                path?: string;
             };
             header?: never;
             path: {
+                /** @description Checkpoint: its id, a part of it, SESSION@latest or tag:NAME. */
                 checkpoint: string;
             };
             cookie?: never;
@@ -2189,9 +2067,13 @@ export interface operations {
     approveCheckpoint: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description Key of the request: sent again with it, it is done once, and its first answer comes again. */
+                "Idempotency-Key"?: string;
+            };
             path: {
-                checkpoint: string;
+                /** @description Whole id of a checkpoint. */
+                id: string;
             };
             cookie?: never;
         };
@@ -2322,9 +2204,13 @@ export interface operations {
     rejectCheckpoint: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description Key of the request: sent again with it, it is done once, and its first answer comes again. */
+                "Idempotency-Key"?: string;
+            };
             path: {
-                checkpoint: string;
+                /** @description Whole id of a checkpoint. */
+                id: string;
             };
             cookie?: never;
         };
@@ -2455,13 +2341,17 @@ export interface operations {
     tagCheckpoint: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description Key of the request: sent again with it, it is done once, and its first answer comes again. */
+                "Idempotency-Key"?: string;
+            };
             path: {
-                checkpoint: string;
+                /** @description Whole id of a checkpoint. */
+                id: string;
             };
             cookie?: never;
         };
-        requestBody?: {
+        requestBody: {
             content: {
                 "application/json": {
                     /** @description Tags, such as release/1.2. */
@@ -2583,13 +2473,17 @@ export interface operations {
     annotateCheckpoint: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description Key of the request: sent again with it, it is done once, and its first answer comes again. */
+                "Idempotency-Key"?: string;
+            };
             path: {
-                checkpoint: string;
+                /** @description Whole id of a checkpoint. */
+                id: string;
             };
             cookie?: never;
         };
-        requestBody?: {
+        requestBody: {
             content: {
                 "application/json": {
                     /** @description Its text. */
@@ -2716,6 +2610,7 @@ export interface operations {
             };
             header?: never;
             path: {
+                /** @description Checkpoint: its id, a part of it, SESSION@latest or tag:NAME. */
                 checkpoint: string;
             };
             cookie?: never;
@@ -2792,7 +2687,9 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Checkpoint: its id, a part of it, SESSION@latest or tag:NAME. */
                 checkpoint: string;
+                /** @description Path in the checkpoint; slashes may be %2F. */
                 path: string;
             };
             cookie?: never;
@@ -2868,10 +2765,11 @@ export interface operations {
         parameters: {
             query?: {
                 /** @description Older checkpoint, of which only what came after is wanted. */
-                since?: string | null;
+                since?: string;
             };
             header?: never;
             path: {
+                /** @description Checkpoint: its id, a part of it, SESSION@latest or tag:NAME. */
                 checkpoint: string;
             };
             cookie?: never;
@@ -2884,7 +2782,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Conversation2"];
+                    "application/json": components["schemas"]["ConversationMessages"];
                 };
             };
             /** @description Bad Request */
@@ -2951,6 +2849,7 @@ export interface operations {
             };
             header?: never;
             path: {
+                /** @description Checkpoint: its id, a part of it, SESSION@latest or tag:NAME. */
                 checkpoint: string;
             };
             cookie?: never;
@@ -3025,9 +2924,13 @@ export interface operations {
     rollBack: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description Key of the request: sent again with it, it is done once, and its first answer comes again. */
+                "Idempotency-Key"?: string;
+            };
             path: {
-                checkpoint: string;
+                /** @description Whole id of a checkpoint. */
+                id: string;
             };
             cookie?: never;
         };
@@ -3176,8 +3079,12 @@ export interface operations {
     undoRollback: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description Key of the request: sent again with it, it is done once, and its first answer comes again. */
+                "Idempotency-Key"?: string;
+            };
             path: {
+                /** @description Session, by its id or its name. */
                 session: string;
             };
             cookie?: never;
@@ -3330,9 +3237,9 @@ export interface operations {
                 /** @description Words that a checkpoint must have, all of them; a phrase in double quotes; a beginning as word*. */
                 q: string;
                 /** @description Id or name of the session. */
-                session?: string | null;
+                session?: string;
                 /** @description At most so many, the best ones; 20 unless given, 1000 at most. */
-                limit?: number | null;
+                limit?: number;
             };
             header?: never;
             path?: never;
@@ -3409,13 +3316,16 @@ export interface operations {
         parameters: {
             query?: {
                 /** @description Sequence behind which they are wanted; those to come, if there is neither this nor the header Last-Event-ID. */
-                after?: number | null;
+                after?: number;
                 /** @description Id of the session that they concern. */
-                session?: string | null;
+                session?: string;
                 /** @description Beginning of their kind, such as checkpoint. or run.started. */
-                kind?: string | null;
+                kind?: string;
             };
-            header?: never;
+            header?: {
+                /** @description Sequence of the last event that was heard. */
+                "Last-Event-ID"?: number;
+            };
             path?: never;
             cookie?: never;
         };
@@ -3575,7 +3485,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/openmetrics-text; version=1.0.0; charset=utf-8": string;
+                    "application/openmetrics-text": string;
                 };
             };
             /** @description Bad Request */

@@ -195,7 +195,7 @@ impl Teller<'_> {
         };
         let subject = subject.map(|subject| format!(" {}", quoted(subject))).unwrap_or_default();
         let link = |page: &String| match session {
-            Some(session) => format!("{}/#/sessions/{}", page.trim_end_matches('/'), path_word(&session.id)),
+            Some(session) => format!("{}/#/session/{}", page.trim_end_matches('/'), path_word(&session.id)),
             None => page.clone(),
         };
         Ok(Notification {

@@ -2,11 +2,7 @@
 
 use std::{fs, ops::Deref, os::unix::ffi::OsStrExt, path::PathBuf, process::Command};
 
-use super::{
-    Api,
-    home::AgentHome,
-    install::{cache, codex},
-};
+use super::{Api, home::AgentHome, install::codex};
 
 /// Codex with a home, a workspace and a store of its own.
 #[derive(Debug)]
@@ -24,7 +20,7 @@ impl Codex {
     /// A new one. None where the CLI cannot be had; in CI that is a failure.
     pub fn new(api: &Api) -> Option<Self> {
         // It refuses a home below the system's folder of temporary files.
-        let folder = || tempfile::tempdir_in(cache().map_err(std::io::Error::other)?);
+        let folder = || tempfile::tempdir_in(crate::cache("agent"));
         let made = Codex(AgentHome::new("Codex", codex(), folder, ".codex", Vec::new())?);
         let config = format!(
             "model = \"a-model\"\nmodel_provider = \"ours\"\n\n[model_providers.ours]\nname = \"ours\"\nbase_url = \"{}/v1\"\n\

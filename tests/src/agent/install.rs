@@ -82,21 +82,12 @@ pub fn gemini() -> Result<PathBuf, String> {
     FOUND.get_or_init(|| GEMINI.find()).clone()
 }
 
-/// The folder of this project's tests in the user's cache folder.
-pub fn cache() -> Result<PathBuf, String> {
-    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-    let cache = cache.or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache")));
-    let folder = cache.ok_or("neither HOME nor XDG_CACHE_HOME is set")?.join("parhelia/agent");
-    fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-    Ok(folder)
-}
-
 impl Package {
     fn find(&self) -> Result<PathBuf, String> {
         if let Some(program) = std::env::var_os(self.variable) {
             return checked(Path::new(&program));
         }
-        let folder = cache()?;
+        let folder = crate::cache("agent");
         // Several test programs may want it at once.
         let lock = File::create(folder.join("lock")).map_err(|e| format!("{}: {e}", folder.display()))?;
         lock.lock().map_err(|e| format!("{}: {e}", folder.display()))?;
