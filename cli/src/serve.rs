@@ -1,13 +1,14 @@
 //! `serve`: the service of a store.
 
 use std::{
+    ffi::{OsStr, OsString},
     net::SocketAddr,
     os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
 
-use parhelia_service::{Options, Tcp, serve, socket_path};
+use parhelia_service::{Options, Place, Start, Tcp, serve, socket_path};
 use parhelia_session::{config::ConfigFiles, host::Host};
 use parhelia_store::{id::Ulid, name::Shown as _};
 use parhelia_wire::{Line, Summary, tool::Service};
@@ -16,7 +17,7 @@ use crate::{
     context::Context,
     exit::{Code, Failure, Result},
     limits,
-    session::resume::words_to_resume,
+    session::tmux::{absolute_of, own_words},
     unit::{Words, install, word},
 };
 
@@ -74,15 +75,17 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         process: std::process::id(),
     };
     let program = host.program().map_err(|source| Failure::File { action: "find", path: "the program itself".into(), source })?;
-    let words = words_to_resume(context, args.tmux_socket.as_deref())?;
-    let resume = move |session: &str, errors: Stdio| -> std::io::Result<Child> {
+    let mut words = own_words(context)?;
+    words.push("session".into());
+    let tmux_socket = args.tmux_socket.as_deref().map(absolute_of).transpose()?;
+    let starter = move |start: &Start, out: Stdio, errors: Stdio| -> std::io::Result<Child> {
         let mut command = Command::new(&program);
-        command.args(&words).args(["--", session]);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors).process_group(0);
+        command.args(&words).args(start_words(start, tmux_socket.as_deref()));
+        command.stdin(Stdio::null()).stdout(out).stderr(errors).process_group(0);
         limits::for_others(|| command.spawn())
     };
     let program_words = context.command_words(store.path());
-    let options = Options { socket, tcp, program: program_words, resumes: !args.no_resume, resume: Box::new(resume) };
+    let options = Options { socket, tcp, program: program_words, resumes: !args.no_resume, starter: Box::new(starter) };
     let mut said = Ok(());
     serve(store, Box::new(host), options, |address| {
         shown.page = address.map(|address| format!("http://{address}/"));
@@ -91,6 +94,33 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     said?;
     context.out.summary(Summary::Serve { path: None })?;
     Ok(Code::Done)
+}
+
+/// The words behind `session` that start an agent.
+fn start_words(start: &Start, tmux_socket: Option<&OsStr>) -> Vec<OsString> {
+    let flag = |name: &str, value: &str| OsString::from(format!("--{name}={value}"));
+    let verb = if matches!(start, Start::New(_)) { "run" } else { "resume" };
+    let mut words: Vec<OsString> = [verb, "--tmux", "--detach"].map(Into::into).into();
+    words.extend(tmux_socket.into_iter().flat_map(|path| ["--tmux-socket".into(), path.to_owned()]));
+    match start {
+        Start::Resume { session, prompt } => {
+            words.extend(prompt.iter().map(|prompt| flag("prompt", prompt)));
+            words.extend(["--".into(), session.into()]);
+        }
+        Start::New(new) => {
+            let (name, folder) = match &new.place {
+                Place::Workspace(folder) => ("--workspace", folder),
+                Place::CopyOf(folder) => ("--agent-folder", folder),
+            };
+            words.extend(["--json".into(), name.into(), folder.into()]);
+            words.extend(new.name.iter().map(|name| flag("name", name)));
+            words.extend(new.policy.iter().map(|policy| flag("policy", policy)));
+            words.extend(new.interval.iter().map(|seconds| flag("interval", &seconds.to_string())));
+            words.push("--".into());
+            words.extend(new.command.iter().map(Into::into));
+        }
+    }
+    words
 }
 
 /// Says that programs can connect.

@@ -10,7 +10,7 @@ use tokio::{
     task,
 };
 
-use crate::{api::problem::Problem, feed::Feed, metrics::Metrics, serve::Resume};
+use crate::{api::problem::Problem, feed::Feed, metrics::Metrics, start::Starter};
 
 /// So many requests read at a time; others wait.
 const READERS: usize = 16;
@@ -28,8 +28,8 @@ pub struct Shared {
     pub store: Store,
     /// The service as a host.
     pub host: Box<ServiceHost>,
-    /// Resumes a session.
-    pub resume: Box<Resume>,
+    /// Starts agents.
+    pub starter: Box<Starter>,
     /// New events.
     pub feed: Feed,
     /// Numbers for a monitor.
@@ -45,10 +45,15 @@ pub type App = Arc<Shared>;
 
 impl Shared {
     /// The state of a service that starts now.
-    pub fn new(store: Store, host: Box<ServiceHost>, resume: Box<Resume>) -> App {
+    pub fn new(store: Store, host: Box<ServiceHost>, starter: Box<Starter>) -> App {
         let of = |permits| Arc::new(Semaphore::new(permits));
         let (feed, metrics, started_at) = (Feed::default(), Metrics::default(), clock::timestamp());
-        Arc::new(Shared { store, host, resume, feed, metrics, started_at, readers: of(READERS), workers: of(WORKERS) })
+        Arc::new(Shared { store, host, starter, feed, metrics, started_at, readers: of(READERS), workers: of(WORKERS) })
+    }
+
+    /// True if nobody reads or works.
+    pub fn is_idle(&self) -> bool {
+        self.readers.available_permits() == READERS && self.workers.available_permits() == WORKERS
     }
 
     /// A place among those who work, for somebody who does not wait for one.

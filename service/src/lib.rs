@@ -7,7 +7,7 @@
 //! `listen` has the socket, `connection` accepts connections and bounds them, `guard` asks for the `token` and refuses requests of others' web pages, `page` is
 //! this service's own, `repeated` answers those that
 //! are sent again, `api` answers the others,
-//! `feed` tells listeners of new events, `metrics` counts, and `watch` looks after sessions. Only this crate is asynchronous, and only where it waits for
+//! `feed` tells listeners of new events, `metrics` counts, `start` starts agents, and `watch` looks after sessions. Only this crate is asynchronous, and only where it waits for
 //! sockets: the work itself runs on a bounded number of threads (`app`).
 
 mod api;
@@ -25,10 +25,12 @@ pub mod outbox;
 mod page;
 mod repeated;
 mod serve;
+mod start;
 mod token;
 pub mod trackers;
 mod watch;
 
 pub use api::openapi::document as openapi;
 pub use listen::socket_path;
-pub use serve::{Error, Options, Resume, Tcp, serve};
+pub use serve::{Error, Options, Tcp, serve};
+pub use start::{NewSession, Place, Start, Starter};

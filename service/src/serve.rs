@@ -4,7 +4,6 @@ use std::{
     io,
     net::SocketAddr,
     path::{Path, PathBuf},
-    process::{Child, Stdio},
     sync::Arc,
     time::Duration,
 };
@@ -24,6 +23,7 @@ use crate::{
     listen,
     log::say,
     outbox,
+    start::Starter,
     token::Token,
     watch,
 };
@@ -35,10 +35,6 @@ const BLOCKING_THREADS_MAX: usize = 64;
 
 /// Work that is under way at the end is waited for so long.
 const GRACE: Duration = Duration::from_secs(10);
-
-/// Starts a process that resumes a session, by its id, in the background and apart from the service: in a process group of its own, so that
-/// it outlives the service. Its standard error goes where it is told.
-pub type Resume = dyn Fn(&str, Stdio) -> io::Result<Child> + Send + Sync;
 
 /// A place for browsers, and for programs that cannot connect to a Unix socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,8 +55,8 @@ pub struct Options {
     pub program: String,
     /// True if sessions whose agents died go on by themselves.
     pub resumes: bool,
-    /// Resumes a session.
-    pub resume: Box<Resume>,
+    /// Starts agents.
+    pub starter: Box<Starter>,
 }
 
 /// An error of the service.
@@ -120,8 +116,8 @@ pub fn serve(
         .enable_all()
         .build()
         .map_err(Error::Threads)?;
-    let Options { socket, tcp, program, resumes, resume } = options;
-    let app = Shared::new(store, host, resume);
+    let Options { socket, tcp, program, resumes, starter } = options;
+    let app = Shared::new(store, host, starter);
     let router = api::router(app.clone());
     let (stop, stopped) = channel(false);
     outbox::background::start(app.clone(), program, stopped.clone()).map_err(Error::Threads)?;

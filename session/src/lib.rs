@@ -35,6 +35,7 @@ pub mod overview;
 pub mod overwrite;
 pub mod person;
 pub mod place;
+pub mod prompt;
 mod refusal;
 pub mod restore;
 pub mod resume;
@@ -49,6 +50,7 @@ pub mod secrets;
 pub mod state;
 pub mod supervise;
 pub mod target;
+pub mod template;
 #[cfg(test)]
 mod testing;
 pub mod tmux;

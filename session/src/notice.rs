@@ -1,9 +1,11 @@
 //! Things that a workflow has to say, as data. A face adds the flag or the command that leads further.
 
+mod idle;
 mod leftovers;
 mod secrets;
 mod words;
 
+pub use idle::Idle;
 pub use secrets::Secrets;
 
 use std::path::PathBuf;
@@ -31,6 +33,16 @@ pub enum Notice {
     NotStoredAgain {
         /// The reason.
         why: String,
+    },
+    /// A checkpoint stores much.
+    #[error(
+        "checkpoint {checkpoint} stores {mebibytes} MiB that the store did not have; leave out what does not belong there (`capture.exclude`)"
+    )]
+    Large {
+        /// The checkpoint.
+        checkpoint: Ulid,
+        /// The size, in MiB.
+        mebibytes: u64,
     },
     /// No checkpoint was made beside an agent.
     #[error("no checkpoint was made: {why}")]
@@ -370,6 +382,12 @@ pub enum Notice {
         /// The checkpoint.
         checkpoint: Ulid,
     },
+    /// The workspace was gone, with no checkpoint of it.
+    #[error("the workspace was gone, and no checkpoint has anything of it; it is a new copy of {}", from.shown())]
+    WorkspaceCopied {
+        /// The agent folder.
+        from: PathBuf,
+    },
     /// The workspace was gone.
     #[error("the workspace was gone, and was restored: {files} files")]
     WorkspaceRestored {
@@ -471,18 +489,4 @@ pub enum Notice {
         /// Its name.
         name: String,
     },
-}
-
-/// The reason for which no new conversation begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Idle {
-    /// Somebody else has changed the session.
-    #[error("the session was rolled back, resumed or ended meanwhile")]
-    ChangedMeanwhile,
-    /// The agent answers one prompt, and there is none.
-    #[error("an agent that answers a single prompt would act on one that nobody gave")]
-    NoPrompt,
-    /// Nobody would see it.
-    #[error("an interactive agent needs a terminal")]
-    NoTerminal,
 }

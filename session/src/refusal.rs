@@ -251,6 +251,28 @@ pub enum Refusal {
         /// True if another folder has taken its place.
         is_there: bool,
     },
+    /// A session takes no prompt now.
+    #[error("session {session} takes no prompt now: {why}")]
+    NotPrompted {
+        /// The session.
+        session: String,
+        /// The reason.
+        why: String,
+    },
+    /// An agent folder cannot be copied into itself.
+    #[error("the workspace {} would lie in the agent folder {}, of which it is to be a copy", workspace.shown(), folder.shown())]
+    CopyIntoItself {
+        /// The agent folder.
+        folder: PathBuf,
+        /// The workspace.
+        workspace: PathBuf,
+    },
+    /// A run has ended.
+    #[error("run {run} has ended; begin another one")]
+    RunIsOver {
+        /// The run.
+        run: String,
+    },
     /// There is nothing to restore the workspace from.
     #[error("{} is gone, and the session has no checkpoint to restore it from", path.shown())]
     NothingToRestore {

@@ -29,6 +29,8 @@ pub mod kind {
     pub const RUN_ENDED: &str = "run.ended";
     /// The agent of a session died, and there is no checkpoint to go on from. Data: `reason`.
     pub const SESSION_LOST: &str = "session.lost";
+    /// The agent of a session is about to be ended, as its platform ends it anyway; it is to go on elsewhere. Data: `reason`.
+    pub const SESSION_HANDOVER: &str = "session.handover";
     /// A conversation belongs to a session. Subject: the conversation's id. Data: `session`, `run`, `transcript`.
     pub const CONVERSATION_SEEN: &str = "conversation.seen";
     /// A checkpoint no longer exists. Data: `reason`, and `parent`, the checkpoint that it came from.

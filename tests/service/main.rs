@@ -5,6 +5,7 @@ mod browser;
 mod life;
 mod page;
 mod sdk;
+mod starts;
 
 use std::{
     fs,

@@ -284,6 +284,24 @@ fn who_is_asked_to_end_makes_a_last_checkpoint() {
 }
 
 #[test]
+fn a_checkpoint_is_made_before_an_agent_is_asked_to_end() {
+    let work = Work::new();
+    // It does away with its work as it ends.
+    let script = format!("trap 'rm file; exit 0' TERM; echo late > file; {}", work.gate());
+    let child = work.start(&script);
+    work.has_started(1);
+    wait(|| (work.status() == "active" && work.last_run()["pid"].is_number()).then_some(()));
+    ask_to_end(&child, Signal::TERM);
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", shown(&output));
+    let made = work.checkpoints();
+    assert_eq!((text(&made[0], "trigger"), text(&made[1], "trigger")), ("shutdown", "shutdown"), "{made:?}");
+    assert_eq!(text(&made[1], "trigger_detail"), "asked to end");
+    assert_eq!(work.cat(text(&made[1], "id")), "late\n");
+    work.scratch.expect(5, &["checkpoint", "cat", text(&made[0], "id"), "file"]);
+}
+
+#[test]
 fn a_death_whose_last_checkpoint_is_being_made_is_called_that() {
     let work = Work::new();
     let mut child = work.start(&work.gate());

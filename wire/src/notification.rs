@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub struct Notification {
     /// Its id, the same each time that it is sent.
     pub id: String,
-    /// Its event: session.started, session.resumed, session.completed, session.error, session.lost, session.long_running, checkpoint.created,
+    /// Its event: session.started, session.resumed, session.completed, session.error, session.lost, session.handover, session.long_running, checkpoint.created,
     /// checkpoint.failed, checkpoint.needs_review, checkpoint.approved, checkpoint.rejected, escalation.triggered, budget.threshold_reached,
     /// budget.exceeded, security.secret_found, security.decision_refused, security.journal_cut, test.
     pub event: String,

@@ -4,6 +4,7 @@ use parhelia_session::{overview, review::report, run};
 use parhelia_store::projection;
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::{
     checkpoint::Approval,
@@ -191,6 +192,8 @@ mirror! {
         pub renewed: Option<String>,
         /// Seconds for which it holds from then on.
         pub ttl_seconds: u64,
+        /// State of the run, as whoever renewed it over the API said it.
+        pub said: Option<Value>,
     }
 
     /// A pane of tmux.
@@ -301,7 +304,7 @@ pub struct Recovery {
     pub workspace: String,
     /// True if that exists.
     pub workspace_exists: bool,
-    /// Fate of the folder when it is resumed: kept, put_back, restored, git_restored, refused; null if it is not to be resumed.
+    /// Fate of the folder when it is resumed: kept, put_back, restored, git_restored, copied, refused; null if it is not to be resumed.
     pub workspace_fate: Option<String>,
     /// Reason for which resuming would be refused.
     pub refused: Option<String>,

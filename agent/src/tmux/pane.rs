@@ -1,6 +1,6 @@
 //! A session of one pane, and what becomes of a pane.
 
-use std::{ffi::OsString, path::Path};
+use std::{ffi::OsString, path::Path, process::Stdio};
 
 use jiff::Timestamp;
 
@@ -77,6 +77,13 @@ impl Server {
     /// of a pane that stays; the end of any job of its own makes it look again.
     pub fn look_for_ends(&self) -> Result<()> {
         self.call(["run-shell", "true"]).map(|_| ())
+    }
+
+    /// Pastes a text into a pane; a program that has asked for that is told where it begins and ends. `buffer` is the name of tmux's buffer for
+    /// it, which is gone afterwards.
+    pub fn paste(&self, pane: &str, buffer: &str, text: Stdio) -> Result<()> {
+        self.call_on(["load-buffer", "-b", buffer, "-"], text)?;
+        self.call(["paste-buffer", "-d", "-p", "-r", "-b", buffer, "-t", pane]).map(|_| ())
     }
 
     /// The row in which a pane's cursor stands, from 0, and how many rows the pane has.

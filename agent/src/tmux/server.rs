@@ -4,7 +4,7 @@ use std::{
     ffi::{OsStr, OsString},
     fs,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Stdio},
     time::{Duration, Instant},
 };
 
@@ -74,6 +74,12 @@ impl Server {
     pub fn call<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Result<Vec<u8>> {
         let arguments: Vec<OsString> = arguments.into_iter().map(|a| a.as_ref().to_owned()).collect();
         program::run(self.command().args(arguments), self.limit)
+    }
+
+    /// As [`Server::call`], with something to read.
+    pub fn call_on<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>, input: Stdio) -> Result<Vec<u8>> {
+        let arguments: Vec<OsString> = arguments.into_iter().map(|a| a.as_ref().to_owned()).collect();
+        program::run_on(self.command().args(arguments), input, self.limit)
     }
 
     /// As [`Server::call`], of one line of text.

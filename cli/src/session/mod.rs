@@ -5,6 +5,7 @@ mod decide;
 pub mod list;
 pub mod moved;
 mod pause;
+mod prompt;
 pub mod prune;
 mod recover;
 pub mod resume;
@@ -13,7 +14,7 @@ mod run;
 pub mod show;
 mod signals;
 pub mod stop;
-mod tmux;
+pub mod tmux;
 mod unit;
 
 use clap::Subcommand;
@@ -49,6 +50,8 @@ pub enum Verb {
     /// Take over what another process of ours does in a new pane of tmux; started by it
     #[command(hide = true)]
     InPane(tmux::handover::Args),
+    /// Say something to the agent of a session
+    Prompt(prompt::Args),
     /// Record that a session's workspace was moved
     Move(moved::Args),
     /// End a session for good; its checkpoints stay
@@ -76,6 +79,7 @@ impl Verb {
             Verb::Attach(args) => attach::run(context, args),
             Verb::Stop(args) => stop::run(context, args),
             Verb::Pause(args) => pause::pause(context, args),
+            Verb::Prompt(args) => prompt::run(context, args),
             Verb::Move(args) => moved::run(context, args),
             Verb::End(args) => pause::end(context, args),
             Verb::Review(args) => review::run(context, args),
@@ -86,6 +90,6 @@ impl Verb {
 
     /// True if the verb handles signals itself.
     pub fn has_own_signals(&self) -> bool {
-        matches!(self, Verb::Run(_) | Verb::Resume(_) | Verb::Recover(_) | Verb::Review(_) | Verb::InPane(_))
+        matches!(self, Verb::Run(_) | Verb::Resume(_) | Verb::Recover(_) | Verb::Review(_) | Verb::Prompt(_) | Verb::InPane(_))
     }
 }

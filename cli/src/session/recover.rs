@@ -169,6 +169,7 @@ fn fate_text(fate: &Foreseen, is_there: bool) -> &'static str {
         Foreseen::Fate(Fate::Keep) => "there; it is kept as it is",
         Foreseen::Fate(Fate::Restore) if is_there => "empty; it is restored",
         Foreseen::Fate(Fate::Restore) => "gone; it is restored",
+        Foreseen::Fate(Fate::Copy) => "gone; it is copied from its agent folder again",
         Foreseen::Fate(Fate::RestoreGit) => "there, without a usable .git; that is restored, and the rest is kept as it is",
         Foreseen::PutBack => "there; it is put back to the checkpoint",
         Foreseen::Refused(_) if is_there => "there; the session cannot be resumed as it is",

@@ -2,8 +2,6 @@
 
 pub(super) mod all;
 
-pub use all::words_to_resume;
-
 use std::{ffi::OsString, io::IsTerminal, time::Duration};
 
 use parhelia_store::name::Shown as _;
@@ -105,6 +103,11 @@ impl Args {
     /// To go on from a checkpoint of a session.
     pub fn from_checkpoint(session: String, checkpoint: String, yes: bool) -> Self {
         Args { from: Some(checkpoint), yes, ..Args::of(session) }
+    }
+
+    /// With a first prompt, in tmux if it was there, where it is left in the background.
+    pub fn prompted(self, text: String) -> Self {
+        Args { prompt: Some(text), tmux: tmux::Flags { tmux: true, detach: true, ..self.tmux.clone() }, ..self }
     }
 
     /// Without being asked.

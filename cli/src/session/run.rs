@@ -7,13 +7,19 @@ use std::{
 };
 
 use parhelia_agent::command::Agent;
-use parhelia_session::supervise::{self, Launch, LaunchRequest, ensure_launchable};
+use parhelia_session::{
+    run::new_session_id,
+    supervise::{self, Launch, LaunchRequest, ensure_launchable},
+    template,
+};
+use parhelia_store::Store;
 use parhelia_wire::{Line, Summary, session::Started, summary::Ended};
 
 use super::{signals, tmux};
 use crate::{
     context::Context,
     exit::{Code, Failure, Result},
+    host::Shell,
     outbox,
     workspace::workspace,
 };
@@ -27,6 +33,9 @@ pub struct Args {
     /// The folder that the agent works in
     #[arg(short, long, value_name = "DIR", default_value = ".")]
     workspace: PathBuf,
+    /// Work in a new copy of this folder, which holds instructions and tools of an agent; the copy is named as the session's workspace
+    #[arg(long, value_name = "DIR", conflicts_with = "workspace")]
+    agent_folder: Option<PathBuf>,
     /// Make a checkpoint at least so often, in seconds, where something has changed; 0 for never
     #[arg(long, value_name = "SECONDS", default_value = "300")]
     interval: u64,
@@ -36,6 +45,9 @@ pub struct Args {
     policy: Option<String>,
     #[command(flatten)]
     tmux: tmux::Flags,
+    /// The session's id and the agent folder of which the workspace is a copy, from the process of ours that made it
+    #[arg(long, hide = true, num_args = 2, value_names = ["ID", "DIR"], requires = "workspace")]
+    copied: Option<Vec<OsString>>,
     /// The agent's command line
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -43,7 +55,6 @@ pub struct Args {
 
 /// Starts it, and waits for its end.
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
-    let workspace = workspace(&args.workspace)?;
     ensure_launchable(&args.command)?;
     if Agent::is_wrapped(&args.command) {
         tell!(
@@ -54,26 +65,72 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     if !args.tmux.tmux && (args.tmux.detach || args.tmux.tmux_socket.is_some()) {
         return Err(Failure::Usage("--detach and --tmux-socket need --tmux".into()));
     }
+    let folder = workspace(args.agent_folder.as_ref().unwrap_or(&args.workspace))?;
     let store = context.open_with(true)?;
     outbox::after::watch(context);
-    let (host, bar) = (context.host()?, context.progress());
+    let host = context.host()?;
+    if args.agent_folder.is_none() {
+        let copied = args.copied.as_deref().and_then(Copied::of_words);
+        return launch(context, args, (&store, &host), folder, copied);
+    }
+    let id = new_session_id(&folder);
+    let workspace = template::workspace_of(&host, &id)?;
+    template::copy(&folder, &workspace, &context.progress())?;
+    let launched = launch(context, args, (&store, &host), workspace.clone(), Some(Copied { id: id.clone(), folder }));
+    if launched.is_err() && store.refresh()?.session(&id)?.is_none() {
+        // Nothing has ever worked in it.
+        let _ = std::fs::remove_dir_all(&workspace);
+    }
+    launched
+}
+
+/// A session whose workspace is a copy of an agent folder.
+struct Copied {
+    id: String,
+    folder: PathBuf,
+}
+
+impl Copied {
+    /// One that another process of ours has made.
+    fn of_words(words: &[OsString]) -> Option<Self> {
+        let [id, folder] = words else { return None };
+        Some(Copied { id: id.to_str()?.to_owned(), folder: folder.into() })
+    }
+
+    /// The name of a session that is given none: the agent's, not the copy's.
+    fn name(&self) -> Option<String> {
+        self.folder.file_name().map(|name| name.to_string_lossy().into_owned())
+    }
+}
+
+/// Launches the agent in a workspace that is there.
+fn launch(
+    context: &mut Context,
+    args: &Args,
+    (store, host): (&Store, &Shell),
+    workspace: PathBuf,
+    copied: Option<Copied>,
+) -> Result<Code> {
+    let bar = context.progress();
     let request = LaunchRequest {
-        name: args.name.clone(),
+        id: copied.as_ref().map(|copied| copied.id.clone()),
+        agent_folder: copied.as_ref().map(|copied| copied.folder.clone()),
+        name: args.name.clone().or_else(|| copied.as_ref().and_then(Copied::name)),
         policy: args.policy.clone(),
         workspace: workspace.clone(),
         command: args.command.clone(),
         interval: (args.interval > 0).then(|| Duration::from_secs(args.interval)),
         is_quiet: context.global.quiet,
     };
-    let launch = Launch::new(&store, &host, request, &bar)?;
+    let launch = Launch::new(store, host, request, &bar)?;
     if args.tmux.tmux {
-        let words = in_pane(args, launch.name(), &workspace);
+        let words = in_pane(args, launch.name(), &workspace, copied);
         let name = launch.name().unwrap_or_default();
-        let started = tmux::run(context, &store, &args.tmux, name, &workspace, &words, launch.agent())?;
+        let started = tmux::run(context, store, &args.tmux, name, &workspace, &words, launch.agent())?;
         context.out.summary(Summary::SessionRun(started))?;
         return Ok(Code::Done);
     }
-    let begun = launch.begin(&store, &host, &bar)?;
+    let begun = launch.begin(store, host, &bar)?;
     // Standard output is the agent's.
     if !context.global.quiet && !context.out.json {
         tell!("Session {} begins.", begun.current.session);
@@ -83,9 +140,9 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let (epoch, conversation) = (current.epoch, conversation.clone());
     let started = Started { session: session.clone(), run: run.clone(), epoch, conversation, ..Started::default() };
     let said = context.out.object(Line::Started(Box::new(started))).and_then(|()| context.out.flush());
-    supervise::or_ended(&store, &host, current, &bar, unless_closed(said))?;
-    let stops = supervise::or_ended(&store, &host, current, &bar, signals::take_over())?;
-    let ended = launch.supervise(&store, &host, begun, &stops, &context.supervisor())?;
+    supervise::or_ended(store, host, current, &bar, unless_closed(said))?;
+    let stops = supervise::or_ended(store, host, current, &bar, signals::take_over())?;
+    let ended = launch.supervise(store, host, begun, &stops, &context.supervisor())?;
     let (run, exit_code) = (Some(run), Some(ended.code.into()));
     let summary = Summary::SessionRun(Ended { id: session, run, exit_code, ..Ended::default() });
     exit_as_agent(context, ended.code, Ok(summary))
@@ -108,10 +165,12 @@ pub fn exit_as_agent(context: &mut Context, code: u8, summary: Result<Summary>) 
 }
 
 /// The same, as arguments for the process in a pane.
-fn in_pane(args: &Args, name: Option<&str>, workspace: &Path) -> Vec<OsString> {
+fn in_pane(args: &Args, name: Option<&str>, workspace: &Path, copied: Option<Copied>) -> Vec<OsString> {
     let mut words: Vec<OsString> = vec!["--workspace".into(), workspace.into()];
     words.extend(["--interval".into(), args.interval.to_string().into()]);
     words.extend(name.map(|name| format!("--name={name}").into()));
+    words.extend(args.policy.iter().map(|policy| format!("--policy={policy}").into()));
+    words.extend(copied.into_iter().flat_map(|Copied { id, folder }| ["--copied".into(), id.into(), folder.into()]));
     words.push("--".into());
     words.extend(args.command.iter().cloned());
     words

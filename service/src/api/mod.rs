@@ -9,6 +9,7 @@ pub mod openapi;
 mod operation;
 pub mod problem;
 mod rollback;
+mod runs;
 mod search;
 mod sessions;
 mod warnings;
@@ -36,6 +37,7 @@ fn operations() -> Vec<Operation> {
         checkpoints::operations(),
         contents::operations(),
         rollback::operations(),
+        runs::operations(),
         search::operations(),
         events::operations(),
         health::operations(),

@@ -40,6 +40,12 @@ impl Problem {
         Problem { title: row.1, status: row.2.as_u16(), detail, exit_code: row.3 }
     }
 
+    /// A process of ours has failed, with this exit code and these words.
+    pub fn of_exit(code: Option<i32>, said: &str) -> Self {
+        let row = TABLE.into_iter().find(|row| code == Some(row.3.into())).unwrap_or(TABLE[0]);
+        Self::of_kind(row.0, said.to_owned())
+    }
+
     fn with_status(self, status: StatusCode) -> Self {
         Problem { status: status.as_u16(), ..self }
     }

@@ -1,6 +1,6 @@
 //! Sessions: listing and showing them, pausing, resuming and ending them, and making checkpoints of them.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, path::PathBuf};
 
 use axum::{
     Extension, Json,
@@ -11,10 +11,11 @@ use parhelia_session::{
     Refusal, Result,
     ending::{self, of_session},
     overview::Overview,
+    prompt,
     resume::{ResumeRequest, if_alive},
 };
 use parhelia_store::{
-    Store,
+    Store, name,
     projection::{Goal, Status},
     record::Trigger,
     view::View,
@@ -33,7 +34,7 @@ use super::{
 use crate::{
     app::{App, read, work},
     caller::{Caller, Peer},
-    watch,
+    start,
 };
 
 /// A session about which something was done.
@@ -90,6 +91,41 @@ struct End {
     leave_agent: bool,
 }
 
+/// A session that is to begin.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct NewSession {
+    /// Its name; that of its folder, if none is given.
+    name: Option<String>,
+    /// Its policy of approval; the configured one, if none is given.
+    policy: Option<String>,
+    /// Absolute path of the folder that its agent works in. Either this or an agent folder is given.
+    workspace: Option<String>,
+    /// Absolute path of a folder with instructions and tools of an agent, in a new copy of which its agent works.
+    agent_folder: Option<String>,
+    /// Seconds between checkpoints, made where something has changed; 0 for never, 300 if none are given.
+    interval_seconds: Option<u64>,
+    /// The agent's command line.
+    command: Vec<String>,
+}
+
+/// A prompt.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Prompt {
+    /// Its text.
+    text: String,
+}
+
+/// A prompt that an agent was given.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Prompted {
+    /// The session as it is now.
+    session: wire::Session,
+    /// True if its agent was dead, and was started to be given it.
+    resumed: bool,
+}
+
 /// Nothing more is to be said.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -111,6 +147,14 @@ pub fn operations() -> Vec<Operation> {
         Operation::get("/api/sessions", "listSessions", "Sessions, the one that changed last first.", get(list))
             .query::<Listed>()
             .gives::<Sessions>(),
+        Operation::post(
+            "/api/sessions",
+            "createSession",
+            "Begins a session: starts its agent in tmux, in a folder that is there or in a new copy of an agent folder.",
+            post(create),
+        )
+        .takes::<NewSession>()
+        .gives::<One>(),
         Operation::get("/api/sessions/{session}", "getSession", "A session, by its id or name, and its runs.", get(show))
             .gives::<Shown>(),
         Operation::post(
@@ -129,6 +173,14 @@ pub fn operations() -> Vec<Operation> {
         )
         .takes::<Nothing>()
         .gives::<One>(),
+        Operation::post(
+            "/api/sessions/{session}/prompt",
+            "promptSession",
+            "Gives a prompt to an agent that has nothing to do, or is dead and then resumed for it.",
+            post(prompt),
+        )
+        .takes::<Prompt>()
+        .gives::<Prompted>(),
         Operation::post("/api/sessions/{session}/end", "endSession", "Ends a session for good.", post(end))
             .takes::<End>()
             .gives::<One>(),
@@ -215,9 +267,54 @@ async fn resume(
     .await?;
     if !is_alive {
         let session = id.clone();
-        work(&app, move |app| watch::resume(app, &session).map_err(Problem::refused)).await?;
+        work(&app, move |app| start::resume(app, session, None)).await?;
     }
     read(&app, move |app, view| Ok(Json(One { session: of(&app.store, view, &id)?, warnings: Vec::new() }))).await
+}
+
+async fn create(State(app): State<App>, Given(new): Given<NewSession>) -> Answer<One> {
+    let place = match (&new.workspace, &new.agent_folder) {
+        (Some(folder), None) => start::Place::Workspace(absolute(folder)?),
+        (None, Some(folder)) => start::Place::CopyOf(absolute(folder)?),
+        _ => return Err(Problem::usage("give either a workspace or an agent_folder")),
+    };
+    if new.command.is_empty() {
+        return Err(Problem::usage("there is no command line of an agent"));
+    }
+    let NewSession { name, policy, interval_seconds: interval, command, .. } = new;
+    if command.iter().chain(&name).chain(&policy).any(|word| word.contains('\0')) {
+        return Err(Problem::usage("a word with a zero byte cannot be given to a program"));
+    }
+    let new = start::NewSession { name, policy, place, interval, command };
+    work(&app, move |app| {
+        let id = start::begin(app, new)?;
+        Ok(Json(One { session: of(&app.store, &*app.store.refresh()?, &id)?, warnings: Vec::new() }))
+    })
+    .await
+}
+
+/// The path of a folder on this machine.
+fn absolute(text: &str) -> Result<PathBuf, Problem> {
+    let path = name::as_path(&name::parse(text)).to_owned();
+    match path.is_absolute() {
+        true => Ok(path),
+        false => Err(Problem::usage(format!("'{text}' is no absolute path"))),
+    }
+}
+
+async fn prompt(State(app): State<App>, Named(name): Named<String>, Given(prompt): Given<Prompt>) -> Answer<Prompted> {
+    work(&app, move |app| {
+        let session = app.store.refresh()?.session_named(&name)?;
+        if session.status == Status::Ended {
+            return Err(Refusal::HasEnded { session: session.id }.into());
+        }
+        let resumed = !prompt::type_in(&app.store, &session, &prompt.text)?;
+        if resumed {
+            start::resume(app, session.id.clone(), Some(prompt.text))?;
+        }
+        Ok(Json(Prompted { session: of(&app.store, &*app.store.refresh()?, &session.id)?, resumed }))
+    })
+    .await
 }
 
 async fn end(

@@ -91,6 +91,10 @@ impl Teller<'_> {
                 let title = "Session is lost: its agent died, and it has no checkpoint";
                 Some(told("session.lost", Priority::Critical, title, SHOW, text("reason")))
             }
+            kind::SESSION_HANDOVER => {
+                let title = "Session is handed over: start what it goes on in";
+                Some(told("session.handover", Priority::Warning, title, RESUME, text("reason")))
+            }
             // A policy alone sets a session aside that nobody asked for.
             kind::SESSION_STATUS if event.actor.as_ref().is_some_and(|actor| actor.via == "policy") => {
                 let title = "Session died and waits for you";

@@ -6,10 +6,13 @@
 
 mod agents;
 mod capture;
+mod lifetime;
 mod recovery;
+mod upkeep;
 
 use std::{
     io,
+    path::Path,
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
@@ -17,10 +20,8 @@ use std::{
 use parhelia_session::{Result, overview};
 use tokio::sync::watch;
 
-use self::{agents::Agents, capture::Captures, recovery::Recovery};
+use self::{agents::Agents, capture::Captures, lifetime::Lifetime, recovery::Recovery, upkeep::Upkeep};
 use crate::{app::App, feed, log::say};
-
-pub use recovery::resume;
 
 /// So often it is looked whether the journal has grown, and whether the service ends.
 const TICK: Duration = Duration::from_millis(200);
@@ -49,6 +50,8 @@ struct Watcher {
     agents: Agents,
     captures: Captures,
     recovery: Option<Recovery>,
+    lifetime: Lifetime,
+    upkeep: Upkeep,
     /// The time at which sessions are looked at next.
     next: Instant,
 }
@@ -57,7 +60,11 @@ impl Watcher {
     fn new(app: App, resumes: bool) -> Self {
         let told = app.store.view().end().sequence;
         let recovery = resumes.then(Recovery::default);
-        Watcher { app, told, agents: Agents::default(), captures: Captures::default(), recovery, next: Instant::now() }
+        // A configuration that cannot be used is told of where it is needed.
+        let options = app.host.config(Path::new("/")).map(|config| config.service).unwrap_or_default();
+        let (lifetime, upkeep) = (Lifetime::new(options.max_lifetime_hours), Upkeep::new(options.upkeep_hours));
+        let (agents, captures) = (Agents::default(), Captures::default());
+        Watcher { app, told, agents, captures, recovery, lifetime, upkeep, next: Instant::now() }
     }
 
     /// Waits until something happens, but not long, and does what is to be done.
@@ -75,7 +82,9 @@ impl Watcher {
             }
         }
         self.captures.go_on(&self.app);
-        match &mut self.recovery {
+        self.upkeep.go_on(&self.app);
+        self.lifetime.go_on(&self.app)?;
+        match self.recovery.as_mut().filter(|_| !self.lifetime.is_over()) {
             Some(recovery) => recovery.go_on(&self.app, |session| !self.captures.has(session)),
             None => Ok(()),
         }

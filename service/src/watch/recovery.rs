@@ -25,6 +25,7 @@ use crate::{
     app::{App, Shared},
     log::say,
     metrics::Metrics,
+    start::Start,
 };
 
 /// The time from a death to the resume.
@@ -104,7 +105,8 @@ impl Recovery {
                 dead.is_left = true;
                 continue;
             }
-            match (app.resume)(&id, Stdio::inherit()) {
+            let start = Start::Resume { session: id.clone(), prompt: None };
+            match (app.starter)(&start, Stdio::null(), Stdio::inherit()) {
                 Ok(process) => dead.process = Some(process),
                 Err(e) => {
                     say(&format!("session {id} was not resumed: {e}"));
@@ -163,15 +165,4 @@ fn has_crashed_often(view: &View, session: &Session) -> Result<bool> {
         count += usize::from(view.run(id)?.is_some_and(|run| run.started_at >= since && run.resumed_from.is_some()));
     }
     Ok(count >= RUNS_MAX)
-}
-
-/// Resumes a session now, and waits until its agent has been started. Fails with the words of the process that does it.
-pub fn resume(app: &Shared, session: &str) -> Result<(), String> {
-    let failed = |e: std::io::Error| format!("the process that resumes a session cannot be started: {e}");
-    let done = (app.resume)(session, Stdio::piped()).and_then(Child::wait_with_output).map_err(failed)?;
-    if done.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&done.stderr);
-    Err(said.trim().trim_start_matches("parhelia: ").to_owned())
 }

@@ -108,6 +108,10 @@ pub fn make(store: &Store, host: &dyn Host, request: &CheckpointRequest<'_>, obs
             Err(e) => observer.notice(&Notice::NotStoredAgain { why: e.to_string() }.to_string()),
         }
     }
+    let (checkpoint, stored, limit) = (outcome.checkpoint.record.id, outcome.stored_bytes, request.config.capture.warn_bytes);
+    if !outcome.skipped && limit > 0 && stored > limit && is_agents(request, known.as_ref()) {
+        observer.warn(&Notice::Large { checkpoint, mebibytes: stored >> 20 });
+    }
     let scan = scanned(store, &outcome, request, observer);
     let mut findings: Vec<NewEvent> = verified.iter().flatten().map(|report| verification::event(report, &actor)).collect();
     findings.extend(scan.as_ref().map(|scan| scan::event(outcome.checkpoint.record.id, scan, &actor)));

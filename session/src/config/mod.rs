@@ -62,6 +62,8 @@ pub struct Config {
     pub budget: Budget,
     /// Issue trackers.
     pub integrations: Integrations,
+    /// Options of the service.
+    pub service: Service,
 }
 
 /// Options of capturing a workspace.
@@ -79,6 +81,8 @@ pub struct Capture {
     pub read_all_after_days: u64,
     /// The time limit of git, in seconds.
     pub git_timeout_seconds: f64,
+    /// A checkpoint that stores more is told of, in bytes; 0 for never.
+    pub warn_bytes: u64,
 }
 
 impl Capture {
@@ -102,6 +106,15 @@ impl Capture {
             ..Rules::default()
         }
     }
+}
+
+/// Options of the service.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Service {
+    /// The age at which the platform ends the container that the service is in, in hours; 0 for never.
+    pub max_lifetime_hours: f64,
+    /// Hours between two times of retention and gc; 0 for never.
+    pub upkeep_hours: f64,
 }
 
 /// Options of capturing the environment.

@@ -38,7 +38,7 @@ macro_rules! option {
 
 /// Every option, by section.
 #[rustfmt::skip]
-pub static OPTIONS: [Opt; 78] = [
+pub static OPTIONS: [Opt; 81] = [
     option!("store", Kind::Path, null, ["PARHELIA_STORE"], User,
         "The store's folder. Default: $XDG_DATA_HOME/parhelia, or ~/.local/share/parhelia."),
     option!("lock_timeout_seconds", Kind::Seconds, 60.0, ["PARHELIA_LOCK_TIMEOUT"], User,
@@ -56,6 +56,8 @@ pub static OPTIONS: [Opt; 78] = [
         "Read every file, also those whose times say that they did not change, once this many days have passed since the\nlast time. 0: never."),
     option!("capture.git_timeout_seconds", Kind::Seconds, 10.0, ["PARHELIA_GIT_TIMEOUT"], Project,
         "How long git may take to say what has changed."),
+    option!("capture.warn_bytes", Kind::Size, 104_857_600, ["PARHELIA_WARN_BYTES"], Project,
+        "Tell of a new checkpoint that stores more than this, as data that does not belong there may be in it. 0: never."),
 
     option!("environment.variables", Kind::List, [], ["PARHELIA_VARIABLES"], User,
         "Environment variables to capture besides the usual ones; `*` stands for anything. Names that look like\nsecrets are never captured."),
@@ -204,6 +206,11 @@ pub static OPTIONS: [Opt; 78] = [
         "The same, while its session waits for a review."),
     option!("integrations.states.done", Kind::Text, "Done", [], User,
         "The same, once its session's result is approved."),
+
+    option!("service.max_lifetime_hours", Kind::Number, 24.0, ["PARHELIA_MAX_LIFETIME_HOURS"], User,
+        "The age at which your platform ends a container. Ten minutes before, the service in it makes checkpoints of its\nsessions, tells of them (session.handover) and ends their agents; the service of the next container resumes them.\nIt means nothing outside of containers. 0: never."),
+    option!("service.upkeep_hours", Kind::Number, 24.0, [], User,
+        "How often the service applies retention to all sessions and frees space, while nothing else is to be done. 0: never."),
 ];
 
 /// The option of a key.

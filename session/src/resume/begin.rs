@@ -175,10 +175,11 @@ fn everything_back(
     let stopped = run::stop_leftovers(store, &prepared.session, &prepared.workspace, PATIENCE)?;
     prepared.notices.extend(Notice::of_leftovers(&stopped));
     let checkpoint = prepared.choice.checkpoint.as_ref();
-    let workspace = bring_back(store, checkpoint, &prepared.workspace, observer)?;
-    let is_made_anew = matches!(workspace, Workspace::Restored(_));
+    let workspace = bring_back(store, &prepared.session, checkpoint, &prepared.workspace, observer)?;
+    let is_made_anew = matches!(workspace, Workspace::Restored(_) | Workspace::Copied { .. });
     match workspace {
         Workspace::Kept => {}
+        Workspace::Copied { from } => prepared.notices.push(Notice::WorkspaceCopied { from }),
         Workspace::Restored(report) => {
             prepared.notices.push(Notice::WorkspaceRestored { files: report.counts.files });
             prepared.notices.extend(checkpoint.map(|restored| left_out_of(store, restored)).transpose()?.flatten());

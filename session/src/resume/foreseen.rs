@@ -26,7 +26,7 @@ impl Foreseen {
                 Ok(()) => Foreseen::Fate(fate),
                 Err(why) => Foreseen::Refused(why),
             },
-            Ok(Fate::Restore) => Foreseen::Fate(Fate::Restore),
+            Ok(fate @ (Fate::Restore | Fate::Copy)) => Foreseen::Fate(fate),
             Err(why) => Foreseen::Refused(why),
         }
     }
@@ -36,6 +36,7 @@ impl Foreseen {
         match self {
             Foreseen::Fate(Fate::Keep) => "kept",
             Foreseen::Fate(Fate::Restore) => "restored",
+            Foreseen::Fate(Fate::Copy) => "copied",
             Foreseen::Fate(Fate::RestoreGit) => "git_restored",
             Foreseen::PutBack => "put_back",
             Foreseen::Refused(_) => "refused",

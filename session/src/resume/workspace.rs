@@ -11,14 +11,22 @@ use parhelia_store::{
     restore::{self, Options, RestoreReport},
 };
 
-use crate::error::{IoContext, Refusal, Result};
-use crate::place::{ensure_place, is_gone};
+use crate::{
+    error::{IoContext, Refusal, Result},
+    place::{ensure_place, is_gone},
+    template::{agent_folder, copy},
+};
 
 /// The result of preparing the workspace.
 #[derive(Debug)]
 pub enum Workspace {
     /// It is as it was found.
     Kept,
+    /// It was gone, with no checkpoint of it, and is a copy of its agent folder again.
+    Copied {
+        /// The agent folder.
+        from: PathBuf,
+    },
     /// It was gone, and was restored from the checkpoint.
     Restored(Box<RestoreReport>),
     /// Its `.git` was gone or broken, and was restored from the checkpoint.
@@ -37,6 +45,8 @@ pub enum Fate {
     Keep,
     /// It is gone, and is restored from the checkpoint.
     Restore,
+    /// It is gone, with no checkpoint of it, and is copied from its agent folder.
+    Copy,
     /// Its `.git` is gone or broken, and is restored from the checkpoint.
     RestoreGit,
 }
@@ -46,16 +56,18 @@ pub enum Fate {
 pub fn foresee(store: &Store, session: &Session, checkpoint: Option<&Checkpoint>) -> Result<Fate> {
     ensure_place(store, session)?;
     match &session.workspace {
-        Some(place) => fate(store, checkpoint, &place.folder()),
+        Some(place) => fate(store, session, checkpoint, &place.folder()),
         None => Err(Refusal::NoWorkspace { session: session.id.clone() }.into()),
     }
 }
 
-fn fate(store: &Store, checkpoint: Option<&Checkpoint>, workspace: &Path) -> Result<Fate> {
+fn fate(store: &Store, session: &Session, checkpoint: Option<&Checkpoint>, workspace: &Path) -> Result<Fate> {
     if is_gone(store, workspace)? {
         // An empty workspace whose checkpoint is empty, too, is as it was.
         let is_empty = checkpoint.is_none_or(|checkpoint| checkpoint.record.workspace.entries == 0);
+        let has_template = agent_folder(session).is_some_and(|folder| folder.is_dir());
         return match checkpoint {
+            None if has_template => Ok(Fate::Copy),
             _ if is_empty && workspace.is_dir() => Ok(Fate::Keep),
             Some(_) => Ok(Fate::Restore),
             None => Err(Refusal::NothingToRestore { path: workspace.to_owned() }.into()),
@@ -69,13 +81,19 @@ fn fate(store: &Store, checkpoint: Option<&Checkpoint>, workspace: &Path) -> Res
 /// Sees to it that the workspace is there.
 pub fn bring_back(
     store: &Store,
+    session: &Session,
     checkpoint: Option<&Checkpoint>,
     workspace: &Path,
     progress: &dyn Progress,
 ) -> Result<Workspace> {
-    let fate = fate(store, checkpoint, workspace)?;
+    let fate = fate(store, session, checkpoint, workspace)?;
+    if let Some(from) = agent_folder(session).filter(|_| fate == Fate::Copy) {
+        copy(&from, workspace, progress)?;
+        return Ok(Workspace::Copied { from });
+    }
     let Some(checkpoint) = checkpoint else { return Ok(Workspace::Kept) };
     match fate {
+        Fate::Copy => Ok(Workspace::Kept),
         Fate::Keep => Ok(Workspace::Kept),
         Fate::Restore => {
             if let Some(parent) = workspace.parent() {

@@ -18,10 +18,13 @@ use super::{
     agent::AT_TERMINAL,
     find::{CONFIG_FOLDER, Current},
     lease,
-    life::{LAUNCHER, MACHINE, PID_NAMESPACE},
+    life::{ELSEWHERE, LAUNCHER, MACHINE, PID_NAMESPACE},
 };
-use crate::conversation::seen;
-use crate::error::{Error, Result};
+use crate::{
+    conversation::seen,
+    error::{Error, Result},
+    template::AGENT_FOLDER,
+};
 use parhelia_agent::{
     folder::ConfigFolder,
     process::{Identity, boot_id, host_name, machine, pid_namespace},
@@ -62,8 +65,28 @@ pub struct Begin {
     pub at_terminal: Option<bool>,
     /// The process that starts the agent and waits for it.
     pub launcher: Option<Identity>,
+    /// The place of a run that this machine does not see; none of one that is here.
+    pub elsewhere: Option<Elsewhere>,
+    /// The agent folder of which a new session's workspace is a copy.
+    pub agent_folder: Option<PathBuf>,
     /// The actor that begins it.
     pub actor: Actor,
+}
+
+/// The place of a run that this machine does not see.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Elsewhere {
+    /// The machine.
+    pub host: String,
+    /// The container there; none outside of one.
+    pub container: Option<String>,
+}
+
+impl Elsewhere {
+    /// The holder of its lease.
+    fn holder(&self) -> String {
+        format!("{}/{}", self.host, self.container.as_deref().unwrap_or("api"))
+    }
 }
 
 /// An id for a new session: what it is about, and enough of chance to be its own.
@@ -85,6 +108,8 @@ pub fn begin(store: &Store, begin: &Begin) -> Result<Current> {
         let name = begin.name.clone().unwrap_or_else(|| begin.session.clone());
         let created = NewEvent::new(kind::SESSION_CREATED, &begin.session, actor()).with("name", name);
         let created = created.with("workspace", place(&begin.workspace));
+        let folder = begin.agent_folder.as_ref().map(|folder| name::display(folder.as_os_str().as_encoded_bytes()));
+        let created = folder.into_iter().fold(created, |created, folder| created.with(AGENT_FOLDER, folder));
         events.push(begin.policy.iter().fold(created, |created, policy| created.with("policy", policy.as_str())));
     }
     let mut started = NewEvent::new(kind::RUN_STARTED, &run, actor());
@@ -94,6 +119,9 @@ pub fn begin(store: &Store, begin: &Begin) -> Result<Current> {
     if begin.agent.is_some() || begin.launcher.is_some() {
         let holds = if begin.launcher.is_some() { lease::WATCHED } else { lease::HOOKED };
         events.push(lease::taken(&run, None, holds, actor()));
+    }
+    if let Some(elsewhere) = &begin.elsewhere {
+        events.push(lease::taken_by(&elsewhere.holder(), &run, None, lease::WATCHED, actor()));
     }
     if let Some(id) = &begin.conversation {
         events.push(seen(id, &begin.session, Some(&run), begin.transcript.as_deref(), actor()));
@@ -120,6 +148,12 @@ fn fields(begin: &Begin) -> Result<serde_json::Map<String, Value>> {
         "conversation": begin.conversation,
     });
     let Value::Object(mut fields) = fields else { return Err(Error::Invalid("a run's fields are no object".into())) };
+    if let Some(Elsewhere { host, container }) = &begin.elsewhere {
+        // Nothing of it is asked for here: only its lease tells whether it lives.
+        fields.extend([("host", json!(host)), ("boot_id", Value::Null), (PID_NAMESPACE, json!(ELSEWHERE))].map(owned));
+        fields.extend(container.iter().map(|container| ("container".to_owned(), json!(container))));
+        return Ok(fields);
+    }
     fields.extend(pid_namespace().map(|name| (PID_NAMESPACE.to_owned(), json!(name))));
     fields.extend(machine().map(|id| (MACHINE.to_owned(), json!(id))));
     if let Some(launcher) = &begin.launcher {
@@ -132,6 +166,10 @@ fn fields(begin: &Begin) -> Result<serde_json::Map<String, Value>> {
         fields.insert(CONFIG_FOLDER.into(), json!(config));
     }
     Ok(fields)
+}
+
+fn owned((name, value): (&str, Value)) -> (String, Value) {
+    (name.to_owned(), value)
 }
 
 fn place(workspace: &Path) -> Value {

@@ -10,21 +10,28 @@ use parhelia_store::{
     projection::Lease,
 };
 
+use serde_json::Value;
+
 use super::find::Current;
-use crate::error::Result;
+use crate::error::{Refusal, Result};
 use parhelia_agent::process::host_name;
 
 /// The time that a lease lasts for a run that one of our processes watches.
-pub const WATCHED: Duration = Duration::from_secs(180);
+pub const WATCHED: Duration = Duration::from_secs(90);
 /// The time between two renewals by that process.
-pub const RENEWAL: Duration = Duration::from_secs(60);
+pub const RENEWAL: Duration = Duration::from_secs(30);
 /// The time that a lease lasts for a run known from its hooks alone, which are silent while the agent waits for its user.
 pub const HOOKED: Duration = Duration::from_secs(3600);
 
 /// The event of taking or renewing a run's lease; without an epoch, that of the session as it is.
 pub(super) fn taken(run: &str, epoch: Option<u64>, holds: Duration, actor: Actor) -> NewEvent {
+    taken_by(&format!("{}/{}", host_name(), std::process::id()), run, epoch, holds, actor)
+}
+
+/// The same, by a holder that is not this process.
+pub(super) fn taken_by(holder: &str, run: &str, epoch: Option<u64>, holds: Duration, actor: Actor) -> NewEvent {
     let event = NewEvent::new(kind::RUN_LEASE, run, actor)
-        .with("holder", format!("{}/{}", host_name(), std::process::id()))
+        .with("holder", holder)
         .with("renewed", clock::timestamp().to_string())
         .with("ttl_seconds", holds.as_secs());
     NewEvent { epoch, ..event }
@@ -34,6 +41,18 @@ pub(super) fn taken(run: &str, epoch: Option<u64>, holds: Duration, actor: Actor
 pub fn renew(store: &Store, current: &Current, holds: Duration, actor: Actor) -> Result<()> {
     store.append_events(&[taken(&current.run, Some(current.epoch), holds, actor)], &())?;
     Ok(())
+}
+
+/// Renews the lease of a run that this machine does not see, for [`WATCHED`], and keeps what its holder says of it. Fails where it has ended, and with
+/// [`parhelia_store::Error::Fenced`] where a newer run has taken over.
+pub fn heard(store: &Store, run: &str, epoch: u64, said: Value, actor: Actor) -> Result<Lease> {
+    let found = store.refresh()?.run(run)?.ok_or_else(|| parhelia_store::Error::NoRun { run: run.to_owned() })?;
+    if !found.is_open() {
+        return Err(Refusal::RunIsOver { run: found.id }.into());
+    }
+    let holder = found.lease.map(|lease| lease.holder).unwrap_or_default();
+    store.append_events(&[taken_by(&holder, run, Some(epoch), WATCHED, actor).with("said", said)], &())?;
+    Ok(store.refresh()?.run(run)?.and_then(|run| run.lease).unwrap_or_default())
 }
 
 /// Time at which a lease runs out; none of one whose renewal [is ahead](is_ahead).

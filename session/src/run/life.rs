@@ -45,6 +45,8 @@ pub fn has_finished(run: &Run) -> bool {
 
 /// The field of a run that names the namespace in which its process numbers count.
 pub const PID_NAMESPACE: &str = "pid_namespace";
+/// The namespace of a run that was begun over the API, from where nothing of it is seen here.
+pub(super) const ELSEWHERE: &str = "elsewhere";
 /// The field of a run that names its machine over all boots.
 pub const MACHINE: &str = "machine";
 
@@ -171,6 +173,11 @@ fn place(run: &Run) -> Whereabouts {
             _ => Whereabouts::Elsewhere,
         },
     }
+}
+
+/// True of a run that was begun over the API, by a machine of which nothing is seen here but its lease.
+pub fn is_elsewhere(run: &Run) -> bool {
+    text(run, PID_NAMESPACE) == Some(ELSEWHERE)
 }
 
 /// The machine of a run, as others than it itself call it.

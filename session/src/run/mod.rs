@@ -19,19 +19,19 @@ pub use agent::{
     agent_in, agent_of_event, agent_to_start, config_for, environment_of, has_agent, here, hooks_for, kind_of, other_folder,
     others_in, stranger_in_newest,
 };
-pub use begin::{Begin, begin, end, new_session_id, started, taken_on};
+pub use begin::{Begin, Elsewhere, begin, end, new_session_id, started, taken_on};
 pub use end_agent::end_agent;
 pub use failing::{FAILING, Failing, failing, note_checkpoint};
 pub use find::{
     CONFIG_FOLDER, Current, Sender, config_of, config_of_session, conversation_of, current, is_nested, last_of, of_conversation,
     this_process,
 };
-pub use lease::{HOOKED, RENEWAL, WATCHED, renew};
+pub use lease::{HOOKED, RENEWAL, WATCHED, heard, renew};
 pub use leftovers::{left_behind, stop_leftovers};
 pub use life::{
-    BY_ITSELF, HOOKED_AGENT, LAUNCHER, Life, STOPPING, UNKNOWN, agent_of, has_finished, hooked_agent_of, is_inside, is_orphaned,
-    launcher_of, left_alive, life, live_in, roots_in, roots_of, tells_of_signal, tmux_of, variables_of, was_killed, why_unheard,
-    works_in,
+    BY_ITSELF, HOOKED_AGENT, LAUNCHER, Life, STOPPING, UNKNOWN, agent_of, has_finished, hooked_agent_of, is_elsewhere, is_inside,
+    is_orphaned, launcher_of, left_alive, life, live_in, roots_in, roots_of, tells_of_signal, tmux_of, variables_of, was_killed,
+    why_unheard, works_in,
 };
 pub use meaning::{EventCheckpoint, Meaning, meaning};
 pub use strangers::{learn, sessions_in, strangers_in, unseen_in};

@@ -58,6 +58,11 @@ impl<'scope> Captures<'scope> {
         self.running.as_ref().map(|(_, done)| done)
     }
 
+    /// True if none is being made, and none comes next.
+    pub(super) fn is_idle(&self) -> bool {
+        self.running.is_none() && self.asked.is_none()
+    }
+
     /// Asks for one. One that is skipped where nothing has changed gives way to any other.
     pub(super) fn ask(&mut self, asked: Asked<'static>) {
         if self.asked.is_none_or(|earlier| earlier.skip_if_unchanged) {

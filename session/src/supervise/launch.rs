@@ -22,6 +22,10 @@ use crate::{
 pub struct LaunchRequest {
     /// The session's name; none for the folder's.
     pub name: Option<String>,
+    /// The id of the session, where its workspace was made by that; none for a new one.
+    pub id: Option<String>,
+    /// The agent folder of which the workspace is a copy.
+    pub agent_folder: Option<PathBuf>,
     /// The policy of approval; none for the configured one.
     pub policy: Option<String>,
     /// The workspace: an absolute path, symlinks resolved.
@@ -38,6 +42,7 @@ pub struct LaunchRequest {
 pub struct Launch {
     request: LaunchRequest,
     agent: Option<Agent>,
+    config: Config,
 }
 
 /// A launched agent's run, begun and not yet started.
@@ -48,7 +53,6 @@ pub struct Begun {
     pub conversation: Option<String>,
     argv: Vec<OsString>,
     environment: Option<Request>,
-    config: Config,
     config_folder: Option<ConfigFolder>,
 }
 
@@ -73,11 +77,15 @@ impl Launch {
         }
         let folder_name = || request.workspace.file_name().map(|name| name.to_string_lossy().into_owned());
         request.name = request.name.clone().or_else(folder_name);
+        let config = host.config(&request.workspace)?;
+        if let Some(policy) = request.policy.as_ref().filter(|policy| !config.approval.knows(policy)) {
+            return Err(DecisionRefusal::NoPolicy { why: config.approval.unknown(policy) }.into());
+        }
         let agent = run::agent_to_start(host, &request.command);
         if let Some((agent, conversation)) = agent.as_ref().and_then(|agent| Some((agent, agent.conversation()?))) {
             ensure_free(store, host, agent, &conversation)?;
         }
-        Ok(Launch { request, agent })
+        Ok(Launch { request, agent, config })
     }
 
     /// The agent; none for a program that is no agent.
@@ -108,12 +116,8 @@ impl Launch {
         }
         ensure_startable(host, &argv, workspace)?;
         let environment = agent.map(|_| environment::request(host, workspace, &argv)).transpose()?;
-        let config = host.config(workspace)?;
-        if let Some(policy) = self.request.policy.as_ref().filter(|policy| !config.approval.knows(policy)) {
-            return Err(DecisionRefusal::NoPolicy { why: config.approval.unknown(policy) }.into());
-        }
         let begin = Begin {
-            session: run::new_session_id(workspace),
+            session: self.request.id.clone().unwrap_or_else(|| run::new_session_id(workspace)),
             name: self.request.name.clone(),
             policy: self.request.policy.clone(),
             workspace: workspace.clone(),
@@ -125,11 +129,12 @@ impl Launch {
             tmux: host.tmux(),
             config: config_folder.clone(),
             launcher: Some(run::this_process()?),
+            agent_folder: self.request.agent_folder.clone(),
             actor: host.actor(),
             ..Begin::default()
         };
         let current = run::begin(store, &begin)?;
-        Ok(Begun { current, conversation, argv, environment, config, config_folder })
+        Ok(Begun { current, conversation, argv, environment, config_folder })
     }
 
     /// Starts the agent, and waits for its end.
@@ -141,7 +146,7 @@ impl Launch {
         stops: &Stops,
         observer: &dyn Observer,
     ) -> Result<Ended> {
-        let Begun { current, conversation, argv, environment, config, config_folder } = begun;
+        let Begun { current, conversation, argv, environment, config_folder } = begun;
         let supervised = Supervised {
             host,
             current: &current,
@@ -155,7 +160,7 @@ impl Launch {
             resumes: None,
             interval: self.request.interval,
             request: environment,
-            config,
+            config: self.config,
             // A session that never began is over.
             before: Goal::Ended,
             is_quiet: self.request.is_quiet,

@@ -11,10 +11,7 @@ mod stops;
 
 use std::{
     ffi::OsString,
-    os::{
-        fd::{AsFd, OwnedFd},
-        unix::process::ExitStatusExt,
-    },
+    os::{fd::OwnedFd, unix::process::ExitStatusExt},
     path::PathBuf,
     sync::atomic::AtomicU64,
     thread::Scope,
@@ -36,7 +33,7 @@ use parhelia_store::{
 };
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
-    process::{Signal, pidfd_send_signal},
+    process::Signal,
 };
 
 use self::{
@@ -57,6 +54,7 @@ use crate::{
 
 pub use child::ensure_startable;
 pub use launch::{Begun, Launch, LaunchRequest, ensure_launchable};
+use stops::Ending;
 pub use stops::Stops;
 
 /// Another checkpoint of the session, or its rollback, is waited for, but not longer.
@@ -253,7 +251,7 @@ fn watch_over<'scope, 'env>(
         // One that dies early is brought back with the windows that it had.
         captures.ask(Asked::periodic(START));
     }
-    let mut asked = None;
+    let mut ending: Option<Ending> = None;
     let mut ended = None;
     let mut next = wanted.interval.map(|interval| Instant::now() + interval);
     let mut renewal = Some(Instant::now() + run::RENEWAL);
@@ -263,9 +261,13 @@ fn watch_over<'scope, 'env>(
         }
         captures.go_on(scope, store, wanted, observer);
         if let Some(ended) = ended.filter(|_| captures.done().is_none()) {
-            return Ok((asked, ended));
+            return Ok((ending.map(|ending| ending.signal), ended));
         }
-        let left = until(next.into_iter().chain(renewal).min());
+        if let Some(ending) = ending.as_mut().filter(|_| ended.is_none()) {
+            ending.go_on(agent, &captures);
+        }
+        let ends = ending.as_ref().filter(|_| ended.is_none()).and_then(|ending| ending.until);
+        let left = until([next, renewal, ends].into_iter().flatten().min());
         // Once the agent has ended, only the end of captures is waited for.
         let mut fds: Vec<PollFd> = ended.is_none().then(|| PollFd::new(&stops.ends, PollFlags::IN)).into_iter().collect();
         fds.extend(captures.done().map(|done| PollFd::new(done, PollFlags::IN)));
@@ -285,8 +287,10 @@ fn watch_over<'scope, 'env>(
             && let Some(signal) = stops.take()
         {
             // Ctrl-C reaches the agent from the terminal itself, and is its own business.
-            asked = Some(signal);
-            let _ = pidfd_send_signal(agent.as_fd(), signal);
+            match &mut ending {
+                None => ending = Some(Ending::begin(signal, &mut captures)),
+                Some(ending) => ending.hurry(),
+            }
         }
         ended = ended.or(is_over.then(Instant::now));
         if detaches.is_some_and(|detaches| ended.is_none() && detaches.take()) {

@@ -1,8 +1,21 @@
 //! Requests to end an agent: signals, and the pipe by which they reach the supervisor.
 
-use std::os::unix::net::UnixStream;
+use std::{
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::net::UnixStream,
+    },
+    time::{Duration, Instant},
+};
 
-use rustix::process::Signal;
+use parhelia_store::record::Trigger;
+use rustix::process::{Signal, pidfd_send_signal};
+
+use super::captures::{Asked, Captures};
+
+/// The checkpoint that comes before an agent's end is not waited for longer: whoever asks for the end, as a machine that shuts down, has no
+/// more patience.
+const CAPTURE_LIMIT: Duration = Duration::from_secs(5);
 
 /// Requests of the face that the supervision end: a byte in the first stream asks the agent to end; one in the second is a Ctrl-C, which a
 /// started agent hears from the terminal itself, and which before that calls the start off.
@@ -22,6 +35,36 @@ impl Stops {
     /// True if there was a Ctrl-C.
     pub(super) fn take_interrupt(&self) -> bool {
         has_read(&self.interrupts)
+    }
+}
+
+/// The end of an agent that was asked for. A checkpoint comes first: how long the agent takes to end, and whether there is time for a
+/// checkpoint then, nobody knows.
+pub(super) struct Ending {
+    /// The signal by which the agent is asked.
+    pub signal: Signal,
+    /// The time until which the checkpoint is waited for; none once the agent has been asked.
+    pub until: Option<Instant>,
+}
+
+impl Ending {
+    /// One that begins with the checkpoint.
+    pub fn begin(signal: Signal, captures: &mut Captures<'_>) -> Self {
+        captures.ask(Asked { trigger: Trigger::Shutdown, detail: "asked to end", is_killed: false, skip_if_unchanged: true });
+        Ending { signal, until: Some(Instant::now() + CAPTURE_LIMIT) }
+    }
+
+    /// Waits no longer.
+    pub fn hurry(&mut self) {
+        self.until = self.until.map(|_| Instant::now());
+    }
+
+    /// Asks the agent, once the checkpoint is made or has taken too long.
+    pub fn go_on(&mut self, agent: &OwnedFd, captures: &Captures<'_>) {
+        if self.until.is_some_and(|until| captures.is_idle() || until <= Instant::now()) {
+            self.until = None;
+            let _ = pidfd_send_signal(agent.as_fd(), self.signal);
+        }
     }
 }
 

@@ -39,7 +39,7 @@ impl Error {
             Error::Corrupt { .. } | Error::Missing { .. } | Error::Index { .. } | Error::Archive { .. } => ErrorKind::Corrupt,
             Error::At { source, .. } => source.kind(),
             Error::Invalid(_) => ErrorKind::Usage,
-            Error::Refused(_) | Error::TargetNotEmpty { .. } => ErrorKind::Refused,
+            Error::Refused(_) | Error::TargetNotEmpty { .. } | Error::Fenced { .. } => ErrorKind::Refused,
             Error::Cancelled => ErrorKind::Cancelled,
             Error::Io { .. }
             | Error::NoMatch { .. }
@@ -48,7 +48,6 @@ impl Error {
             | Error::NotOwner { .. }
             | Error::Overtaken { .. }
             | Error::Outdated(_)
-            | Error::Fenced { .. }
             | Error::TooLong { .. }
             | Error::TooDeep { .. } => ErrorKind::Failed,
         }

@@ -17,6 +17,9 @@ pub struct Lease {
     pub renewed: Option<Timestamp>,
     /// For how many seconds it holds from then on.
     pub ttl_seconds: u64,
+    /// The state of the run, as whoever renewed it from elsewhere said it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub said: Option<Value>,
 }
 
 /// The place of a run in tmux.

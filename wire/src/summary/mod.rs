@@ -9,7 +9,7 @@ use serde::Serialize;
 
 pub use checkpoint::{Created, Diff, LiveAgent, Made, Restored, RolledBack, Safety, Spoken, Stash, Status, Verified};
 pub use repository::{Check, Collection, Exported, Imported};
-pub use session::{Decision, Elsewhere, Ended, NotResumed, Pruned, ResumedAll, SetAside};
+pub use session::{Decision, Elsewhere, Ended, NotResumed, Prompted, Pruned, ResumedAll, SetAside};
 
 use crate::{
     checkpoint::{Annotation, Link},
@@ -229,6 +229,9 @@ pub enum Summary {
     /// A session that was set aside.
     #[serde(rename = "session pause")]
     SessionPause(SetAside),
+    /// A live agent that was given a prompt.
+    #[serde(rename = "session prompt")]
+    SessionPrompt(Prompted),
     /// A session that is over for good.
     #[serde(rename = "session end")]
     SessionEnd(SetAside),

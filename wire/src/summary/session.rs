@@ -99,6 +99,13 @@ pub struct SetAside {
     pub failed: Vec<String>,
 }
 
+/// The outcome of `session prompt`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Prompted {
+    /// The session.
+    pub id: String,
+}
+
 /// The outcome of `session prune`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Pruned {

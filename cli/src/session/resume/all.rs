@@ -88,7 +88,7 @@ pub fn is_left_alone(store: &Store, host: &dyn Host, session: &Session) -> Resul
 }
 
 /// The words behind this program's name by which another process resumes a session in tmux, in the background; its id follows.
-pub fn words_to_resume(context: &Context, tmux_socket: Option<&Path>) -> Result<Vec<OsString>> {
+fn words_to_resume(context: &Context, tmux_socket: Option<&Path>) -> Result<Vec<OsString>> {
     let mut words = own_words(context)?;
     words.extend(["session", "resume", "--tmux", "--detach"].map(Into::into));
     if let Some(socket) = tmux_socket {

@@ -1,0 +1,94 @@
+//! Starting agents: a process of its own does it, as if somebody had given the command at a terminal. It is no child for long: the agent is in
+//! tmux, and outlives the service.
+
+use std::{
+    io,
+    path::PathBuf,
+    process::{Child, Output, Stdio},
+    sync::mpsc,
+    thread,
+    time::Duration,
+};
+
+use serde_json::Value;
+
+use crate::{api::problem::Problem, app::Shared};
+
+/// Nobody waits longer until an agent has been started, as where a workspace of millions of files is restored for it.
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// An agent that is to be started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// In a new session.
+    New(NewSession),
+    /// In a session whose agent is dead.
+    Resume {
+        /// The session, by its id.
+        session: String,
+        /// The words that are said to the agent first.
+        prompt: Option<String>,
+    },
+}
+
+/// A session that is to begin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewSession {
+    /// Its name; none for that of its folder.
+    pub name: Option<String>,
+    /// Its policy of approval; none for the configured one.
+    pub policy: Option<String>,
+    /// Its folder.
+    pub place: Place,
+    /// Seconds between checkpoints, made where something has changed; 0 for never, none for the usual ones.
+    pub interval: Option<u64>,
+    /// The agent's command line.
+    pub command: Vec<String>,
+}
+
+/// The folder of a session that is to begin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// One that is there.
+    Workspace(PathBuf),
+    /// A new copy of this one.
+    CopyOf(PathBuf),
+}
+
+/// Starts the process that starts an agent, with its standard output and its standard error: in a process group of its own, so that it outlives
+/// the service.
+pub type Starter = dyn Fn(&Start, Stdio, Stdio) -> io::Result<Child> + Send + Sync;
+
+/// Begins a session, and waits until its agent lives. Returns its id.
+pub fn begin(app: &Shared, new: NewSession) -> Result<String, Problem> {
+    let output = done(app, &Start::New(new))?;
+    let lines = String::from_utf8_lossy(&output.stdout);
+    let summary = lines.lines().rev().find_map(|line| serde_json::from_str::<Value>(line).ok());
+    let id = summary.as_ref().and_then(|summary| summary["id"].as_str());
+    id.map(str::to_owned).ok_or_else(|| Problem::failed("the process that begins a session does not say which one it has begun"))
+}
+
+/// Resumes a session, and waits until its agent lives.
+pub fn resume(app: &Shared, session: String, prompt: Option<String>) -> Result<(), Problem> {
+    done(app, &Start::Resume { session, prompt }).map(drop)
+}
+
+/// The output of the process, once it is done. Fails with its own words where it fails.
+fn done(app: &Shared, start: &Start) -> Result<Output, Problem> {
+    let failed = |e: io::Error| Problem::failed(format!("the process that starts an agent cannot be started: {e}"));
+    let process = (app.starter)(start, Stdio::piped(), Stdio::piped()).map_err(failed)?;
+    let (sender, receiver) = mpsc::channel();
+    let waiting = thread::Builder::new().name("start".into());
+    // Whoever has waited long enough is gone by then.
+    waiting.spawn(move || drop(sender.send(process.wait_with_output()))).map_err(failed)?;
+    let Ok(output) = receiver.recv_timeout(LIMIT) else {
+        return Err(Problem::busy(format!("the agent has not started within {} s; it still may", LIMIT.as_secs())));
+    };
+    let output = output.map_err(failed)?;
+    if output.status.success() {
+        return Ok(output);
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let said = said.trim().trim_start_matches("parhelia: ");
+    Err(Problem::of_exit(output.status.code(), said))
+}

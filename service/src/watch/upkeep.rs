@@ -1,0 +1,77 @@
+//! Retention and the freeing of space, while nothing else is to be done.
+
+use std::{
+    path::Path,
+    sync::Arc,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use parhelia_session::{
+    Result,
+    config::Config,
+    retention::{self, Policy},
+    search,
+};
+use parhelia_store::{
+    clock,
+    event::Actor,
+    gc::{self, GcOptions},
+};
+
+use crate::{app::App, log::say};
+
+/// The first time is so long after the start, or sooner where that is configured: a service that starts has other things to do.
+const FIRST: Duration = Duration::from_secs(3600);
+
+/// The upkeep of a store.
+pub struct Upkeep {
+    /// The time between two; none for never.
+    every: Option<Duration>,
+    /// The next time.
+    next: Instant,
+    under_way: Arc<AtomicBool>,
+}
+
+impl Upkeep {
+    /// One that is due so many hours after the last; never for 0.
+    pub fn new(hours: f64) -> Self {
+        let every = Duration::try_from_secs_f64(hours * 3600.0).ok().filter(|every| !every.is_zero());
+        Upkeep { every, next: Instant::now() + every.unwrap_or(FIRST).min(FIRST), under_way: Arc::default() }
+    }
+
+    /// Begins it on a thread, once it is due and nothing else is under way.
+    pub fn go_on(&mut self, app: &App) {
+        let Some(every) = self.every.filter(|_| self.next <= Instant::now() && app.is_idle()) else { return };
+        self.next = Instant::now() + every;
+        if self.under_way.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let (app, under_way) = (app.clone(), self.under_way.clone());
+        let work = move || {
+            if let Err(e) = keep_up(&app) {
+                say(&format!("the store was not kept up: {e}"));
+            }
+            under_way.store(false, Ordering::Relaxed);
+        };
+        if let Err(e) = thread::Builder::new().name("upkeep".into()).spawn(work) {
+            say(&format!("the store was not kept up: {e}"));
+            self.under_way.store(false, Ordering::Relaxed);
+        }
+    }
+}
+
+fn keep_up(app: &App) -> Result<()> {
+    let config: Config = app.host.config(Path::new("/"))?;
+    let mut removed = 0;
+    if config.retention.automatic {
+        let policy = Policy::from(&config.retention);
+        removed =
+            retention::prune(&app.store, &policy, None, &Actor::program("retention"), clock::timestamp(), &())?.removed.len();
+    }
+    let report = gc::run(&app.store, &GcOptions::default(), &())?;
+    search::forget_deleted(&app.store, &*app.host, &())?;
+    say(&format!("retention has removed {removed} checkpoints, and gc has freed {} bytes", report.freed_bytes));
+    Ok(())
+}

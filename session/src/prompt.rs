@@ -1,0 +1,99 @@
+//! A prompt for the live agent of a session: typed into its pane of tmux, where a person would type it.
+
+use std::{
+    fs::File,
+    io::{self, Seek, Write},
+    process::Stdio,
+    time::Duration,
+};
+
+use parhelia_agent::tmux::Server;
+use parhelia_store::{Store, id::Ulid, projection::Session};
+use rustix::fs::{MemfdFlags, memfd_create};
+
+use crate::{
+    error::{Error, IoContext, Refusal, Result},
+    overview::{Observed, Overview},
+    run::tmux_of,
+};
+
+/// The longest prompt, in bytes.
+pub const BYTES_MAX: usize = 256 << 10;
+/// No call of tmux takes longer.
+const CALL_LIMIT: Duration = Duration::from_secs(5);
+
+/// Fails where a text is no prompt: there are no words in it, it is too long, or it has characters that are keys for a terminal.
+pub fn check(text: &str) -> Result<()> {
+    let invalid = |why: String| Err(Error::Invalid(why));
+    if text.trim().is_empty() {
+        return invalid("there are no words in the prompt".into());
+    }
+    if text.len() > BYTES_MAX {
+        return invalid(format!("the prompt is longer than {BYTES_MAX} bytes; put it into a file, and name that"));
+    }
+    match text.chars().find(|c| c.is_control() && !matches!(c, '\n' | '\t')) {
+        Some(key) => invalid(format!("the prompt has the character U+{:04X}, which is a key for a terminal", u32::from(key))),
+        None => Ok(()),
+    }
+}
+
+/// Types a prompt in for an agent that has nothing to do. False of a session that is dead, whose agent has to be started first. Fails where the
+/// agent is at work or waits for an answer, and where it is not in tmux.
+pub fn type_in(store: &Store, session: &Session, text: &str) -> Result<bool> {
+    check(text)?;
+    let overview = Overview::of(store, session)?;
+    let id = || session.id.clone();
+    match overview.observed {
+        Observed::None | Observed::Dead => return Ok(false),
+        Observed::Idle => {}
+        Observed::Elsewhere => {
+            let why = overview.why.map(|why| format!(" ({why})")).unwrap_or_default();
+            return Err(Refusal::NotPrompted { session: id(), why: format!("its agent is elsewhere{why}") }.into());
+        }
+        Observed::Waiting => {
+            let what = overview.why.map(|what| format!(" ({what})")).unwrap_or_default();
+            return Err(Refusal::NotPrompted { session: id(), why: format!("its agent waits for an answer{what}") }.into());
+        }
+        Observed::Live | Observed::Starting => {
+            let why = "its agent is at work, or does not say that it has nothing to do".to_owned();
+            return Err(Refusal::NotPrompted { session: id(), why }.into());
+        }
+    }
+    let Some(place) = tmux_of(store, session)? else {
+        let why = "its agent is not in tmux, so that nobody but who sits there can type".to_owned();
+        return Err(Refusal::NotPrompted { session: id(), why }.into());
+    };
+    let server = Server::new(Some(place.socket.into()), CALL_LIMIT);
+    let input = held(text).at("hold the prompt in", "memory".as_ref())?;
+    // As a paste, in which a new line sends nothing off.
+    server.paste(&place.pane, &format!("parhelia-{}", Ulid::generate()), input)?;
+    server.call(["send-keys", "-t", &place.pane, "Enter"])?;
+    Ok(true)
+}
+
+/// A text to be read, on no disk.
+fn held(text: &str) -> io::Result<Stdio> {
+    let mut file = File::from(memfd_create("prompt", MemfdFlags::CLOEXEC)?);
+    file.write_all(text.as_bytes())?;
+    file.rewind()?;
+    Ok(file.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prompt_is_text_and_no_keys() {
+        for good in ["fix it", "fix\n\tthis: é"] {
+            check(good).unwrap();
+        }
+        for (bad, why) in
+            [("", "no words"), (" \n", "no words"), ("a\u{1b}[201~\rrm", "U+001B"), ("\u{3}", "U+0003"), ("a\rb", "U+000D")]
+        {
+            let said = check(bad).unwrap_err().to_string();
+            assert!(said.contains(why), "{bad:?}: {said}");
+        }
+        assert!(check(&"x".repeat(BYTES_MAX + 1)).is_err());
+    }
+}

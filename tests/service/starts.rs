@@ -1,0 +1,187 @@
+//! Sessions that begin over HTTP, prompts for them, and runs of machines that this one does not see.
+
+use jiff::{SignedDuration, Timestamp};
+use parhelia_session::run;
+use parhelia_store::{
+    OpenOptions, Store,
+    event::{Actor, NewEvent, kind},
+};
+
+use super::*;
+
+impl Service {
+    /// The path of a scripted agent.
+    fn program(&self) -> String {
+        write_program(&self.scratch.path("bin/claude"), scripted::AGENT);
+        self.at("bin/claude")
+    }
+
+    fn at(&self, name: &str) -> String {
+        self.scratch.path(name).to_string_lossy().into_owned()
+    }
+
+    /// A session's process, once its agent has nothing to do in the run of this number.
+    fn idle(&self, session: &str, number: usize) -> i32 {
+        wait(|| {
+            let shown = self.get(&format!("/api/sessions/{session}")).expect(200);
+            let is_idle = shown["session"]["observed"] == "idle";
+            let pid = shown["runs"].as_array()?.get(number - 1)?["pid"].as_i64()?;
+            is_idle.then_some(pid as i32)
+        })
+    }
+
+    fn store(&self) -> Store {
+        Store::open(&self.scratch.store(), &OpenOptions::default()).unwrap()
+    }
+}
+
+fn command_of(process: i32) -> String {
+    String::from_utf8_lossy(&fs::read(format!("/proc/{process}/cmdline")).unwrap()).replace('\0', " ")
+}
+
+#[test]
+fn a_session_begins_in_a_folder_and_takes_prompts() {
+    let s = Service::new();
+    write(&s.scratch.path("place/stay"), b"").unwrap();
+    let body = json!({"name": "new", "policy": "strict", "workspace": s.at("place"), "command": [s.program()]});
+    let begun = s.post("/api/sessions", &body).expect(200)["session"].clone();
+    assert_eq!((&begun["name"], &begun["policy"]), (&json!("new"), &json!("strict")), "{begun}");
+    let first = s.idle("new", 1);
+    let prompted = s.post("/api/sessions/new/prompt", &json!({"text": "two\nlines"})).expect(200);
+    assert_eq!(prompted["resumed"], false);
+    let shown = || {
+        let captured = s.tmux.capture(&s.tmux.session());
+        captured.scrollback.iter().map(|text| String::from_utf8_lossy(&text.bytes).into_owned()).collect::<String>()
+    };
+    wait(|| (shown().contains("two") && shown().contains("lines")).then_some(()));
+    s.scratch.expect(0, &["session", "prompt", "new", "from a script"]);
+    wait(|| shown().contains("from a script").then_some(()));
+    // One that would press keys is none.
+    let refused = s.post("/api/sessions/new/prompt", &json!({"text": "\u{1b}[201~rm"})).expect(400);
+    assert!(refused["detail"].as_str().unwrap().contains("U+001B"), "{refused}");
+    // An agent that is at work is not disturbed.
+    let status = wait(|| {
+        let mut said = fs::read_dir(s.scratch.path("home/.claude/sessions")).ok()?.flatten();
+        said.find(|entry| entry.file_name().to_string_lossy().starts_with(&first.to_string())).map(|entry| entry.path())
+    });
+    fs::write(&status, fs::read_to_string(&status).unwrap().replace("idle", "busy")).unwrap();
+    let busy = s.post("/api/sessions/new/prompt", &json!({"text": "now"})).expect(409);
+    assert!(busy["detail"].as_str().unwrap().contains("at work"), "{busy}");
+    s.scratch.expect(4, &["session", "prompt", "new", "now"]);
+    // A dead one is started with it.
+    s.post("/api/sessions/new/pause", &json!({"end_agent": true})).expect(200);
+    let prompted = s.post("/api/sessions/new/prompt", &json!({"text": "go on, please"})).expect(200);
+    assert_eq!(prompted["resumed"], true);
+    assert!(command_of(s.idle("new", 2)).contains("go on, please"));
+}
+
+#[test]
+fn an_agent_folder_is_copied_for_a_new_session_and_again_where_all_is_gone() {
+    let s = Service::new();
+    write(&s.scratch.path("agent/CLAUDE.md"), b"Be kind.\n").unwrap();
+    write(&s.scratch.path("agent/stay"), b"").unwrap();
+    let body = json!({"agent_folder": s.at("agent"), "command": [s.program()]});
+    let begun = s.post("/api/sessions", &body).expect(200)["session"].clone();
+    let (id, workspace) = (begun["id"].as_str().unwrap(), PathBuf::from(begun["workspace"]["path"].as_str().unwrap()));
+    assert_eq!(begun["name"], "agent", "{begun}");
+    assert!(workspace.ends_with(format!("parhelia-workspaces/{id}")), "{begun}");
+    assert_eq!(fs::read_to_string(workspace.join("CLAUDE.md")).unwrap(), "Be kind.\n");
+    s.idle(id, 1);
+    s.post(&format!("/api/sessions/{id}/pause"), &json!({"end_agent": true})).expect(200);
+    // Nothing was kept of it.
+    let listed = s.get(&format!("/api/sessions/{id}/checkpoints")).expect(200);
+    for checkpoint in listed["checkpoints"].as_array().unwrap() {
+        s.scratch.expect(0, &["checkpoint", "delete", checkpoint["id"].as_str().unwrap(), "--yes"]);
+    }
+    fs::remove_dir_all(&workspace).unwrap();
+    s.post(&format!("/api/sessions/{id}/resume"), &json!({})).expect(200);
+    s.idle(id, 2);
+    assert_eq!(fs::read_to_string(workspace.join("CLAUDE.md")).unwrap(), "Be kind.\n");
+}
+
+#[test]
+fn what_cannot_begin_is_refused_by_name_and_leaves_nothing() {
+    let s = Service::new();
+    let program = s.program();
+    for (body, status, why) in [
+        (json!({"command": [&program]}), 400, "either a workspace or an agent_folder"),
+        (json!({"command": [&program], "workspace": "/", "agent_folder": "/"}), 400, "either a workspace or an agent_folder"),
+        (json!({"command": [], "workspace": s.at("work")}), 400, "no command line"),
+        (json!({"command": ["a\u{0}b"], "workspace": s.at("work")}), 400, "zero byte"),
+        (json!({"command": [&program], "workspace": "work"}), 400, "no absolute path"),
+        (json!({"command": [&program], "workspace": s.at("none")}), 500, "none"),
+        (json!({"command": [&program], "workspace": s.at("work"), "policy": "lax"}), 400, "no policy 'lax'"),
+        (json!({"command": [s.at("bin/missing")], "agent_folder": s.at("work")}), 500, "bin/missing"),
+    ] {
+        let refused = s.post("/api/sessions", &body).expect(status);
+        assert!(refused["detail"].as_str().unwrap().contains(why), "{body}: {refused}");
+    }
+    let sessions = s.get("/api/sessions").expect(200);
+    assert_eq!(sessions["sessions"].as_array().unwrap().len(), 1, "{sessions}");
+    let copies = s.scratch.path("home/.local/share/parhelia-workspaces");
+    assert!(fs::read_dir(copies).is_ok_and(|mut all| all.next().is_none()));
+}
+
+#[test]
+fn a_run_elsewhere_lives_as_long_as_it_is_heard_of() {
+    let s = Service::new();
+    write(&s.scratch.path("far/stay"), b"").unwrap();
+    let body = json!({
+        "session": "far", "host": "build-7", "container": "c1", "workspace": s.at("far"), "command": [s.program()],
+    });
+    let begun = s.post("/api/runs", &body).expect(200);
+    let (run, epoch) = (begun["run"]["id"].as_str().unwrap().to_owned(), begun["run"]["epoch"].clone());
+    assert_eq!((&begun["ttl_seconds"], &begun["run"]["lease"]["holder"]), (&json!(90), &json!("build-7/c1")), "{begun}");
+    let beat = json!({"epoch": epoch, "state": "idle", "metrics": {"tokens": 7}});
+    let heard = s.post(&format!("/api/runs/{run}/heartbeat"), &beat).expect(200);
+    assert_eq!(heard["lease"]["said"]["metrics"]["tokens"], 7, "{heard}");
+    let session = || s.get("/api/sessions/far").expect(200)["session"].clone();
+    assert_eq!(session()["observed"], "elsewhere", "{}", session());
+    let twice = s.post("/api/runs", &body).expect(409);
+    assert!(twice["detail"].as_str().unwrap().contains("build-7"), "{twice}");
+    for (path, body, status) in [
+        (format!("/api/runs/{run}/heartbeat"), json!({"epoch": 99}), 409),
+        ("/api/runs/none/heartbeat".to_owned(), json!({"epoch": 1}), 404),
+        (format!("/api/runs/{run}/heartbeat"), json!({"epoch": epoch, "last_activity": "noon"}), 400),
+        (format!("/api/runs/{run}/end"), json!({"epoch": 99, "exit_code": 0}), 409),
+    ] {
+        s.post(&path, &body).expect(status);
+    }
+    // Its sender falls silent.
+    let lease = NewEvent::new(kind::RUN_LEASE, &run, Actor::program("test"));
+    let ago = Timestamp::now() - SignedDuration::from_secs(91);
+    let silent = lease.with("holder", "build-7/c1").with("renewed", ago.to_string()).with("ttl_seconds", 90);
+    s.store().append_events(&[silent.in_epoch(epoch.as_u64().unwrap())], &()).unwrap();
+    s.idle("far", 2);
+    // Whoever comes back is told that it was taken over from.
+    let late = s.post(&format!("/api/runs/{run}/heartbeat"), &beat).expect(409);
+    assert!(late["detail"].as_str().unwrap().contains("epoch"), "{late}");
+}
+
+#[test]
+fn a_late_heartbeat_calls_the_resume_off_and_an_end_is_one() {
+    let s = Service::new();
+    let body = json!({"session": "far", "host": "build-7", "workspace": s.at("far"), "command": ["claude"]});
+    let begun = s.post("/api/runs", &body).expect(200);
+    let (run, epoch) = (begun["run"]["id"].as_str().unwrap(), &begun["run"]["epoch"]);
+    let lease = NewEvent::new(kind::RUN_LEASE, run, Actor::program("test"));
+    let ago = Timestamp::now() - SignedDuration::from_secs(91);
+    let silent = lease.with("holder", "build-7/api").with("renewed", ago.to_string()).with("ttl_seconds", 90);
+    s.store().append_events(&[silent.in_epoch(epoch.as_u64().unwrap())], &()).unwrap();
+    wait(|| s.said().contains("is dead; in 5 s").then_some(()));
+    s.post(&format!("/api/runs/{run}/heartbeat"), &json!({"epoch": epoch})).expect(200);
+    wait(|| s.said().contains("lives again; it is not resumed").then_some(()));
+    let ended = s.post(&format!("/api/runs/{run}/end"), &json!({"epoch": epoch, "exit_code": 0})).expect(200);
+    assert_eq!(ended["run"]["exit_reason"], format!("{}0", run::BY_ITSELF), "{ended}");
+    let shown = s.get("/api/sessions/far").expect(200);
+    assert_eq!((&shown["session"]["status"], &shown["session"]["wanted"]), (&json!("paused"), &json!("paused")), "{shown}");
+    s.post(&format!("/api/runs/{run}/heartbeat"), &json!({"epoch": epoch})).expect(409);
+    // A run that watches over itself takes no heartbeats of others.
+    s.agent();
+    let own = s.get("/api/sessions/agent").expect(200)["runs"][0].clone();
+    let path = format!("/api/runs/{}/heartbeat", own["id"].as_str().unwrap());
+    s.post(&path, &json!({"epoch": own["epoch"]})).expect(409);
+    // The same session again, as it was.
+    let again = s.post("/api/runs", &json!({"session": "far", "host": "build-8"})).expect(200);
+    assert_eq!((&again["run"]["argv"], &again["run"]["epoch"]), (&json!(["claude"]), &json!(2)), "{again}");
+}
