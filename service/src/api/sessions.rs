@@ -1,6 +1,6 @@
 //! Sessions: listing and showing them, pausing, resuming and ending them, and making checkpoints of them.
 
-use std::collections::HashMap;
+use std::{cmp::Reverse, collections::HashMap, num::NonZeroUsize};
 
 use axum::{
     Extension, Json,
@@ -36,6 +36,9 @@ use crate::{
     watch,
 };
 
+/// So many sessions are listed at a time, unless fewer are asked for.
+const LISTED_MAX: usize = 1000;
+
 /// A session about which something was done.
 #[derive(Debug, Serialize, JsonSchema)]
 struct One {
@@ -59,6 +62,8 @@ struct Shown {
 struct Sessions {
     /// Sessions, the one that changed last first.
     sessions: Vec<wire::Session>,
+    /// The next page's `before`; null on the last page.
+    before: Option<u64>,
 }
 
 /// The sessions that are wanted.
@@ -68,8 +73,10 @@ struct Listed {
     /// True to leave out sessions that have ended.
     #[serde(default)]
     open: bool,
-    /// At most so many, those that changed last.
-    limit: Option<usize>,
+    /// At most so many; 1000 is the most.
+    limit: Option<NonZeroUsize>,
+    /// Only those that changed last before this sequence, which the page before names.
+    before: Option<u64>,
 }
 
 /// A pause.
@@ -108,7 +115,7 @@ struct Made {
 
 pub fn operations() -> Vec<Operation> {
     vec![
-        Operation::get("/api/sessions", "listSessions", "Sessions, the one that changed last first.", get(list))
+        Operation::get("/api/sessions", "listSessions", "Sessions, the one that changed last first, by pages.", get(list))
             .query::<Listed>()
             .gives::<Sessions>(),
         Operation::get("/api/sessions/{session}", "getSession", "A session, by its id or name, and its runs.", get(show))
@@ -154,8 +161,11 @@ async fn list(State(app): State<App>, Parameters(listed): Parameters<Listed>) ->
     read(&app, move |app, view| {
         let mut sessions = view.sessions()?;
         sessions.retain(|session| !listed.open || session.status != Status::Ended);
-        sessions.sort_by_key(|session| std::cmp::Reverse(session.changed_sequence));
-        sessions.truncate(listed.limit.unwrap_or(usize::MAX));
+        sessions.retain(|session| listed.before.is_none_or(|before| session.changed_sequence < before));
+        sessions.sort_by_key(|session| Reverse(session.changed_sequence));
+        let limit = listed.limit.map_or(LISTED_MAX, |limit| limit.get().min(LISTED_MAX));
+        let before = sessions.get(limit).map(|_| sessions[limit - 1].changed_sequence);
+        sessions.truncate(limit);
         let mut counts: HashMap<String, u64> = HashMap::new();
         for outline in view.outlines()? {
             *counts.entry(outline.session).or_default() += 1;
@@ -164,7 +174,7 @@ async fn list(State(app): State<App>, Parameters(listed): Parameters<Listed>) ->
             let overview = Overview::of(&app.store, session)?;
             Ok(wire::Session::of(session, &overview, counts.get(&session.id).copied().unwrap_or(0)))
         };
-        Ok(Json(Sessions { sessions: sessions.iter().map(one).collect::<Result<_>>()? }))
+        Ok(Json(Sessions { sessions: sessions.iter().map(one).collect::<Result<_>>()?, before }))
     })
     .await
 }
