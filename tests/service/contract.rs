@@ -53,7 +53,7 @@ fn requests_of_every_form_are_answered_as_the_description_says() {
     let requirements = Path::new(env!("CARGO_MANIFEST_DIR")).join("service/contract/requirements.txt");
     let mut command = Command::new(python("contract", &requirements, "schemathesis").with_file_name("schemathesis"));
     command.args(["--no-color", "run", "openapi.json", "--url", s.page.as_ref().unwrap().trim_end_matches('/')]);
-    command.args(["--checks", CHECKS, "--phases", "examples,coverage,fuzzing", "--max-examples", "25"]);
+    command.args(["--checks", CHECKS, "--phases", "examples,coverage,fuzzing", "--max-examples", "10"]);
     command.args([
         "--seed",
         "1",
