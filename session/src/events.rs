@@ -6,6 +6,7 @@ use parhelia_store::{
     Store,
     event::Event,
     journal::{Entry, Journal, Position},
+    keys::Ids,
     record::Checkpoint,
     view::View,
 };
@@ -33,17 +34,33 @@ pub struct Sessions<'a> {
     after: u64,
     /// Commits so far, not decoded.
     committed: Vec<(u64, String)>,
+    known: Known,
+}
+
+/// The sessions of checkpoints, as far as they were found out.
+#[derive(Debug, Default)]
+pub struct Known {
     /// Sessions of checkpoints that were decoded.
     told: HashMap<String, String>,
-    /// True once those of the checkpoints before `after` are among them, which is when one is asked for that does not exist any more.
+    /// True once those of the checkpoints before are among them, which is when one is asked for that does not exist any more.
     has_before: bool,
 }
 
 impl<'a> Sessions<'a> {
     /// Sessions of the events behind a sequence.
     pub fn new(store: &'a Store, view: &'a View, after: u64) -> Self {
-        let (committed, told) = Default::default();
-        Sessions { store, view, after, committed, told, has_before: after == 0 }
+        Self::with(store, view, after, Known::behind(after))
+    }
+
+    /// The same, with what was found out in the pages before.
+    pub fn with(store: &'a Store, view: &'a View, after: u64, known: Known) -> Self {
+        Sessions { store, view, after, committed: Vec::new(), known }
+    }
+
+    /// Everything that was found out, for the next page.
+    pub fn into_known(mut self) -> Known {
+        self.decode();
+        self.known
     }
 
     /// Takes in a commit, which need not be decoded unless its session is asked for.
@@ -64,35 +81,46 @@ impl<'a> Sessions<'a> {
     }
 
     fn of_checkpoint(&mut self, id: &str) -> Result<Option<String>> {
-        if let Some(session) = self.told.get(id) {
+        if let Some(session) = self.known.told.get(id) {
             return Ok(Some(session.clone()));
         }
         let Ok(ulid) = id.parse() else { return Ok(None) };
         if let Some(found) = self.view.checkpoint(ulid)? {
             let session = found.record.session;
-            self.told.insert(id.to_owned(), session.clone());
+            self.known.told.insert(id.to_owned(), session.clone());
             return Ok(Some(session));
         }
         self.decode();
-        if !self.told.contains_key(id) && !self.has_before {
-            self.has_before = true;
-            let records = Journal::of(self.store.layout()).read(&Position::start())?.records;
-            for logged in records.into_iter().take_while(|logged| logged.sequence <= self.after) {
-                if let Entry::Commit { record, .. } = logged.entry {
-                    self.committed.push((logged.sequence, record));
+        if !self.known.told.contains_key(id) && !self.known.has_before {
+            self.known.has_before = true;
+            let (known, ids) = (&mut self.known, self.store.ids());
+            Journal::of(self.store.layout()).look_up_to(&Position::start(), self.after, |raw| {
+                if let Entry::Commit { record, .. } = raw.decode()?.entry {
+                    known.note(raw.sequence, record, ids);
                 }
-            }
-            self.decode();
+                Ok(())
+            })?;
         }
-        Ok(self.told.get(id).cloned())
+        Ok(self.known.told.get(id).cloned())
     }
 
     fn decode(&mut self) {
         for (sequence, record) in self.committed.drain(..) {
-            // What this release cannot read, the view does not show either.
-            if let Ok(checkpoint) = Checkpoint::decode(sequence, record, self.store.ids()) {
-                self.told.insert(checkpoint.id(), checkpoint.record.session);
-            }
+            self.known.note(sequence, record, self.store.ids());
+        }
+    }
+}
+
+impl Known {
+    /// Nothing yet, of the events behind a sequence.
+    pub fn behind(sequence: u64) -> Self {
+        Known { told: HashMap::new(), has_before: sequence == 0 }
+    }
+
+    fn note(&mut self, sequence: u64, record: String, ids: &Ids) {
+        // What this release cannot read, the view does not show either.
+        if let Ok(checkpoint) = Checkpoint::decode(sequence, record, ids) {
+            self.told.insert(checkpoint.id(), checkpoint.record.session);
         }
     }
 }

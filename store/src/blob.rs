@@ -5,6 +5,7 @@ use std::{io::Write, ops::Range, path::PathBuf, sync::Arc};
 use crate::{
     error::{Error, Result},
     id::{BlobId, ObjectId},
+    keys::BlobHasher,
     pack::{Block, ObjectKind},
     recipe::{self, ChunkRun, Node},
     store::Store,
@@ -27,7 +28,29 @@ pub struct BlobReader<'a> {
     map: ChunkMap,
 }
 
+/// A reading of a blob from its start to its end, in pieces. It borrows nothing, so it can be kept between them.
+#[derive(Debug)]
+pub struct Pieces {
+    map: ChunkMap,
+    hasher: BlobHasher,
+    /// Bytes that were read.
+    read: u64,
+}
+
 impl Store {
+    /// Begins to read a blob of `size` bytes in pieces.
+    pub fn pieces(&self, blob: BlobId, size: u64) -> Result<Pieces> {
+        Ok(Pieces { map: self.chunk_map(blob, size)?, hasher: self.ids().blob_hasher(), read: 0 })
+    }
+
+    fn forged(&self, blob: BlobId) -> Error {
+        Error::Corrupt {
+            what: format!("blob {blob}"),
+            place: self.layout().packs(),
+            reason: "its chunks do not hash to its id".into(),
+        }
+    }
+
     /// Opens a blob of `size` bytes.
     pub fn blob(&self, blob: BlobId, size: u64) -> Result<BlobReader<'_>> {
         Ok(BlobReader { store: self, map: self.chunk_map(blob, size)? })
@@ -142,6 +165,33 @@ impl ChunkMap {
     }
 }
 
+impl Pieces {
+    /// The blob's length in bytes.
+    pub fn size(&self) -> u64 {
+        self.map.size
+    }
+
+    /// The next piece, of at most so many bytes; none behind the last one. The last one comes only if all of them hash to the blob's id.
+    pub fn next(&mut self, store: &Store, bytes_max: u64) -> Result<Option<Vec<u8>>> {
+        if self.read == self.map.size {
+            return Ok(None);
+        }
+        let end = self.map.size.min(self.read.saturating_add(bytes_max));
+        let mut piece = Vec::with_capacity(usize::try_from(end - self.read).unwrap_or(0).min(64 << 20));
+        let fetch = |chunk| store.object_block(ObjectKind::Chunk, chunk);
+        self.map.read_range(self.read..end, fetch, |bytes| {
+            piece.extend_from_slice(bytes);
+            Ok(())
+        })?;
+        self.hasher.update(&piece);
+        self.read = end;
+        if end == self.map.size && self.hasher.finish() != self.map.blob {
+            return Err(store.forged(self.map.blob));
+        }
+        Ok(Some(piece))
+    }
+}
+
 impl BlobReader<'_> {
     /// Its length in bytes.
     pub fn size(&self) -> u64 {
@@ -180,11 +230,7 @@ impl BlobReader<'_> {
         if hasher.finish() == self.map.blob {
             return Ok(());
         }
-        Err(Error::Corrupt {
-            what: format!("blob {}", self.map.blob),
-            place: self.store.layout().packs(),
-            reason: "its chunks do not hash to its id".into(),
-        })
+        Err(self.store.forged(self.map.blob))
     }
 
     /// All of its bytes. For content that is known to be small.

@@ -73,6 +73,11 @@ pub struct Tail {
 }
 
 impl Tail {
+    /// One that ends at a place, with nothing behind it.
+    fn to(end: &Position, was_cut: bool) -> Self {
+        Tail { records: Vec::new(), end: end.clone(), torn_bytes: 0, is_doubtful: false, missing: 0, was_cut }
+    }
+
     /// The same, up to a position that is settled: nothing behind it, as whoever appends that may still take it back.
     pub(crate) fn until(mut self, settled: &Position) -> Self {
         if self.end.sequence > settled.sequence {
@@ -144,15 +149,35 @@ impl Journal {
         Ok(Tail { records, ..tail })
     }
 
+    /// Reads at most so many records from `from` on, and checks the chain. Nothing is said of what stands behind the last of them.
+    pub fn read_page(&self, from: &Position, records_max: u64) -> Result<Tail> {
+        let mut records = Vec::new();
+        let tail = self.look_up_to(from, from.sequence.saturating_add(records_max), |raw| {
+            records.push(raw.decode()?);
+            Ok(())
+        })?;
+        Ok(Tail { records, ..tail })
+    }
+
     /// Shows every record from `from` to the end, in order, and checks the chain. What is returned has no records.
-    pub fn look_through(&self, from: &Position, mut look: impl FnMut(&Raw<'_>) -> Result<(), Refused>) -> Result<Tail> {
+    pub fn look_through(&self, from: &Position, look: impl FnMut(&Raw<'_>) -> Result<(), Refused>) -> Result<Tail> {
+        self.look_up_to(from, u64::MAX, look)
+    }
+
+    /// Shows every record from `from` up to a sequence, or to the end.
+    pub fn look_up_to(&self, from: &Position, last: u64, mut look: impl FnMut(&Raw<'_>) -> Result<(), Refused>) -> Result<Tail> {
         let hash = unhex::<32>(&from.hash).ok_or_else(|| self.corrupt(from.segment, from.offset, "its position"))?;
         let mut reading = Reading { at: from.clone(), hash, was_cut: false };
-        match self.go_on(&mut reading, &mut look) {
+        match self.go_on(&mut reading, last, &mut look) {
             // On a network filesystem, an append may just be arriving in pieces.
-            Err(Error::Corrupt { .. }) => self.go_on(&mut reading, &mut look),
+            Err(Error::Corrupt { .. }) => self.go_on(&mut reading, last, &mut look),
             other => other,
         }
+    }
+
+    /// The place behind a record, or behind the last one, where there is none of this sequence yet.
+    pub fn place_behind(&self, sequence: u64) -> Result<Position> {
+        Ok(self.look_up_to(&self.before_segment_of(sequence)?, sequence, |_| Ok(()))?.end)
     }
 
     /// The records behind a sequence, in order. Segments that end before it are not read.
@@ -167,12 +192,16 @@ impl Journal {
 
     /// Shows every record behind a sequence, in order. Segments that end before it are not read.
     pub fn look_after(&self, sequence: u64, mut look: impl FnMut(&Raw<'_>) -> Result<(), Refused>) -> Result<()> {
-        let first = self.segments()?.into_iter().rfind(|first| *first <= sequence.saturating_add(1));
-        let from = match first {
-            Some(first) if first > 1 => self.beginning_of(first)?,
-            _ => Position::start(),
-        };
+        let from = self.before_segment_of(sequence)?;
         self.look_through(&from, |raw| if raw.sequence > sequence { look(raw) } else { Ok(()) }).map(drop)
+    }
+
+    /// The place before the segment that the record behind a sequence stands in, or will.
+    fn before_segment_of(&self, sequence: u64) -> Result<Position> {
+        match self.segments()?.into_iter().rfind(|first| *first <= sequence.saturating_add(1)) {
+            Some(first) if first > 1 => self.beginning_of(first),
+            _ => Ok(Position::start()),
+        }
     }
 
     /// The place before a segment's first record.
@@ -200,8 +229,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Goes on from where a reading is to the end.
-    fn go_on(&self, reading: &mut Reading, look: &mut dyn FnMut(&Raw<'_>) -> Result<(), Refused>) -> Result<Tail> {
+    /// Goes on from where a reading is up to a sequence, or to the end.
+    fn go_on(&self, reading: &mut Reading, last: u64, look: &mut dyn FnMut(&Raw<'_>) -> Result<(), Refused>) -> Result<Tail> {
         // Before the segments, so that an append between the two reads is not taken for a loss.
         let hint = self.hint();
         let segments = self.segments()?;
@@ -226,7 +255,9 @@ impl Journal {
             self.check_continues(i == 0, &header, at, hash)?;
             *was_cut |= left > 0;
             (at.segment, at.offset) = (first, frames.at);
-            while let Some((length, body, next)) = frames.next(at.sequence + 1, hash)? {
+            while at.sequence < last
+                && let Some((length, body, next)) = frames.next(at.sequence + 1, hash)?
+            {
                 let body = self.keys.seal.open(Part::Journal, body);
                 let body = body.map_err(|e| self.corrupt(first, at.offset, &e.to_string()))?;
                 let raw = Raw { sequence: at.sequence + 1, body: &body, ids: &self.keys.ids };
@@ -235,6 +266,10 @@ impl Journal {
                 *hash = next;
                 frames.take(length);
                 at.offset = frames.at;
+            }
+            if at.sequence >= last {
+                at.hash = hex(hash);
+                return Ok(Tail::to(at, *was_cut));
             }
             left = frames.left();
             if i + 1 == segments.len() && left > 0 {
@@ -251,8 +286,7 @@ impl Journal {
             _ if missing > 0 && segments.is_empty() => NO_SEGMENTS,
             _ => {
                 let is_doubtful = rest == Some(Rest::Doubtful);
-                let (records, end, was_cut) = (Vec::new(), at.clone(), *was_cut || left > 0);
-                return Ok(Tail { records, end, torn_bytes, is_doubtful, missing, was_cut });
+                return Ok(Tail { torn_bytes, is_doubtful, missing, ..Tail::to(at, *was_cut || left > 0) });
             }
         };
         Err(self.corrupt(at.segment, at.offset, reason))

@@ -2,8 +2,11 @@
 
 mod api;
 mod browser;
+mod contents;
+mod contract;
 mod life;
 mod page;
+mod repeated;
 mod sdk;
 mod starts;
 

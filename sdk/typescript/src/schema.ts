@@ -8,7 +8,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Sessions, the one that changed last first. */
+        /** Sessions, the one that changed last first, by pages. */
         get: operations["listSessions"];
         put?: never;
         post?: never;
@@ -213,25 +213,8 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The entries of a folder of a checkpoint. */
+        /** The entries of a folder of a checkpoint, by pages. */
         get: operations["listEntries"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/checkpoints/{checkpoint}/files/{path}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /** The bytes of one file. */
-        get: operations["getFile"];
         put?: never;
         post?: never;
         delete?: never;
@@ -266,6 +249,23 @@ export interface paths {
         };
         /** What differs in the environment since an older checkpoint. */
         get: operations["diffEnvironments"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/checkpoints/{checkpoint}/files/{path}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The bytes of one file. */
+        get: operations["getFile"];
         put?: never;
         post?: never;
         delete?: never;
@@ -401,6 +401,8 @@ export interface components {
         Sessions: {
             /** @description Sessions, the one that changed last first. */
             sessions: components["schemas"]["Session"][];
+            /** @description The next page's `before`; null on the last page. */
+            before: number | null;
         };
         /** @description A session: the stable identity of the work in one workspace. */
         Session: {
@@ -781,7 +783,9 @@ export interface components {
             new: string;
             /** @description Changes, by path. */
             changes: components["schemas"]["Change"][];
-            /** @description Numbers of them. */
+            /** @description True if there are more changes than were handed out. */
+            truncated: boolean;
+            /** @description Numbers of all changes. */
             counts: components["schemas"]["Changes"];
         };
         /** @description An entry that differs between two trees. */
@@ -898,6 +902,8 @@ export interface components {
             path: string;
             /** @description What is in it, each with its path in the checkpoint. */
             entries: components["schemas"]["Entry"][];
+            /** @description The next page's `after`; null on the last page. */
+            after: string | null;
         };
         /** @description A conversation. */
         ConversationMessages: {
@@ -962,8 +968,10 @@ export interface components {
         Effect: {
             /** @description Everything but the paths. */
             rollback: components["schemas"]["RolledBack"];
-            /** @description Paths that are, or would be, changed. */
+            /** @description Paths that are, or would be, changed: the first 10,000. */
             actions: components["schemas"]["Action"][];
+            /** @description True if there are more of them. */
+            truncated: boolean;
             /** @description Sentences that a person should read. */
             warnings: string[];
         };
@@ -1144,8 +1152,10 @@ export interface operations {
             query?: {
                 /** @description True to leave out sessions that have ended. */
                 open?: boolean;
-                /** @description At most so many, those that changed last. */
+                /** @description At most so many; 1000 is the most. */
                 limit?: number;
+                /** @description Only those that changed last before this sequence, which the page before names. */
+                before?: number;
             };
             header?: never;
             path?: never;
@@ -1989,6 +1999,8 @@ export interface operations {
                 to: string;
                 /** @description One file, of which the differing lines are wanted as well. */
                 path?: string;
+                /** @description At most so many changes; 10,000 is the most. */
+                limit?: number;
             };
             header?: never;
             path: {
@@ -2607,6 +2619,10 @@ export interface operations {
             query?: {
                 /** @description Path of the folder; the workspace itself, if it is left out. */
                 path?: string;
+                /** @description At most so many; 10,000 is the most. */
+                limit?: number;
+                /** @description Only entries behind this path, which the page before names. */
+                after?: string;
             };
             header?: never;
             path: {
@@ -2624,85 +2640,6 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Entries"];
-                };
-            };
-            /** @description Bad Request */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Unauthorized */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Forbidden */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not Found */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Internal Server Error */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Service Unavailable */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    getFile: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                /** @description Checkpoint: its id, a part of it, SESSION@latest or tag:NAME. */
-                checkpoint: string;
-                /** @description Path in the checkpoint; slashes may be %2F. */
-                path: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Done */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/octet-stream": string;
                 };
             };
             /** @description Bad Request */
@@ -2863,6 +2800,85 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Environments"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    getFile: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Checkpoint: its id, a part of it, SESSION@latest or tag:NAME. */
+                checkpoint: string;
+                /** @description Path in the checkpoint; slashes may be %2F. */
+                path: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
                 };
             };
             /** @description Bad Request */
@@ -3315,7 +3331,7 @@ export interface operations {
     listenToEvents: {
         parameters: {
             query?: {
-                /** @description Sequence behind which they are wanted; those to come, if there is neither this nor the header Last-Event-ID. */
+                /** @description Sequence behind which they are wanted, at most the newest entry's; those to come, if there is neither this nor the header Last-Event-ID. */
                 after?: number;
                 /** @description Id of the session that they concern. */
                 session?: string;

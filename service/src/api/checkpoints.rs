@@ -1,5 +1,7 @@
 //! Checkpoints: listing and showing them, what differs between two, and what is said of them.
 
+use std::{num::NonZeroUsize, time::Duration};
+
 use axum::{
     Extension, Json,
     extract::State,
@@ -47,13 +49,17 @@ use crate::{
 
 /// So many checkpoints are listed at a time, unless fewer are asked for.
 const LISTED_MAX: usize = 1000;
+/// So many changes are handed out, unless fewer are asked for.
+const CHANGES_MAX: usize = 10_000;
+/// The shortest difference of a file's lines is looked for no longer; two long files in another order have none that is found soon.
+const LINES_TIME: Duration = Duration::from_secs(5);
 
 /// A page of checkpoints.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Page {
     /// At most so many; 1000 is the most.
-    limit: Option<usize>,
+    limit: Option<NonZeroUsize>,
     /// Only those that were committed before this sequence, which the page before names.
     before: Option<u64>,
 }
@@ -75,6 +81,8 @@ struct Against {
     to: String,
     /// One file, of which the differing lines are wanted as well.
     path: Option<String>,
+    /// At most so many changes; 10,000 is the most.
+    limit: Option<NonZeroUsize>,
 }
 
 /// The differences of two checkpoints.
@@ -86,7 +94,9 @@ struct Diff {
     new: String,
     /// Changes, by path.
     changes: Vec<Change>,
-    /// Numbers of them.
+    /// True if there are more changes than were handed out.
+    truncated: bool,
+    /// Numbers of all changes.
     counts: Changes,
 }
 
@@ -201,7 +211,7 @@ pub fn shown(view: &View, checkpoint: &record::Checkpoint) -> Result<Checkpoint,
 async fn list(State(app): State<App>, Named(name): Named<String>, Parameters(page): Parameters<Page>) -> Answer<Checkpoints> {
     read(&app, move |_, view| {
         let session = view.session_id(&name)?;
-        let limit = page.limit.unwrap_or(LISTED_MAX).min(LISTED_MAX);
+        let limit = page.limit.map_or(LISTED_MAX, |limit| limit.get().min(LISTED_MAX));
         let mut found = Vec::new();
         for checkpoint in view.newest_first_of(&session)? {
             let checkpoint = checkpoint?;
@@ -257,17 +267,20 @@ async fn diff(State(app): State<App>, Named(selector): Named<String>, Parameters
             let wanted = name::parse(path);
             changes.retain(|change| change.path == wanted || change.old_path() == wanted);
         }
+        let limit = against.limit.map_or(CHANGES_MAX, |limit| limit.get().min(CHANGES_MAX));
+        let truncated = changes.len() > limit;
+        changes.truncate(limit);
         let shown = |change| -> Result<Change, Problem> {
             let shown = Change::from(change);
             if against.path.is_none() {
                 return Ok(shown);
             }
             let (old, new) = (store_content(store), store_content(store));
-            let difference = file_diff(change, &old, &new, TextOptions::default())?;
+            let difference = file_diff(change, &old, &new, TextOptions { time_max: Some(LINES_TIME), ..TextOptions::default() })?;
             Ok(shown.with_diff(difference.map(|lines| String::from_utf8_lossy(&lines).into_owned())))
         };
         let changes = changes.iter().map(shown).collect::<Result<_, _>>()?;
-        Ok(Json(Diff { old: old.id(), new: new.id(), changes, counts }))
+        Ok(Json(Diff { old: old.id(), new: new.id(), changes, truncated, counts }))
     })
     .await
 }

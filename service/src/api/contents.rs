@@ -1,15 +1,8 @@
-//! Contents of a checkpoint: its folders and files, its conversation, and its environment beside that of an older one.
+//! Contents of a checkpoint: its folders, its conversation, and its environment beside that of an older one.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, num::NonZeroUsize};
 
-use axum::{
-    Json,
-    body::Body,
-    extract::State,
-    http::{HeaderValue, header},
-    response::{IntoResponse, Response},
-    routing::get,
-};
+use axum::{Json, extract::State, routing::get};
 use parhelia_agent::environment;
 use parhelia_session::{conversation::added, environment::packages};
 use parhelia_store::{name, tree::Kind};
@@ -25,8 +18,8 @@ use super::{
 };
 use crate::app::{App, read};
 
-/// A longer file is not handed out whole, as it is held in memory.
-const FILE_BYTES_MAX: u64 = 64 << 20;
+/// So many entries of a folder are listed at a time, unless fewer are asked for.
+const ENTRIES_MAX: usize = 10_000;
 /// So much of each message is handed out.
 const TEXT_BYTES_MAX: usize = 4000;
 /// So many messages are, the newest ones.
@@ -39,6 +32,10 @@ struct Folder {
     /// Path of the folder; the workspace itself, if it is left out.
     #[serde(default)]
     path: String,
+    /// At most so many; 10,000 is the most.
+    limit: Option<NonZeroUsize>,
+    /// Only entries behind this path, which the page before names.
+    after: Option<String>,
 }
 
 /// The entries of a folder.
@@ -50,6 +47,8 @@ struct Entries {
     path: String,
     /// What is in it, each with its path in the checkpoint.
     entries: Vec<Entry>,
+    /// The next page's `after`; null on the last page.
+    after: Option<String>,
 }
 
 /// An older checkpoint.
@@ -101,12 +100,11 @@ pub fn operations() -> Vec<Operation> {
         Operation::get(
             "/api/checkpoints/{checkpoint}/entries",
             "listEntries",
-            "The entries of a folder of a checkpoint.",
+            "The entries of a folder of a checkpoint, by pages.",
             get(entries),
         )
         .query::<Folder>()
         .gives::<Entries>(),
-        Operation::get("/api/checkpoints/{checkpoint}/files/{*path}", "getFile", "The bytes of one file.", get(file)),
         Operation::get(
             "/api/checkpoints/{checkpoint}/conversation",
             "getConversation",
@@ -129,7 +127,7 @@ pub fn operations() -> Vec<Operation> {
 async fn entries(
     State(app): State<App>,
     Named(selector): Named<String>,
-    Parameters(Folder { path }): Parameters<Folder>,
+    Parameters(Folder { path, limit, after }): Parameters<Folder>,
 ) -> Answer<Entries> {
     read(&app, move |app, _| {
         let (checkpoint, _pin) = pinned(&app.store, &selector)?;
@@ -139,40 +137,15 @@ async fn entries(
             return Err(Problem::usage(format!("{path} is a {}, and no folder", node.kind.name())));
         };
         let nodes = app.store.folder(tree)?;
-        let entries = nodes.iter().map(|node| Entry::of(&name::join(&folder, &node.name), node)).collect();
-        Ok(Json(Entries { checkpoint: checkpoint.id(), path, entries }))
+        let limit = limit.map_or(ENTRIES_MAX, |limit| limit.get().min(ENTRIES_MAX));
+        let after = after.map(|after| name::parse(&after));
+        let paths = nodes.iter().map(|node| (name::join(&folder, &node.name), node));
+        let mut behind = paths.filter(|(path, _)| after.as_ref().is_none_or(|after| path > after));
+        let entries: Vec<_> = behind.by_ref().take(limit).map(|(path, node)| Entry::of(&path, node)).collect();
+        let after = behind.next().and_then(|_| entries.last().map(|last| last.path.clone()));
+        Ok(Json(Entries { checkpoint: checkpoint.id(), path, entries, after }))
     })
     .await
-}
-
-async fn file(State(app): State<App>, Named((selector, path)): Named<(String, String)>) -> Result<Response, Problem> {
-    let bytes = read(&app, move |app, _| {
-        let (checkpoint, _pin) = pinned(&app.store, &selector)?;
-        // Paths are those of the checkpoint's tree, in which there is nothing above the workspace.
-        let node = app.store.node_at(&checkpoint, &name::parse(&path))?;
-        let Kind::File { size, blob, .. } = &node.kind else {
-            return Err(Problem::usage(format!("{path} is a {}, and no file", node.kind.name())));
-        };
-        if *size > FILE_BYTES_MAX {
-            return Err(Problem::refused(format!(
-                "{path} has {size} bytes, and no file of more than {FILE_BYTES_MAX} is handed out"
-            )));
-        }
-        let mut bytes = Vec::new();
-        app.store.blob(*blob, *size)?.copy_to(&mut bytes)?.map_err(|e| Problem::failed(e.to_string()))?;
-        Ok(bytes)
-    })
-    .await?;
-    let mut response = Body::from(bytes).into_response();
-    for (name, value) in [
-        (header::CONTENT_TYPE, "application/octet-stream"),
-        // Whatever is in it, no browser shows it as a page.
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (header::CONTENT_DISPOSITION, "attachment"),
-    ] {
-        response.headers_mut().insert(name, HeaderValue::from_static(value));
-    }
-    Ok(response)
 }
 
 async fn conversation(

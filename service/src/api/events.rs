@@ -12,6 +12,7 @@ use axum::{
     routing::get,
 };
 use futures_util::{Stream, stream::unfold};
+use parhelia_store::Store;
 use parhelia_wire::event::Event;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -20,7 +21,7 @@ use tokio::sync::broadcast::{Receiver, error::RecvError};
 use super::{extract::Parameters, operation::Operation, problem::Problem};
 use crate::{
     app::{App, read},
-    feed,
+    feed::Pages,
 };
 
 /// So often a listener hears something, so that whoever stands between knows that the connection lives.
@@ -32,7 +33,7 @@ const LAST_EVENT_ID: &str = "last-event-id";
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Wanted {
-    /// Sequence behind which they are wanted; those to come, if there is neither this nor the header Last-Event-ID.
+    /// Sequence behind which they are wanted, at most the newest entry's; those to come, if there is neither this nor the header Last-Event-ID.
     after: Option<u64>,
     /// Id of the session that they concern.
     session: Option<String>,
@@ -59,8 +60,10 @@ struct Listener {
     wanted: Wanted,
     /// The sequence of the last entry that it heard of.
     after: u64,
-    /// Entries that were read for it, as it had not listened when they came.
-    pending: VecDeque<Arc<Event>>,
+    /// Pages of the journal that it has still to hear of, as it had not listened when they were written.
+    pages: Option<Pages>,
+    /// The events of a page.
+    pending: VecDeque<Event>,
     receiver: Receiver<Arc<Event>>,
 }
 
@@ -74,50 +77,68 @@ async fn listen(
     // Before the journal is read: what comes meanwhile is heard twice, and not missed.
     let receiver = app.feed.listen().ok_or_else(|| Problem::busy("the service ends"))?;
     let start = header.or(wanted.after);
-    let after = match start {
-        Some(after) => after,
-        None => read(&app, |_, view| Ok(view.end().sequence)).await?,
-    };
-    let mut listener = Listener { app, wanted, after, pending: VecDeque::new(), receiver };
-    if start.is_some() {
-        listener.catch_up().await?;
-    }
+    let (after, pages) = read(&app, move |app, view| beginning(&app.store, start, view.end().sequence)).await?;
+    let listener = Listener { app, wanted, after, pages, pending: VecDeque::new(), receiver };
     let stream = unfold(listener, async |mut listener| Some((Ok(listener.next().await?), listener)));
     Ok(Sse::new(stream).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
 }
 
+/// The sequence behind which a listener begins, and the pages that it has to hear of.
+fn beginning(store: &Store, start: Option<u64>, end: u64) -> Result<(u64, Option<Pages>), Problem> {
+    match start {
+        None => Ok((end, None)),
+        // A sequence of another store, or of a younger copy: the listener would miss everything up to there.
+        Some(after) if after > end => Err(Problem::usage(format!("after {after} is beyond the newest entry {end}"))),
+        Some(after) => Ok((after, Some(Pages::behind(store, after)?))),
+    }
+}
+
 impl Listener {
-    /// Reads what it has not heard of.
-    async fn catch_up(&mut self) -> Result<(), Problem> {
-        let after = self.after;
-        let events = read(&self.app, move |app, _| Ok(feed::behind(&app.store, after)?)).await?;
-        self.pending.extend(events.into_iter().map(Arc::new));
+    /// The next event that is wanted; none once the service ends, or the journal cannot be read.
+    async fn next(&mut self) -> Option<Sent> {
+        loop {
+            if let Some(event) = self.pending.pop_front() {
+                if let Some(sent) = self.hear(&event) {
+                    return Some(sent);
+                }
+                continue;
+            }
+            if let Some(pages) = self.pages.take() {
+                self.turn(pages).await.ok()?;
+                continue;
+            }
+            match self.receiver.recv().await {
+                Ok(event) => {
+                    if let Some(sent) = self.hear(&event) {
+                        return Some(sent);
+                    }
+                }
+                Err(RecvError::Closed) => return None,
+                Err(RecvError::Lagged(_)) => {
+                    let after = self.after;
+                    self.pages = Some(read(&self.app, move |app, _| Ok(Pages::behind(&app.store, after)?)).await.ok()?);
+                }
+            }
+        }
+    }
+
+    /// Reads a page. Behind the last one it is told of what comes.
+    async fn turn(&mut self, mut pages: Pages) -> Result<(), Problem> {
+        let page = read(&self.app, move |app, _| Ok(pages.next(&app.store)?.map(|events| (events, pages)))).await?;
+        if let Some((events, pages)) = page {
+            (self.pending, self.pages) = (events.into(), Some(pages));
+        }
         Ok(())
     }
 
-    /// The next event that is wanted; none once the service ends.
-    async fn next(&mut self) -> Option<Sent> {
-        loop {
-            let event = match self.pending.pop_front() {
-                Some(event) => event,
-                None => match self.receiver.recv().await {
-                    Ok(event) => event,
-                    Err(RecvError::Closed) => return None,
-                    Err(RecvError::Lagged(_)) => {
-                        self.catch_up().await.ok()?;
-                        continue;
-                    }
-                },
-            };
-            if event.sequence <= self.after {
-                continue;
-            }
-            self.after = event.sequence;
-            if self.fits(&event) {
-                let sent = Sent::default().id(event.sequence.to_string()).event(&event.kind);
-                return sent.json_data(&*event).ok();
-            }
+    /// What is sent of an event; nothing of one that is not wanted, or was heard of before.
+    fn hear(&mut self, event: &Event) -> Option<Sent> {
+        if event.sequence <= self.after {
+            return None;
         }
+        self.after = event.sequence;
+        let sent = Sent::default().id(event.sequence.to_string()).event(&event.kind);
+        if self.fits(event) { sent.json_data(event).ok() } else { None }
     }
 
     fn fits(&self, event: &Event) -> bool {

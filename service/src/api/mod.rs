@@ -4,6 +4,7 @@ mod checkpoints;
 mod contents;
 mod events;
 mod extract;
+mod files;
 mod health;
 pub mod openapi;
 mod operation;
@@ -36,6 +37,7 @@ fn operations() -> Vec<Operation> {
         sessions::operations(),
         checkpoints::operations(),
         contents::operations(),
+        files::operations(),
         rollback::operations(),
         runs::operations(),
         search::operations(),
@@ -61,7 +63,7 @@ pub fn router(app: App) -> Router {
         .merge(page::routes())
         .fallback(async || Problem::not_found("there is nothing here; /openapi.json lists what there is"))
         .method_not_allowed_fallback(async || Problem::not_allowed("this path is not for this method; /openapi.json lists both"))
-        .layer(from_fn_with_state(Repeated::default(), repeated::once))
+        .layer(from_fn_with_state(Repeated::of(app.clone()), repeated::once))
         .layer(from_fn(guard::check))
         .layer(from_fn_with_state(app.clone(), measured))
         .with_state(app)

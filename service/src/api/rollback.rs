@@ -23,6 +23,9 @@ use crate::{
     caller::{Caller, Peer},
 };
 
+/// So many changed paths are handed out.
+const ACTIONS_MAX: usize = 10_000;
+
 /// A rollback, or its undoing.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -49,8 +52,10 @@ struct How {
 struct Effect {
     /// Everything but the paths.
     rollback: RolledBack,
-    /// Paths that are, or would be, changed.
+    /// Paths that are, or would be, changed: the first 10,000.
     actions: Vec<Action>,
+    /// True if there are more of them.
+    truncated: bool,
     /// Sentences that a person should read.
     warnings: Vec<String>,
 }
@@ -146,6 +151,7 @@ fn roll(
         rolled.spared?;
         (shown, rolled.done.changes)
     };
-    let actions = changes.iter().map(|(change, path)| Action::of(path, *change)).collect();
-    Ok(Json(Effect { rollback: rolled, actions, warnings: warnings.said() }))
+    let actions = changes.iter().take(ACTIONS_MAX).map(|(change, path)| Action::of(path, *change)).collect();
+    let truncated = changes.len() > ACTIONS_MAX;
+    Ok(Json(Effect { rollback: rolled, actions, truncated, warnings: warnings.said() }))
 }

@@ -1,5 +1,7 @@
 //! Searching checkpoints by words.
 
+use std::num::NonZeroUsize;
+
 use axum::{Json, extract::State, routing::get};
 use parhelia_session::search::{self, Query, SearchRequest};
 use parhelia_wire::checkpoint::Found;
@@ -26,7 +28,7 @@ struct Words {
     /// Id or name of the session.
     session: Option<String>,
     /// At most so many, the best ones; 20 unless given, 1000 at most.
-    limit: Option<usize>,
+    limit: Option<NonZeroUsize>,
 }
 
 /// The result of a search.
@@ -54,7 +56,7 @@ async fn run(State(app): State<App>, Parameters(words): Parameters<Words>) -> An
     read(&app, move |app, view| {
         let query: Query = words.q.parse()?;
         let session = words.session.as_ref().map(|name| view.session_id(name)).transpose()?;
-        let limit = words.limit.unwrap_or(HITS).min(HITS_MAX);
+        let limit = words.limit.map_or(HITS, |limit| limit.get().min(HITS_MAX));
         let request = SearchRequest { query: &query, session: session.as_deref(), since: None, limit };
         let found = search::search(&app.store, &*app.host, &request, &())?;
         Ok(Json(Results {

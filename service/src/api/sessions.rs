@@ -1,6 +1,6 @@
 //! Sessions: listing and showing them, pausing, resuming and ending them, and making checkpoints of them.
 
-use std::{collections::HashMap, path::PathBuf};
+use std::{cmp::Reverse, collections::HashMap, num::NonZeroUsize, path::PathBuf};
 
 use axum::{
     Extension, Json,
@@ -37,6 +37,9 @@ use crate::{
     start,
 };
 
+/// So many sessions are listed at a time, unless fewer are asked for.
+const LISTED_MAX: usize = 1000;
+
 /// A session about which something was done.
 #[derive(Debug, Serialize, JsonSchema)]
 struct One {
@@ -60,6 +63,8 @@ struct Shown {
 struct Sessions {
     /// Sessions, the one that changed last first.
     sessions: Vec<wire::Session>,
+    /// The next page's `before`; null on the last page.
+    before: Option<u64>,
 }
 
 /// The sessions that are wanted.
@@ -69,8 +74,10 @@ struct Listed {
     /// True to leave out sessions that have ended.
     #[serde(default)]
     open: bool,
-    /// At most so many, those that changed last.
-    limit: Option<usize>,
+    /// At most so many; 1000 is the most.
+    limit: Option<NonZeroUsize>,
+    /// Only those that changed last before this sequence, which the page before names.
+    before: Option<u64>,
 }
 
 /// A pause.
@@ -144,7 +151,7 @@ struct Made {
 
 pub fn operations() -> Vec<Operation> {
     vec![
-        Operation::get("/api/sessions", "listSessions", "Sessions, the one that changed last first.", get(list))
+        Operation::get("/api/sessions", "listSessions", "Sessions, the one that changed last first, by pages.", get(list))
             .query::<Listed>()
             .gives::<Sessions>(),
         Operation::post(
@@ -206,8 +213,11 @@ async fn list(State(app): State<App>, Parameters(listed): Parameters<Listed>) ->
     read(&app, move |app, view| {
         let mut sessions = view.sessions()?;
         sessions.retain(|session| !listed.open || session.status != Status::Ended);
-        sessions.sort_by_key(|session| std::cmp::Reverse(session.changed_sequence));
-        sessions.truncate(listed.limit.unwrap_or(usize::MAX));
+        sessions.retain(|session| listed.before.is_none_or(|before| session.changed_sequence < before));
+        sessions.sort_by_key(|session| Reverse(session.changed_sequence));
+        let limit = listed.limit.map_or(LISTED_MAX, |limit| limit.get().min(LISTED_MAX));
+        let before = sessions.get(limit).map(|_| sessions[limit - 1].changed_sequence);
+        sessions.truncate(limit);
         let mut counts: HashMap<String, u64> = HashMap::new();
         for outline in view.outlines()? {
             *counts.entry(outline.session).or_default() += 1;
@@ -216,7 +226,7 @@ async fn list(State(app): State<App>, Parameters(listed): Parameters<Listed>) ->
             let overview = Overview::of(&app.store, session)?;
             Ok(wire::Session::of(session, &overview, counts.get(&session.id).copied().unwrap_or(0)))
         };
-        Ok(Json(Sessions { sessions: sessions.iter().map(one).collect::<Result<_>>()? }))
+        Ok(Json(Sessions { sessions: sessions.iter().map(one).collect::<Result<_>>()?, before }))
     })
     .await
 }

@@ -1,6 +1,8 @@
 //! The difference of two files' lines: as a unified diff, and as counts.
 
-use similar::{Algorithm, DiffOp, capture_diff_slices, group_diff_ops, udiff::UnifiedHunkHeader};
+use std::time::{Duration, Instant};
+
+use similar::{Algorithm, DiffOp, capture_diff_slices_deadline, group_diff_ops, udiff::UnifiedHunkHeader};
 
 use super::{ChangeKind, TreeChange};
 use crate::{
@@ -26,11 +28,13 @@ pub struct TextOptions {
     pub context_lines: usize,
     /// Longer files are not read.
     pub bytes_max: u64,
+    /// So long the shortest difference is looked for; what is found by then is as right, and may be longer. None stands for any time.
+    pub time_max: Option<Duration>,
 }
 
 impl Default for TextOptions {
     fn default() -> Self {
-        TextOptions { context_lines: 3, bytes_max: TEXT_BYTES_MAX }
+        TextOptions { context_lines: 3, bytes_max: TEXT_BYTES_MAX, time_max: None }
     }
 }
 
@@ -122,7 +126,8 @@ pub fn line_counts(
         return Ok(Text::Lines((0, 0)));
     }
     let loaded = load_both(change, old, new, options.bytes_max)?;
-    Ok(loaded.map(|contents| count(&contents.old.unwrap_or_default(), &contents.new.unwrap_or_default())))
+    let (until, side) = (deadline(options), Option::unwrap_or_default);
+    Ok(loaded.map(|contents| count(&side(contents.old), &side(contents.new), until)))
 }
 
 /// A change as a unified diff: bytes that `patch -p1` takes. Empty where content is known to be equal.
@@ -134,7 +139,7 @@ pub fn file_diff(change: &TreeChange, old: &ContentOf<'_>, new: &ContentOf<'_>, 
     Ok(loaded.map(|contents| {
         let old = contents.old.as_deref().map(|bytes| (change.old_path(), bytes));
         let new = contents.new.as_deref().map(|bytes| (change.path.as_slice(), bytes));
-        unified(old, new, options.context_lines)
+        unified_until(old, new, options.context_lines, deadline(options))
     }))
 }
 
@@ -143,19 +148,32 @@ fn lines(bytes: &[u8]) -> Vec<&[u8]> {
     bytes.split_inclusive(|&b| b == b'\n').collect()
 }
 
-fn edits(old: &[&[u8]], new: &[&[u8]]) -> Vec<DiffOp> {
-    capture_diff_slices(Algorithm::Myers, old, new)
+fn deadline(options: TextOptions) -> Option<Instant> {
+    options.time_max.and_then(|time| Instant::now().checked_add(time))
 }
 
-fn count(old: &[u8], new: &[u8]) -> (u64, u64) {
-    let changed = edits(&lines(old), &lines(new)).into_iter().filter(|op| !matches!(op, DiffOp::Equal { .. }));
+fn edits(old: &[&[u8]], new: &[&[u8]], until: Option<Instant>) -> Vec<DiffOp> {
+    capture_diff_slices_deadline(Algorithm::Myers, old, new, until)
+}
+
+fn count(old: &[u8], new: &[u8], until: Option<Instant>) -> (u64, u64) {
+    let changed = edits(&lines(old), &lines(new), until).into_iter().filter(|op| !matches!(op, DiffOp::Equal { .. }));
     changed.fold((0, 0), |(added, removed), op| (added + op.new_range().len() as u64, removed + op.old_range().len() as u64))
 }
 
 /// The unified diff of two contents with their paths; `None` for a file that is not there. Empty where the lines are equal.
 pub fn unified(old: Option<(&[u8], &[u8])>, new: Option<(&[u8], &[u8])>, context_lines: usize) -> Vec<u8> {
+    unified_until(old, new, context_lines, None)
+}
+
+fn unified_until(
+    old: Option<(&[u8], &[u8])>,
+    new: Option<(&[u8], &[u8])>,
+    context_lines: usize,
+    until: Option<Instant>,
+) -> Vec<u8> {
     let (old_lines, new_lines) = (lines(old.map_or(&[], |old| old.1)), lines(new.map_or(&[], |new| new.1)));
-    let ops = edits(&old_lines, &new_lines);
+    let ops = edits(&old_lines, &new_lines, until);
     if ops.iter().all(|op| matches!(op, DiffOp::Equal { .. })) {
         return Vec::new();
     }

@@ -1,4 +1,4 @@
-use std::cell::Cell;
+use std::{cell::Cell, time::Duration};
 
 use proptest::prelude::*;
 
@@ -111,6 +111,23 @@ fn what_is_too_large_or_known_to_be_equal_is_not_read() {
     }
     assert_eq!(reads.get(), 0);
     assert_eq!(counts(&modified(b"a", b"b")), Text::TooLarge);
+}
+
+#[test]
+fn a_difference_that_is_looked_for_no_longer_is_longer_and_as_right() {
+    let text = |step: usize| (0..3001).map(|n| format!("{}\n", n * step % 3001)).collect::<String>().into_bytes();
+    let (old, new) = (text(1), text(1237));
+    let change = modified(&old, &new);
+    let compare = |time_max| {
+        let options = TextOptions { time_max, context_lines: usize::MAX, ..TextOptions::default() };
+        let counts = line_counts(&change, &constant(&old), &constant(&new), options).unwrap();
+        (counts, file_diff(&change, &constant(&old), &constant(&new), options).unwrap())
+    };
+    let patched = |patch: &Text<Vec<u8>>| if let Text::Lines(patch) = patch { apply(&old, patch) } else { Vec::new() };
+    let (shortest, hasty) = (compare(None), compare(Some(Duration::ZERO)));
+    let added = |counts: &Text<(u64, u64)>| if let Text::Lines((added, _)) = counts { *added } else { 0 };
+    assert!(added(&hasty.0) > added(&shortest.0), "{:?} {:?}", hasty.0, shortest.0);
+    assert!(patched(&hasty.1) == new && patched(&shortest.1) == new);
 }
 
 #[test]

@@ -112,6 +112,22 @@ fn a_long_segment_is_followed_by_another_and_that_is_no_cut() {
         assert_eq!(sequences, (after + 1..=7).collect::<Vec<_>>(), "{after}");
     }
     assert!(journal.read_after(u64::MAX).unwrap().is_empty());
+    for (after, page) in [(0, 1), (0, 3), (2, 2), (3, 1), (4, 2), (6, 5), (7, 1)] {
+        let (mut place, mut found) = (journal.place_behind(after).unwrap(), Vec::new());
+        assert_eq!(place.sequence, after);
+        loop {
+            let read = journal.read_page(&place, page).unwrap();
+            assert!(read.records.len() as u64 <= page);
+            let is_last = (read.records.len() as u64) < page;
+            found.extend(read.records.iter().map(|logged| logged.sequence));
+            place = read.end;
+            if is_last {
+                break;
+            }
+        }
+        assert_eq!((found, place), ((after + 1..=7).collect(), journal.read(&Position::start()).unwrap().end), "{after} {page}");
+    }
+    assert_eq!(journal.place_behind(100).unwrap(), journal.place_behind(7).unwrap());
     // What comes before is not even looked at.
     fs::write(journal.segment_path(1), "damaged").unwrap();
     assert_eq!(journal.read_after(4).unwrap().len(), 3);
