@@ -3,7 +3,10 @@
 
 use std::{
     collections::HashMap,
-    process::{Child, Stdio},
+    io,
+    process::{Child, Output, Stdio},
+    sync::mpsc,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -22,6 +25,7 @@ use parhelia_store::{
 };
 
 use crate::{
+    api::problem::Problem,
     app::{App, Shared},
     log::say,
     metrics::Metrics,
@@ -37,6 +41,8 @@ const CRASH_WINDOW: SignedDuration = SignedDuration::from_mins(10);
 const RETRY: Duration = Duration::from_secs(10);
 /// ... but not less often than this.
 const RETRY_MAX: Duration = Duration::from_secs(600);
+/// A request waits no longer for a resume.
+const RESUME_LIMIT: Duration = Duration::from_secs(600);
 
 /// Sessions that are to be brought back.
 #[derive(Default)]
@@ -165,13 +171,77 @@ fn has_crashed_often(view: &View, session: &Session) -> Result<bool> {
     Ok(count >= RUNS_MAX)
 }
 
-/// Resumes a session now, and waits until its agent has been started. Fails with the words of the process that does it.
-pub fn resume(app: &Shared, session: &str) -> Result<(), String> {
-    let failed = |e: std::io::Error| format!("the process that resumes a session cannot be started: {e}");
-    let done = (app.resume)(session, Stdio::piped()).and_then(Child::wait_with_output).map_err(failed)?;
+/// The reason for which a session that somebody asked for does not live yet.
+#[derive(Debug, thiserror::Error)]
+pub enum Unresumed {
+    /// The process that resumes it has failed, or could not be started.
+    #[error("{0}")]
+    Failed(String),
+    /// It is not done in time.
+    #[error("the session is still being resumed after {} s; the resume goes on, so ask for the session later", .0.as_secs())]
+    UnderWay(Duration),
+}
+
+impl From<Unresumed> for String {
+    fn from(unresumed: Unresumed) -> Self {
+        unresumed.to_string()
+    }
+}
+
+impl From<Unresumed> for Problem {
+    fn from(unresumed: Unresumed) -> Self {
+        match &unresumed {
+            Unresumed::Failed(said) => Problem::refused(said),
+            Unresumed::UnderWay(_) => Problem::busy(unresumed),
+        }
+    }
+}
+
+/// Resumes a session now, and waits until its agent has been started, though not for ever. Fails with the words of the process that does it.
+pub fn resume(app: &Shared, session: &str) -> Result<(), Unresumed> {
+    let failed = |e: io::Error| Unresumed::Failed(format!("the process that resumes a session cannot be started: {e}"));
+    let process = (app.resume)(session, Stdio::piped()).map_err(failed)?;
+    let done = output_within(process, RESUME_LIMIT).map_err(failed)?.ok_or(Unresumed::UnderWay(RESUME_LIMIT))?;
     if done.status.success() {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&done.stderr);
-    Err(said.trim().trim_start_matches("parhelia: ").to_owned())
+    Err(Unresumed::Failed(said.trim().trim_start_matches("parhelia: ").to_owned()))
+}
+
+/// The output of a process that ends within a time; none of another one, which goes on and is waited for by a thread.
+fn output_within(process: Child, limit: Duration) -> io::Result<Option<Output>> {
+    let (tell, done) = mpsc::channel();
+    thread::Builder::new().name("resume".into()).spawn(move || tell.send(process.wait_with_output()))?;
+    done.recv_timeout(limit).ok().transpose()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{io::Write, process::Command};
+
+    use super::*;
+
+    #[test]
+    fn a_process_that_takes_too_long_goes_on_without_us() {
+        let start = |script: &str| {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]).stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        };
+        let done = output_within(start("echo words >&2; exit 3"), Duration::from_secs(60)).unwrap().unwrap();
+        assert_eq!((done.status.code(), &done.stderr[..]), (Some(3), &b"words\n"[..]));
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("done");
+        let mut process = start(&format!("read line; echo done > '{}'", file.display()));
+        let mut input = process.stdin.take().unwrap();
+        assert!(output_within(process, Duration::from_millis(50)).unwrap().is_none());
+        input.write_all(b"go on\n").unwrap();
+        while !file.exists() {
+            thread::sleep(Duration::from_millis(10));
+        }
+        let problem = Problem::from(Unresumed::UnderWay(RESUME_LIMIT));
+        assert_eq!((problem.status, problem.title), (503, "locked"));
+        assert!(problem.detail.contains("600 s; the resume goes on"), "{}", problem.detail);
+        assert_eq!(Problem::from(Unresumed::Failed("no".into())).status, 409);
+    }
 }
