@@ -4,12 +4,12 @@ use std::{
     ffi::{OsStr, OsString},
     net::SocketAddr,
     os::unix::process::CommandExt as _,
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Child, Command, Stdio},
 };
 
 use parhelia_service::{Options, Place, Start, Tcp, serve, socket_path};
-use parhelia_session::{config::ConfigFiles, host::Host};
+use parhelia_session::host::Host;
 use parhelia_store::{id::Ulid, name::Shown as _};
 use parhelia_wire::{Line, Summary, tool::Service};
 
@@ -30,7 +30,7 @@ pub struct Args {
     /// Listen for browsers as well, at a loopback address such as 127.0.0.1:8123, and show the page there
     #[arg(long, value_name = "ADDRESS", value_parser = loopback)]
     listen: Option<SocketAddr>,
-    /// The file with the token that is asked for there; made if there is none [default: service.token beside your parhelia.toml]
+    /// The file with the token that is asked for there; made if there is none [default: a new token at each start, beside the socket]
     #[arg(long, value_name = "PATH", requires = "listen")]
     token_file: Option<PathBuf>,
     /// Leave sessions alone whose agents have died
@@ -46,8 +46,6 @@ pub struct Args {
 
 /// The name of the unit.
 const UNIT: &str = "parhelia.service";
-/// The name of the file with the token.
-const TOKEN_FILE: &str = "service.token";
 
 /// Serves until Ctrl-C or SIGTERM.
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
@@ -66,14 +64,9 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
             Failure::Usage("there is neither XDG_RUNTIME_DIR nor a home for the socket; give --socket PATH".into())
         })?,
     };
-    let tcp = args.listen.map(|address| Ok::<_, Failure>(Tcp { address, token: token_file(&host, args)? })).transpose()?;
-    let mut shown = Service {
-        store: store.path().shown(),
-        socket: socket.shown(),
-        page: None,
-        token: tcp.as_ref().map(|tcp| tcp.token.shown()),
-        process: std::process::id(),
-    };
+    let tcp = args.listen.map(|address| Tcp { address, token: args.token_file.clone() });
+    let mut shown =
+        Service { store: store.path().shown(), socket: socket.shown(), page: None, token: None, process: std::process::id() };
     let program = host.program().map_err(|source| Failure::File { action: "find", path: "the program itself".into(), source })?;
     let mut words = own_words(context)?;
     words.push("session".into());
@@ -87,8 +80,9 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let program_words = context.command_words(store.path());
     let options = Options { socket, tcp, program: program_words, resumes: !args.no_resume, starter: Box::new(starter) };
     let mut said = Ok(());
-    serve(store, Box::new(host), options, |address| {
-        shown.page = address.map(|address| format!("http://{address}/"));
+    serve(store, Box::new(host), options, |page| {
+        shown.page = page.map(|page| format!("http://{}/", page.address));
+        shown.token = page.map(|page| page.token.shown());
         said = say(context, &shown);
     })?;
     said?;
@@ -176,14 +170,6 @@ fn loopback(text: &str) -> std::result::Result<SocketAddr, String> {
         true => Ok(address),
         false => Err("only addresses of this machine alone, such as 127.0.0.1; from elsewhere, come through ssh -L".into()),
     }
-}
-
-/// The file of the token: as named, or beside the user's configuration.
-fn token_file(host: &dyn Host, args: &Args) -> Result<PathBuf> {
-    let usual =
-        || ConfigFiles::usual(&|name| host.variable(name), Path::new("/"), None).user.map(|file| file.with_file_name(TOKEN_FILE));
-    let missing = || Failure::Usage("there is neither XDG_CONFIG_HOME nor a home for the token; give --token-file PATH".into());
-    args.token_file.clone().or_else(usual).ok_or_else(missing)
 }
 
 /// The place of a store's socket, where somebody who knows only the store looks for it.

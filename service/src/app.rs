@@ -14,8 +14,12 @@ use crate::{api::problem::Problem, feed::Feed, metrics::Metrics, start::Starter}
 
 /// So many requests read at a time; others wait.
 const READERS: usize = 16;
-/// So many checkpoints, resumes and the like are under way at a time: as many as a small machine takes.
+/// So many checkpoints by request, rollbacks and resumes are under way at a time: as many as a small machine takes.
 const WORKERS: usize = 4;
+/// So many short notes are written at a time.
+const WRITERS: usize = 4;
+/// So many checkpoints that nobody asked for are under way at a time.
+const CAPTURES: usize = 4;
 /// Nobody waits longer for their turn.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -38,6 +42,8 @@ pub struct Shared {
     pub started_at: Timestamp,
     readers: Arc<Semaphore>,
     workers: Arc<Semaphore>,
+    writers: Arc<Semaphore>,
+    captures: Arc<Semaphore>,
 }
 
 /// A handle of it.
@@ -48,17 +54,19 @@ impl Shared {
     pub fn new(store: Store, host: Box<ServiceHost>, starter: Box<Starter>) -> App {
         let of = |permits| Arc::new(Semaphore::new(permits));
         let (feed, metrics, started_at) = (Feed::default(), Metrics::default(), clock::timestamp());
-        Arc::new(Shared { store, host, starter, feed, metrics, started_at, readers: of(READERS), workers: of(WORKERS) })
+        let (readers, workers, writers, captures) = (of(READERS), of(WORKERS), of(WRITERS), of(CAPTURES));
+        Arc::new(Shared { store, host, starter, feed, metrics, started_at, readers, workers, writers, captures })
     }
 
-    /// True if nobody reads or works.
+    /// True if nothing is under way.
     pub fn is_idle(&self) -> bool {
-        self.readers.available_permits() == READERS && self.workers.available_permits() == WORKERS
+        let pools = [(&self.readers, READERS), (&self.workers, WORKERS), (&self.writers, WRITERS), (&self.captures, CAPTURES)];
+        pools.into_iter().all(|(pool, permits)| pool.available_permits() == permits)
     }
 
-    /// A place among those who work, for somebody who does not wait for one.
-    pub fn try_work(&self) -> Option<OwnedSemaphorePermit> {
-        self.workers.clone().try_acquire_owned().ok()
+    /// A place for a checkpoint that nobody asked for; none where all are taken, as its maker does not wait.
+    pub fn try_capture(&self) -> Option<OwnedSemaphorePermit> {
+        self.captures.clone().try_acquire_owned().ok()
     }
 }
 
@@ -78,6 +86,14 @@ pub async fn work<T: Send + 'static>(
     on_thread(app, &app.workers, work).await
 }
 
+/// Records something short, such as a decision. It does not wait behind what takes long.
+pub async fn note<T: Send + 'static>(
+    app: &App,
+    work: impl FnOnce(&Shared) -> Result<T, Problem> + Send + 'static,
+) -> Result<T, Problem> {
+    on_thread(app, &app.writers, work).await
+}
+
 async fn on_thread<T: Send + 'static>(
     app: &App,
     places: &Arc<Semaphore>,
@@ -94,5 +110,66 @@ async fn on_thread<T: Send + 'static>(
     match done.await {
         Ok(done) => done,
         Err(_) => Err(Problem::failed("the request could not be worked on to its end")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        ffi::OsString,
+        io,
+        path::PathBuf,
+        process::{Child, Command},
+    };
+
+    use parhelia_store::{OpenOptions, event::Actor};
+
+    use super::*;
+
+    struct Nobody;
+
+    impl Host for Nobody {
+        fn variable(&self, _: &str) -> Option<OsString> {
+            None
+        }
+
+        fn variables(&self) -> Vec<(OsString, OsString)> {
+            Vec::new()
+        }
+
+        fn actor(&self) -> Actor {
+            Actor::default()
+        }
+
+        fn program(&self) -> io::Result<PathBuf> {
+            std::env::current_exe()
+        }
+
+        fn start_agent(&self, command: &mut Command) -> io::Result<Child> {
+            command.spawn()
+        }
+    }
+
+    #[tokio::test]
+    async fn no_kind_of_work_takes_the_places_of_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = OpenOptions { create: true, ..Default::default() };
+        let store = Store::open(&folder.path().join("store"), &options).unwrap();
+        let app = Shared::new(store, Box::new(Nobody), Box::new(|_, _| Err(io::Error::other("nobody resumes"))));
+        for (taken, count) in
+            [(&app.readers, READERS), (&app.workers, WORKERS), (&app.writers, WRITERS), (&app.captures, CAPTURES)]
+        {
+            let all = taken.clone().try_acquire_many_owned(count as u32).unwrap();
+            assert!(taken.clone().try_acquire_owned().is_err());
+            let others = [&app.readers, &app.workers, &app.writers].into_iter().filter(|places| !Arc::ptr_eq(places, taken));
+            for places in others {
+                assert!(on_thread(&app, places, |_| Ok(())).await.is_ok());
+            }
+            assert_eq!(app.try_capture().is_some(), !Arc::ptr_eq(&app.captures, taken));
+            drop(all);
+        }
+        // A note and a checkpoint of the watch go on while requests have all places of work.
+        let _all = app.workers.clone().try_acquire_many_owned(WORKERS as u32).unwrap();
+        assert!(note(&app, |_| Ok(())).await.is_ok() && read(&app, |_, _| Ok(())).await.is_ok());
     }
 }

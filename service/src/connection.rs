@@ -1,10 +1,9 @@
 //! Connections: how many there are, who is at their other end, and how long they take to say what they want.
 
-use std::{future::pending, io, sync::Arc, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
 use axum::{Extension, Router};
 use hyper::server::conn::http1;
-
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     server::graceful::GracefulShutdown,
@@ -17,16 +16,25 @@ use tokio::{
     time,
 };
 
-use crate::{caller::Peer, guard::Door, log::say, token::Token};
+use crate::{caller::Peer, guard::Door, log::say, timely::Timely, token::Token};
 
-/// So many connections are open at a time; those that come then wait.
-const CONNECTIONS_MAX: usize = 2048;
+/// The numbers of connections that are open at a time; those that come then wait.
+#[derive(Clone, Copy)]
+struct Places {
+    socket: usize,
+    tcp: usize,
+}
+
+/// The places of a service: every user of the machine can connect by TCP, and takes none of those at the socket.
+const PLACES: Places = Places { socket: 2048, tcp: 256 };
 /// The headers of a request take no longer.
 const HEADERS_LIMIT: Duration = Duration::from_secs(10);
 /// They are no longer, in bytes.
 const HEADERS_BYTES_MAX: usize = 64 << 10;
 /// The pause after a connection that could not be accepted, as where there are no file descriptors left.
 const PAUSE: Duration = Duration::from_millis(100);
+/// A write makes progress within this time.
+const WRITE_LIMIT: Duration = Duration::from_secs(30);
 /// Requests under way at the end are waited for so long.
 const GRACE: Duration = Duration::from_secs(10);
 
@@ -38,24 +46,24 @@ pub struct Listeners {
     pub tcp: Option<(TcpListener, Arc<Token>)>,
 }
 
-impl Listeners {
+/// One of them.
+enum Listener {
+    Socket(UnixListener),
+    Tcp(TcpListener, Arc<Token>),
+}
+
+impl Listener {
     /// The next connection; none of one that is gone already.
     async fn next(&self) -> io::Result<Option<(Box<dyn Stream>, Door)>> {
-        let by_tcp = async {
-            match &self.tcp {
-                Some((listener, token)) => (listener.accept().await, token),
-                None => pending().await,
-            }
-        };
-        tokio::select! {
-            accepted = self.socket.accept() => {
-                let (stream, _) = accepted?;
+        match self {
+            Listener::Socket(listener) => {
+                let (stream, _) = listener.accept().await?;
                 let Ok(credentials) = stream.peer_cred() else { return Ok(None) };
                 let peer = Peer::of(credentials.uid(), credentials.pid().filter(|process| *process > 0));
                 Ok(Some((Box::new(stream), Door::Socket(peer))))
             }
-            (accepted, token) = by_tcp => {
-                let (stream, client) = accepted?;
+            Listener::Tcp(listener, token) => {
+                let (stream, client) = listener.accept().await?;
                 let (Ok(server), Ok(())) = (stream.local_addr(), stream.set_nodelay(true)) else { return Ok(None) };
                 Ok(Some((Box::new(stream), Door::Tcp { client, server, token: token.clone() })))
             }
@@ -69,16 +77,42 @@ trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 /// Accepts connections and serves them, until it is told to stop; then those that have a request under way end with its answer.
-pub async fn accept(listeners: Listeners, router: Router, mut stopped: watch::Receiver<bool>) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+pub async fn accept(listeners: Listeners, router: Router, stopped: watch::Receiver<bool>) {
+    accept_within(PLACES, listeners, router, stopped).await;
+}
+
+async fn accept_within(places: Places, listeners: Listeners, router: Router, stopped: watch::Receiver<bool>) {
+    let Listeners { socket, tcp } = listeners;
     let graceful = GracefulShutdown::new();
+    let by_socket = accept_at(Listener::Socket(socket), places.socket, &graceful, &router, stopped.clone());
+    let by_tcp = async {
+        if let Some((listener, token)) = tcp {
+            accept_at(Listener::Tcp(listener, token), places.tcp, &graceful, &router, stopped).await;
+        }
+    };
+    tokio::join!(by_socket, by_tcp);
+    let _ = time::timeout(GRACE, graceful.shutdown()).await;
+}
+
+/// Accepts the connections of one listener, each in a place that is free.
+async fn accept_at(
+    listener: Listener,
+    places: usize,
+    graceful: &GracefulShutdown,
+    router: &Router,
+    mut stopped: watch::Receiver<bool>,
+) {
+    let places = Arc::new(Semaphore::new(places));
+    let next = async || {
+        let place = places.clone().acquire_owned().await.map_err(io::Error::other)?;
+        Ok::<_, io::Error>(listener.next().await?.map(|(stream, door)| (stream, door, place)))
+    };
     loop {
-        let Ok(place) = places.clone().acquire_owned().await else { break };
         let accepted = tokio::select! {
-            accepted = listeners.next() => accepted,
+            accepted = next() => accepted,
             _ = stopped.wait_for(|stopped| *stopped) => break,
         };
-        let (stream, door) = match accepted {
+        let (stream, door, place) = match accepted {
             Ok(Some(accepted)) => accepted,
             Ok(None) => continue,
             Err(e) => {
@@ -92,7 +126,7 @@ pub async fn accept(listeners: Listeners, router: Router, mut stopped: watch::Re
             .timer(TokioTimer::new())
             .header_read_timeout(HEADERS_LIMIT)
             .max_buf_size(HEADERS_BYTES_MAX)
-            .serve_connection(TokioIo::new(stream), service);
+            .serve_connection(TokioIo::new(Timely::new(stream, WRITE_LIMIT)), service);
         let connection = graceful.watch(connection);
         tokio::spawn(async move {
             // Whatever goes wrong with a connection is its other end's business.
@@ -100,5 +134,53 @@ pub async fn accept(listeners: Listeners, router: Router, mut stopped: watch::Re
             drop(place);
         });
     }
-    let _ = time::timeout(GRACE, graceful.shutdown()).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::routing::get;
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::{TcpStream, UnixStream},
+    };
+
+    use super::*;
+
+    const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+
+    /// Asks over a connection, and leaves it open.
+    async fn ask(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> String {
+        stream.write_all(REQUEST).await.unwrap();
+        let mut bytes = vec![0; 12];
+        stream.read_exact(&mut bytes).await.unwrap();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    #[tokio::test]
+    async fn connections_at_one_door_take_no_place_at_the_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let (token, _own) = Token::of_now(&folder.path().join("token")).unwrap();
+        let (path, tcp) = (folder.path().join("socket"), TcpListener::bind("127.0.0.1:0").await.unwrap());
+        let (socket, address) = (UnixListener::bind(&path).unwrap(), tcp.local_addr().unwrap());
+        let listeners = Listeners { socket, tcp: Some((tcp, Arc::new(token))) };
+        let (stop, stopped) = watch::channel(false);
+        let router = Router::new().route("/", get(async || "here"));
+        let accepting = tokio::spawn(accept_within(Places { socket: 1, tcp: 1 }, listeners, router, stopped));
+
+        let mut by_tcp = TcpStream::connect(address).await.unwrap();
+        assert_eq!(ask(&mut by_tcp).await, "HTTP/1.1 200");
+        let mut by_socket = UnixStream::connect(&path).await.unwrap();
+        assert_eq!(ask(&mut by_socket).await, "HTTP/1.1 200");
+        let mut second = UnixStream::connect(&path).await.unwrap();
+        let waits = time::timeout(Duration::from_millis(100), ask(&mut second));
+        assert!(waits.await.is_err(), "there is one place at the socket");
+        drop(by_socket);
+        let mut bytes = [0; 12];
+        second.read_exact(&mut bytes).await.unwrap();
+        assert_eq!(&bytes, b"HTTP/1.1 200");
+        // A full house hears that it is to stop.
+        let _third = UnixStream::connect(&path).await.unwrap();
+        stop.send(true).unwrap();
+        accepting.await.unwrap();
+    }
 }

@@ -7,7 +7,7 @@ use axum::{
     body::{Body, to_bytes},
     extract::Request,
     http::{
-        HeaderMap, Method, Uri,
+        HeaderMap, Method,
         header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName, ORIGIN},
         request::Parts,
     },
@@ -16,7 +16,7 @@ use axum::{
 };
 use tokio::{task::spawn_blocking, time};
 
-use crate::{api::problem::Problem, caller::Peer, page, token::Token};
+use crate::{api::problem::Problem, caller::Peer, origin, page, token::Token};
 
 /// The longest body, in bytes.
 const BODY_BYTES_MAX: usize = 1 << 20;
@@ -44,6 +44,13 @@ pub enum Door {
 /// Lets a request pass, with its body read whole and its peer known, or answers with what is wrong.
 pub async fn check(request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
+    let redirect = match parts.extensions.get() {
+        Some(Door::Tcp { server, .. }) => origin::redirect(&parts, *server),
+        _ => None,
+    };
+    if let Some(response) = origin::last_worker(&parts).or(redirect) {
+        return response;
+    }
     match checked(parts, body).await {
         Ok(request) => next.run(request).await,
         Err(problem) => problem.into_response(),
@@ -67,7 +74,7 @@ async fn pass(Parts { headers, method, uri, .. }: &Parts, door: Door) -> Result<
         }
         Door::Socket(peer) => Ok(peer),
         Door::Tcp { client, server, token } => {
-            is_meant(headers)?;
+            is_meant(headers, server)?;
             if !page::is_public(method, uri.path()) && !is_known(headers, &token) {
                 return Err(Problem::unauthorized("the token is missing or wrong; send it as `Authorization: Bearer TOKEN`"));
             }
@@ -85,14 +92,13 @@ fn changes(method: &Method) -> bool {
     !matches!(*method, Method::GET | Method::HEAD)
 }
 
-/// Refuses what a page of another site, or another name for this machine (DNS rebinding), has a browser send.
-fn is_meant(headers: &HeaderMap) -> Result<(), Problem> {
+/// Refuses requests that a page of another site, or another name for this machine (DNS rebinding), has a browser send.
+fn is_meant(headers: &HeaderMap, server: SocketAddr) -> Result<(), Problem> {
+    if !origin::is_named(headers, server) {
+        return Err(Problem::forbidden(format!("the header Host must be {server}, the address that the service listens at")));
+    }
     let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or_default());
     let host = text(HOST).unwrap_or_default();
-    let own = host.parse::<Uri>().ok().and_then(|uri| uri.host().map(is_loopback)).unwrap_or(false);
-    if !own {
-        return Err(Problem::forbidden("the header Host names another machine; use localhost or 127.0.0.1"));
-    }
     let is_same = |origin: &str| origin.strip_prefix("http://") == Some(host);
     let is_from_elsewhere = text(ORIGIN).is_some_and(|origin| !is_same(origin))
         || text(FETCH_SITE).is_some_and(|site| !["same-origin", "none"].contains(&site));
@@ -102,18 +108,16 @@ fn is_meant(headers: &HeaderMap) -> Result<(), Problem> {
     }
 }
 
-fn is_loopback(host: &str) -> bool {
-    let address = host.trim_start_matches('[').trim_end_matches(']');
-    host.eq_ignore_ascii_case("localhost") || address.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
-}
-
 fn is_known(headers: &HeaderMap, token: &Token) -> bool {
     let given = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()).and_then(|text| text.split_once(' '));
     given.is_some_and(|(scheme, text)| scheme.eq_ignore_ascii_case("bearer") && token.is(text.trim()))
 }
 
-/// The body, read whole.
+/// The body, read whole; that of a request that only reads means nothing, and is not waited for.
 async fn whole(parts: &Parts, body: Body) -> Result<Body, Problem> {
+    if !changes(&parts.method) {
+        return Ok(Body::empty());
+    }
     let has_json = parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).is_some_and(is_json);
     let read = time::timeout(BODY_LIMIT, to_bytes(body, BODY_BYTES_MAX)).await;
     let bytes = match read {
@@ -121,7 +125,7 @@ async fn whole(parts: &Parts, body: Body) -> Result<Body, Problem> {
         Ok(Err(_)) => return Err(Problem::too_large(BODY_BYTES_MAX)),
         Err(_) => return Err(Problem::timeout("the request's body took too long")),
     };
-    if changes(&parts.method) && !bytes.is_empty() && !has_json {
+    if !bytes.is_empty() && !has_json {
         return Err(Problem::usage("the body must be JSON, with Content-Type: application/json"));
     }
     Ok(Body::from(bytes))

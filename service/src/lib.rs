@@ -4,9 +4,8 @@
 //! It is one process for a store, and nothing depends on it: whatever it does is a workflow of [`parhelia_session`], which the command line
 //! has as well. It starts no agent as its own child, so that its end, or another release in its place, ends none.
 //!
-//! `listen` has the socket, `connection` accepts connections and bounds them, `guard` asks for the `token` and refuses requests of others' web pages, `page` is
-//! this service's own, `repeated` answers those that
-//! are sent again, `api` answers the others,
+//! `listen` has the socket, `connection` accepts connections and bounds them, `guard` asks for the `token` and refuses requests of others' web
+//! pages, which `origin` keeps apart from `page`, this service's own. `repeated` answers those that are sent again, `api` answers the others,
 //! `feed` tells listeners of new events, `metrics` counts, `start` starts agents, and `watch` looks after sessions. Only this crate is asynchronous, and only where it waits for
 //! sockets: the work itself runs on a bounded number of threads (`app`).
 
@@ -21,16 +20,20 @@ mod listen;
 mod log;
 mod metrics;
 pub mod notify;
+mod origin;
 pub mod outbox;
+mod own;
 mod page;
 mod repeated;
 mod serve;
+mod signals;
 mod start;
+mod timely;
 mod token;
 pub mod trackers;
 mod watch;
 
 pub use api::openapi::document as openapi;
 pub use listen::socket_path;
-pub use serve::{Error, Options, Tcp, serve};
+pub use serve::{Error, Options, Page, Tcp, serve};
 pub use start::{NewSession, Place, Start, Starter};

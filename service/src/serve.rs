@@ -1,7 +1,8 @@
 //! The service from its start to its end.
 
 use std::{
-    io,
+    ffi::OsString,
+    io::{self, ErrorKind},
     net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
@@ -9,12 +10,7 @@ use std::{
 };
 
 use parhelia_store::{Store, lock::ServiceLock, name::Shown as _};
-use tokio::{
-    net::TcpListener,
-    runtime::Builder,
-    signal::unix::{SignalKind, signal},
-    sync::watch::channel,
-};
+use tokio::{net::TcpListener, runtime::Builder, sync::watch::channel};
 
 use crate::{
     api,
@@ -23,6 +19,8 @@ use crate::{
     listen,
     log::say,
     outbox,
+    own::OwnFile,
+    signals::Signals,
     start::Starter,
     token::Token,
     watch,
@@ -41,7 +39,17 @@ const GRACE: Duration = Duration::from_secs(10);
 pub struct Tcp {
     /// A loopback address; port 0 stands for a free one.
     pub address: SocketAddr,
-    /// The file with the token that is asked for; it is made if there is none.
+    /// The file with the token that is asked for, which is made if there is none; without one, each start has a new token, in a file beside
+    /// the socket.
+    pub token: Option<PathBuf>,
+}
+
+/// The page, as browsers come to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// Its address.
+    pub address: SocketAddr,
+    /// The file with the token that it asks for.
     pub token: PathBuf,
 }
 
@@ -102,13 +110,8 @@ pub enum Error {
     Threads(#[source] io::Error),
 }
 
-/// Serves until a signal asks it to end. Calls `ready` once programs can connect, with the address for browsers.
-pub fn serve(
-    store: Store,
-    host: Box<ServiceHost>,
-    options: Options,
-    ready: impl FnOnce(Option<SocketAddr>),
-) -> Result<(), Error> {
+/// Serves until a signal asks it to end; a second signal ends it at once. Calls `ready` once programs can connect, with the page where it has one.
+pub fn serve(store: Store, host: Box<ServiceHost>, options: Options, ready: impl FnOnce(Option<&Page>)) -> Result<(), Error> {
     let lock = ServiceLock::take(store.path())?.map_err(|holder| Error::Taken { holder })?;
     let runtime = Builder::new_multi_thread()
         .worker_threads(SOCKET_THREADS)
@@ -116,59 +119,116 @@ pub fn serve(
         .enable_all()
         .build()
         .map_err(Error::Threads)?;
+    let mut signals = Signals::new().map_err(Error::Threads)?;
     let Options { socket, tcp, program, resumes, starter } = options;
     let app = Shared::new(store, host, starter);
     let router = api::router(app.clone());
     let (stop, stopped) = channel(false);
     outbox::background::start(app.clone(), program, stopped.clone()).map_err(Error::Threads)?;
     let watching = watch::start(app, resumes, stopped.clone()).map_err(Error::Threads)?;
-    let served = runtime.block_on(async {
-        let listeners = listeners(&socket, tcp.as_ref()).await?;
-        let ended = ended().map_err(Error::Threads)?;
-        ready(listeners.tcp.as_ref().and_then(|(listener, _)| listener.local_addr().ok()));
-        let accepting = connection::accept(listeners, router, stopped);
-        tokio::pin!(accepting, ended);
-        tokio::select! {
-            () = &mut accepting => {}
-            () = ended => {
-                say("the service ends; agents go on");
-                let _ = stop.send(true);
-                accepting.await;
-            }
-        }
-        listen::remove(&socket);
-        Ok(())
+    let served = runtime.block_on(open(&socket, tcp.as_ref())).map(|Doors { listeners, page, own }| {
+        ready(page.as_ref());
+        let accepting = runtime.spawn(connection::accept(listeners, router, stopped));
+        signals.wait();
+        // Nobody is to come any more.
+        drop(own);
+        say("the service ends; agents go on");
+        accepting
     });
     let _ = stop.send(true);
-    runtime.shutdown_timeout(GRACE);
-    let _ = watching.join();
+    let (accepting, served) = match served {
+        Ok(accepting) => (Some(accepting), Ok(())),
+        Err(e) => (None, Err(e)),
+    };
+    let has_ended = signals.wait_for(move || {
+        if let Some(accepting) = accepting {
+            let _ = runtime.block_on(accepting);
+        }
+        runtime.shutdown_timeout(GRACE);
+        let _ = watching.join();
+    });
+    if !has_ended {
+        say("the service ends at once; requests under way are cut off");
+    }
     drop(lock);
     served
 }
 
 /// The places at which it can be connected to.
-async fn listeners(socket: &Path, tcp: Option<&Tcp>) -> Result<Listeners, Error> {
-    let tcp = match tcp {
-        Some(Tcp { address, token: path }) => {
-            let token = Token::of_file(path).map_err(|source| Error::Token { path: path.clone(), source })?;
-            let listener = TcpListener::bind(address).await;
-            Some((listener.map_err(|source| Error::Address { address: *address, source })?, Arc::new(token)))
-        }
-        None => None,
-    };
-    Ok(Listeners { socket: listen::bind(socket)?, tcp })
+struct Doors {
+    listeners: Listeners,
+    page: Option<Page>,
+    /// Files that go with the service.
+    own: Vec<OwnFile>,
 }
 
-/// Waits for a signal that asks the service to end.
-fn ended() -> io::Result<impl Future<Output = ()>> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut hangup = signal(SignalKind::hangup())?;
-    Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-            _ = hangup.recv() => {}
+async fn open(socket: &Path, tcp: Option<&Tcp>) -> Result<Doors, Error> {
+    let (listener, own) = listen::bind(socket).await?;
+    let mut doors = Doors { listeners: Listeners { socket: listener, tcp: None }, page: None, own: vec![own] };
+    let Some(Tcp { address, token: named }) = tcp else { return Ok(doors) };
+    let failed = |source| Error::Address { address: *address, source };
+    let listener = match TcpListener::bind(address).await {
+        // It may be another user's, who is not to keep the service from its work.
+        Err(e) if e.kind() == ErrorKind::AddrInUse => {
+            say(&format!(
+                "there is no page: another program listens at {address}; choose another address with --listen, or a free port with --listen 127.0.0.1:0"
+            ));
+            return Ok(doors);
         }
-    })
+        listener => listener.map_err(failed)?,
+    };
+    let address = listener.local_addr().map_err(failed)?;
+    let path = named.clone().unwrap_or_else(|| token_path(socket));
+    let token = match named {
+        Some(path) => Token::of_file(path),
+        None => Token::of_now(&path).map(|(token, file)| {
+            doors.own.push(file);
+            token
+        }),
+    };
+    let token = token.map_err(|source| Error::Token { path: path.clone(), source })?;
+    doors.listeners.tcp = Some((listener, Arc::new(token)));
+    doors.page = Some(Page { address, token: path });
+    Ok(doors)
+}
+
+/// The file of a token beside a socket.
+fn token_path(socket: &Path) -> PathBuf {
+    let path = socket.with_extension("token");
+    if path != socket {
+        return path;
+    }
+    let mut name = OsString::from(socket);
+    name.push(".token");
+    name.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_token_stands_beside_the_socket_and_never_in_its_place() {
+        for (socket, token) in
+            [("/run/a.sock", "/run/a.token"), ("/run/a", "/run/a.token"), ("/run/a.token", "/run/a.token.token")]
+        {
+            assert_eq!(token_path(Path::new(socket)), Path::new(token));
+        }
+    }
+
+    #[tokio::test]
+    async fn an_address_that_is_taken_leaves_the_socket() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("s.sock");
+        let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let tcp = Tcp { address: taken.local_addr().unwrap(), token: None };
+        let doors = open(&socket, Some(&tcp)).await.unwrap();
+        assert!(doors.listeners.tcp.is_none() && doors.page.is_none());
+        assert!(socket.exists() && !folder.path().join("s.token").exists());
+        drop((doors, taken));
+        let doors = open(&socket, Some(&tcp)).await.unwrap();
+        assert_eq!(doors.page, Some(Page { address: tcp.address, token: folder.path().join("s.token") }));
+        drop(doors);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
 }

@@ -77,18 +77,46 @@ pub fn resume(app: &Shared, session: String, prompt: Option<String>) -> Result<(
 fn done(app: &Shared, start: &Start) -> Result<Output, Problem> {
     let failed = |e: io::Error| Problem::failed(format!("the process that starts an agent cannot be started: {e}"));
     let process = (app.starter)(start, Stdio::piped(), Stdio::piped()).map_err(failed)?;
-    let (sender, receiver) = mpsc::channel();
-    let waiting = thread::Builder::new().name("start".into());
-    // Whoever has waited long enough is gone by then.
-    waiting.spawn(move || drop(sender.send(process.wait_with_output()))).map_err(failed)?;
-    let Ok(output) = receiver.recv_timeout(LIMIT) else {
+    let Some(output) = output_within(process, LIMIT).map_err(failed)? else {
         return Err(Problem::busy(format!("the agent has not started within {} s; it still may", LIMIT.as_secs())));
     };
-    let output = output.map_err(failed)?;
     if output.status.success() {
         return Ok(output);
     }
     let said = String::from_utf8_lossy(&output.stderr);
     let said = said.trim().trim_start_matches("parhelia: ");
     Err(Problem::of_exit(output.status.code(), said))
+}
+
+/// The output of a process that ends within a time; none of another one, which goes on and is waited for by a thread.
+fn output_within(process: Child, limit: Duration) -> io::Result<Option<Output>> {
+    let (tell, done) = mpsc::channel();
+    thread::Builder::new().name("start".into()).spawn(move || tell.send(process.wait_with_output()))?;
+    done.recv_timeout(limit).ok().transpose()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{io::Write, process::Command};
+
+    use super::*;
+
+    #[test]
+    fn a_process_that_takes_too_long_goes_on_without_us() {
+        let start = |script: &str| {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]).stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        };
+        let done = output_within(start("echo words >&2; exit 3"), Duration::from_secs(60)).unwrap().unwrap();
+        assert_eq!((done.status.code(), &done.stderr[..]), (Some(3), &b"words\n"[..]));
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("done");
+        let mut process = start(&format!("read line; echo done > '{}'", file.display()));
+        let mut input = process.stdin.take().unwrap();
+        assert!(output_within(process, Duration::from_millis(50)).unwrap().is_none());
+        input.write_all(b"go on\n").unwrap();
+        while !file.exists() {
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
 }

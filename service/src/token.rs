@@ -7,7 +7,10 @@ use std::{
     path::Path,
 };
 
+use rustix::fs::OFlags;
 use uuid::Uuid;
+
+use crate::own::OwnFile;
 
 /// A longer file is no token, in bytes.
 const FILE_BYTES_MAX: u64 = 4096;
@@ -20,15 +23,24 @@ pub struct Token(blake3::Hash);
 impl Token {
     /// The token of a file that its user alone can read. Makes the file, with a new token, where there is none.
     pub fn of_file(path: &Path) -> io::Result<Self> {
-        match File::open(path) {
+        match open(path) {
             Ok(file) => Self::read(file),
             Err(e) if e.kind() == ErrorKind::NotFound => Self::make(path),
             Err(e) => Err(e),
         }
     }
 
+    /// A new token, in a file that takes the place of an earlier service's, and that is removed with the second value.
+    pub fn of_now(path: &Path) -> io::Result<(Self, OwnFile)> {
+        let (token, draft) = Self::draft(path)?;
+        Ok((token, draft.moved_to(path)?))
+    }
+
     fn read(file: File) -> io::Result<Self> {
         let found = file.metadata()?;
+        if !found.is_file() {
+            return Err(io::Error::new(ErrorKind::InvalidInput, "it is no regular file"));
+        }
         if found.mode() & 0o077 != 0 || found.uid() != rustix::process::geteuid().as_raw() {
             return Err(io::Error::other("others can read it, or it is another user's; `chmod 600` it, or name another file"));
         }
@@ -48,24 +60,36 @@ impl Token {
         if let Some(folder) = path.parent() {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         }
+        // Another service may be making it at the same time: it is there whole, or not at all.
+        let (token, draft) = Self::draft(path)?;
+        match fs::hard_link(draft.path(), path) {
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => Self::read(open(path)?),
+            Err(e) => Err(e),
+            Ok(()) => Ok(token),
+        }
+    }
+
+    /// A new token, in a file of another name beside this one.
+    fn draft(path: &Path) -> io::Result<(Self, OwnFile)> {
         // 244 bits of the kernel's random numbers.
         let text = format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
-        // Another service may be making it at the same time: it is there whole, or not at all.
         let draft = path.with_extension(format!("{}.tmp", Uuid::new_v4().simple()));
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
-        let written = writeln!(file, "{text}").and_then(|()| file.sync_all()).and_then(|()| fs::hard_link(&draft, path));
-        fs::remove_file(&draft)?;
-        match written {
-            Err(e) if e.kind() == ErrorKind::AlreadyExists => Self::read(File::open(path)?),
-            Err(e) => Err(e),
-            Ok(()) => Ok(Token(blake3::hash(text.as_bytes()))),
-        }
+        let own = OwnFile::at(&draft)?;
+        writeln!(file, "{text}").and_then(|()| file.sync_all())?;
+        Ok((Token(blake3::hash(text.as_bytes())), own))
     }
 
     /// True for the token's text. How long that takes tells nothing of it.
     pub fn is(&self, text: &str) -> bool {
         blake3::hash(text.as_bytes()) == self.0
     }
+}
+
+/// Opens a file to read it, and waits for no writer of a FIFO.
+fn open(path: &Path) -> io::Result<File> {
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+    OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)
 }
 
 #[cfg(test)]
@@ -94,6 +118,34 @@ mod tests {
             fs::write(&path, text).unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
             assert!(Token::of_file(&path).is_err(), "{text} {mode:o}");
+        }
+    }
+
+    #[test]
+    fn every_start_has_a_token_of_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store.token");
+        fs::write(&path, "left by another service\n").unwrap();
+        let (first, first_file) = Token::of_now(&path).unwrap();
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(first.is(text.trim()));
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        let (second, second_file) = Token::of_now(&path).unwrap();
+        assert!(!second.is(text.trim()));
+        drop(first_file);
+        assert!(second.is(fs::read_to_string(&path).unwrap().trim()), "the end of one leaves another's file alone");
+        drop(second_file);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn only_a_regular_file_holds_a_token_and_none_is_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let fifo = folder.path().join("fifo");
+        rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        for path in [&fifo, folder.path(), Path::new("/dev/null")] {
+            let error = Token::of_file(path).err().unwrap().to_string();
+            assert!(error.contains("no regular file"), "{}: {error}", path.display());
         }
     }
 }

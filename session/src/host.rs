@@ -40,6 +40,11 @@ pub trait Host: Sync {
         ancestors()
     }
 
+    /// True if the caller is another process that came by the service's API. Its marker of a run then counts by itself.
+    fn is_by_api(&self) -> bool {
+        false
+    }
+
     /// The configuration file that is named beside the usual ones.
     fn named_config(&self) -> Option<PathBuf> {
         None

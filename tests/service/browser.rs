@@ -22,8 +22,9 @@ fn address(s: &Service) -> String {
     s.page.as_ref().unwrap().trim_start_matches("http://").trim_end_matches('/').to_owned()
 }
 
+/// The token of the service that runs now.
 pub fn token(s: &Service) -> String {
-    fs::read_to_string(s.scratch.path("home/.config/parhelia/service.token")).unwrap().trim().to_owned()
+    fs::read_to_string(s.scratch.path("run/s.token")).unwrap().trim().to_owned()
 }
 
 fn ask(s: &Service, method: &str, path: &str, headers: &str) -> Answer {
@@ -39,7 +40,7 @@ fn ask(s: &Service, method: &str, path: &str, headers: &str) -> Answer {
 fn over_tcp_the_token_is_asked_for_and_other_pages_are_refused() {
     let s = listening();
     let (address, token) = (address(&s), token(&s));
-    assert_eq!(fs::metadata(s.scratch.path("home/.config/parhelia/service.token")).unwrap().permissions().mode() & 0o777, 0o600);
+    let port = address.rsplit_once(':').unwrap().1;
     let known = format!("Authorization: Bearer {token}\r\n");
     let get = |headers: &str| ask(&s, "GET", "/api/sessions", headers);
     assert_eq!(get(&known).expect(200)["sessions"][0]["name"], "work");
@@ -54,16 +55,113 @@ fn over_tcp_the_token_is_asked_for_and_other_pages_are_refused() {
         (format!("{known}Origin: null\r\n"), 403, "a page of nowhere"),
         (format!("{known}Origin: http://127.0.0.1:1\r\n"), 403, "a page of another port"),
         (format!("{known}Sec-Fetch-Site: cross-site\r\n"), 403, "a page of another site, as browsers say"),
-        (format!("{known}Host: localhost:1\r\n"), 200, "a tunnel"),
+        (format!("{known}Host: localhost:{port}\r\n"), 403, "a name that other programs have, too"),
+        (format!("{known}Host: 127.0.0.2:{port}\r\n"), 403, "another address of this machine"),
+        (format!("{known}Host: 127.0.0.1\r\n"), 403, "another port"),
         (format!("{known}Origin: http://{address}\r\nSec-Fetch-Site: same-origin\r\n"), 200, "its own page"),
     ] {
         let answer = get(&headers);
         assert_eq!(answer.status, status, "{what}: {}", String::from_utf8_lossy(&answer.body));
         assert!(status != 401 || answer.head.contains("www-authenticate: bearer"), "{}", answer.head);
+        let is_problem = answer.head.contains("content-type: application/problem+json");
+        assert_eq!(is_problem, status != 200, "{what}: {}", answer.head);
     }
     assert_eq!(ask(&s, "GET", &format!("/api/sessions?token={token}"), "").status, 401, "no token in an address");
     assert!(!s.said().contains(&token));
     assert!(!s.get("/metrics").head.contains(&token) && s.get("/api/sessions").status == 200, "the socket asks for none");
+}
+
+#[test]
+fn a_browser_that_opens_localhost_is_sent_to_the_address_itself() {
+    let s = listening();
+    let address = address(&s);
+    let port = address.rsplit_once(':').unwrap().1;
+    let host = format!("Host: localhost:{port}\r\n");
+    let sent = |method: &str, path: &str, headers: &str| ask(&s, method, path, &format!("{host}{headers}"));
+    for (path, headers) in [("/page/x?y=z", "Sec-Fetch-Mode: navigate\r\n"), ("/", "Accept: text/html,*/*;q=0.8\r\n")] {
+        let answer = sent("GET", path, headers);
+        assert_eq!(answer.status, 307, "{path}");
+        assert!(answer.head.contains(&format!("\r\nlocation: http://{address}{path}")), "{}", answer.head);
+    }
+    assert_eq!(sent("GET", "/", "Sec-Fetch-Mode: cors\r\n").status, 403);
+    assert_eq!(sent("POST", "/", "Sec-Fetch-Mode: navigate\r\n").status, 403);
+    // A worker that another program has left at the same address asks for its script, and is unregistered.
+    let answer = ask(&s, "GET", "/some/worker.js", "Service-Worker: script\r\nSec-Fetch-Mode: same-origin\r\n");
+    assert_eq!(answer.status, 200);
+    assert!(
+        answer.head.contains("content-type: text/javascript") && answer.head.contains("cache-control: no-store"),
+        "{}",
+        answer.head
+    );
+    assert!(String::from_utf8(answer.body).unwrap().contains("registration.unregister()"));
+}
+
+#[test]
+fn who_may_not_ask_keeps_no_connection_and_a_body_that_means_nothing_is_not_waited_for() {
+    let s = listening();
+    let address = address(&s);
+    // Neither says that the connection is to be closed, and its end is read.
+    for headers in [format!("Host: {address}\r\n"), "Host: example.com\r\n".into()] {
+        let stream = TcpStream::connect(&address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let answer = exchange_over(stream, &format!("GET /api/sessions HTTP/1.1\r\n{headers}\r\n"));
+        assert!([401, 403].contains(&answer.status) && answer.head.contains("connection: close"), "{}", answer.head);
+    }
+    let request = "GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 100\r\n\r\nshort";
+    assert_eq!(exchange(&s.socket(), request).status, 200);
+}
+
+#[test]
+fn every_start_has_its_token_unless_a_file_is_named() {
+    let mut s = listening();
+    let path = s.scratch.path("run/s.token");
+    let first = token(&s);
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(s.signal(Signal::TERM).success());
+    assert!(!path.exists(), "it goes with the service");
+    s.start();
+    let second = token(&s);
+    assert_ne!(first, second);
+    for (token, status) in [(first, 401), (second, 200)] {
+        assert_eq!(ask(&s, "GET", "/api/sessions", &format!("Authorization: Bearer {token}\r\n")).status, status);
+    }
+    // A service that is killed leaves it, and the next one replaces it.
+    let third = token(&s);
+    s.signal(Signal::KILL);
+    assert!(path.exists());
+    s.start();
+    assert_ne!(token(&s), third);
+    assert!(s.signal(Signal::TERM).success());
+    let named = s.scratch.path("named/token");
+    let mut texts = Vec::new();
+    for _ in 0..2 {
+        let mut child = s.command().args(["--token-file", named.to_str().unwrap()]).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert!(lines.nth(1).unwrap().unwrap().ends_with(&format!("(its token is in {})", named.display())));
+        texts.push(fs::read_to_string(&named).unwrap());
+        kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+        assert!(child.wait().unwrap().success());
+        assert!(!path.exists());
+    }
+    assert_eq!(texts[0], texts[1]);
+}
+
+#[test]
+fn an_address_that_is_taken_does_not_stop_the_service() {
+    let mut s = Service::new();
+    assert!(s.signal(Signal::TERM).success());
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let mut child = s.command().args(["--json", "--listen", &address]).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let service: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+    assert_eq!((&service["page"], &service["token"]), (&Value::Null, &Value::Null), "{service}");
+    s.get("/health").expect(200);
+    assert!(!s.scratch.path("run/s.token").exists());
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains(&format!("another program listens at {address}")) && said.contains("--listen 127.0.0.1:0"), "{said}");
 }
 
 #[test]
@@ -132,6 +230,10 @@ fn only_this_machine_can_connect_and_a_token_that_others_can_read_is_none() {
     let socket = s.socket().to_string_lossy().into_owned();
     let words = ["serve", "--socket", &socket, "--listen", "127.0.0.1:0", "--token-file", path.to_str().unwrap()];
     assert!(s.scratch.expect(1, &words).contains("chmod 600"));
+    // Nobody writes to it, and nobody is waited for.
+    fs::remove_file(&path).unwrap();
+    rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    assert!(s.scratch.expect(1, &words).contains("no regular file"));
 }
 
 #[test]

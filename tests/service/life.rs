@@ -26,6 +26,69 @@ fn a_store_has_one_service_which_ends_when_it_is_told_to() {
 }
 
 #[test]
+fn a_second_signal_ends_it_while_a_request_is_under_way() {
+    let mut s = Service::new();
+    // A request whose body does not come is under way, for longer than this takes.
+    let mut stream = UnixStream::connect(s.socket()).unwrap();
+    let head =
+        "POST /api/sessions/work/checkpoints HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9\r\n";
+    stream.write_all(format!("{head}Expect: 100-continue\r\n\r\n").as_bytes()).unwrap();
+    // The service asks for it once the request is under way.
+    stream.read_exact(&mut [0; 12]).unwrap();
+    let process = Pid::from_child(s.child.as_ref().unwrap());
+    kill_process(process, Signal::TERM).unwrap();
+    wait(|| s.said().contains("the service ends; agents go on").then_some(()));
+    assert!(!s.socket().exists(), "nobody is to come any more");
+    assert!(s.signal(Signal::TERM).success());
+    assert!(s.said().contains("ends at once"), "{}", s.said());
+}
+
+#[test]
+fn a_socket_at_which_somebody_listens_is_left_to_them() {
+    let mut s = Service::new();
+    assert!(s.signal(Signal::TERM).success());
+    let other = std::os::unix::net::UnixListener::bind(s.socket()).unwrap();
+    let output = s.command().output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && said.contains("another program listens there"), "{said}");
+    assert!(s.socket().exists());
+    drop(other);
+    // What it has left behind is replaced. At its end the service leaves alone what is not its own.
+    s.start();
+    fs::remove_file(s.socket()).unwrap();
+    let _other = std::os::unix::net::UnixListener::bind(s.socket()).unwrap();
+    assert!(s.signal(Signal::TERM).success());
+    assert!(s.socket().exists());
+}
+
+#[test]
+fn who_bears_the_marker_of_an_open_run_does_not_decide_over_http() {
+    let s = Service::new();
+    s.agent();
+    let run = s.get("/api/sessions/agent").expect(200)["runs"][0]["id"].as_str().unwrap().to_owned();
+    let ids = s.checkpoints();
+    // It does not descend from the agent, and has its marker.
+    let approve = |id: &str, run: &str| {
+        let script = "import socket, sys\n\
+             s = socket.socket(socket.AF_UNIX)\n\
+             s.connect(sys.argv[1])\n\
+             s.sendall(sys.argv[2].encode())\n\
+             print(s.makefile().readline().split()[1])";
+        let head = format!("POST /api/checkpoints/{id}/approve HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n");
+        let mut command = std::process::Command::new("python3");
+        command.args(["-c", script]).arg(s.socket()).arg(format!("{head}Connection: close\r\n\r\n"));
+        let output = command.env("PARHELIA_RUN_ID", run).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    assert_eq!(approve(&ids[0], &run), "409");
+    assert_eq!(approve(&ids[0], "another-store's"), "200");
+    s.post("/api/sessions/agent/pause", &json!({"end_agent": true})).expect(200);
+    wait(|| s.get("/api/sessions/agent").expect(200)["runs"][0]["ended_at"].is_string().then_some(()));
+    assert_eq!(approve(&ids[1], &run), "200", "the run is over");
+}
+
+#[test]
 fn an_agent_that_is_killed_goes_on_by_itself() {
     let s = Service::new();
     let first = s.agent();

@@ -43,7 +43,7 @@ use super::{
     problem::Problem,
 };
 use crate::{
-    app::{App, read, work},
+    app::{App, note, read},
     caller::{Caller, Peer},
 };
 
@@ -311,7 +311,7 @@ async fn decide(
             "the caller cannot be seen from the service, and may be an agent; decide from where it runs",
         ));
     }
-    work(&app, move |app| {
+    note(&app, move |app| {
         let reason = decision.reason.as_deref().map(Text::new).transpose()?;
         let caller = Caller { service: &*app.host, peer };
         let view = app.store.refresh()?;
@@ -333,7 +333,7 @@ async fn tags(
     Given(given): Given<NewTags>,
 ) -> Answer<Tags> {
     let checkpoint = whole(&id)?;
-    work(&app, move |app| {
+    note(&app, move |app| {
         let tags = given.tags.iter().map(|tag| tag.parse::<Tag>()).collect::<Result<Vec<_>, _>>()?;
         let tagged = tag::tag(&app.store, &Caller { service: &*app.host, peer }, checkpoint, &tags, &())?;
         let added = tagged.added.iter().map(ToString::to_string).collect();
@@ -349,7 +349,7 @@ async fn annotate(
     Given(given): Given<NewAnnotation>,
 ) -> Answer<Annotated> {
     let checkpoint = whole(&id)?;
-    work(&app, move |app| {
+    note(&app, move |app| {
         let text = Text::new(&given.text)?;
         let (annotation, _) = annotation::annotate(&app.store, &Caller { service: &*app.host, peer }, checkpoint, &text, &())?;
         Ok(Json(Annotated { id, annotation: (&annotation).into() }))

@@ -25,28 +25,24 @@ pub struct Peer {
     actor: Actor,
     line: Arc<[Identity]>,
     marker: Option<OsString>,
-    /// True if it has shown the token, which no agent is given.
-    has_token: bool,
 }
 
 impl Peer {
     /// The process at the other end of a Unix socket. It is looked at when it connects, as it may be gone when it is answered.
     pub fn of(uid: u32, process: Option<i32>) -> Self {
         let line = process.map(line_of).unwrap_or_default();
-        let variables = line.first().and_then(|identity| identity.variables().ok()).unwrap_or_default();
-        let marker = variables.into_iter().find(|(name, _)| name == RUN_MARKER).map(|(_, value)| value);
+        let marker = marker_of(&line, &|identity| identity.variables());
         let via = if marker.is_some() { Via::Agent } else { Via::Api };
-        Peer { actor: person::actor(uid, process, via), line: line.into(), marker, has_token: false }
+        Peer { actor: person::actor(uid, process, via), line: line.into(), marker }
     }
 
-    /// The process at the other end of a TCP connection of this machine, which has shown the token; of one from elsewhere, as through a tunnel,
-    /// the user whose the service is.
+    /// The process at the other end of a TCP connection of this machine, which has shown the token. If nobody has it open any more, it is
+    /// taken for the user's whose the service is.
     pub fn over_tcp(client: SocketAddr, server: SocketAddr) -> Self {
-        let (uid, process) = tcp::owner(client, server).unwrap_or_else(|| (geteuid().as_raw(), None));
-        Peer { has_token: true, ..Self::of(uid, process) }
+        tcp::owner(client, server).map_or_else(Self::unknown, |(uid, process)| Self::of(uid, process))
     }
 
-    /// Somebody who only reads, and at whom nobody looks.
+    /// Somebody at whom nobody looks, or who cannot be seen.
     pub fn unknown() -> Self {
         Self::of(geteuid().as_raw(), None)
     }
@@ -56,9 +52,21 @@ impl Peer {
         self.actor.uid
     }
 
-    /// True if it can be told from an agent: the kernel shows the process, or it has shown the token.
+    /// True if it can be told from an agent: the kernel shows the process.
     pub fn is_known(&self) -> bool {
-        self.has_token || !self.line.is_empty()
+        !self.line.is_empty()
+    }
+}
+
+/// The marker of the run that a process belongs to. If its variables cannot be read, as those of another user's, that of any process that it
+/// descends from.
+fn marker_of(line: &[Identity], variables: &dyn Fn(&Identity) -> io::Result<Vec<(OsString, OsString)>>) -> Option<OsString> {
+    let marker =
+        |found: Vec<(OsString, OsString)>| found.into_iter().find(|(name, _)| name == RUN_MARKER).map(|(_, value)| value);
+    let (first, ancestors) = line.split_first()?;
+    match variables(first) {
+        Ok(found) => marker(found),
+        Err(_) => ancestors.iter().find_map(|ancestor| marker(variables(ancestor).ok()?)),
     }
 }
 
@@ -87,6 +95,10 @@ impl Host for Caller<'_> {
         self.peer.line.to_vec()
     }
 
+    fn is_by_api(&self) -> bool {
+        true
+    }
+
     fn named_config(&self) -> Option<PathBuf> {
         self.service.named_config()
     }
@@ -105,5 +117,30 @@ impl Host for Caller<'_> {
 
     fn by_umask(&self, work: &mut dyn FnMut()) {
         self.service.by_umask(work);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_marker_of_an_unreadable_process_is_that_of_its_ancestors() {
+        let identity = |process| Identity { process, start_time: 1, boot_id: "boot".into(), pid_namespace: None };
+        let line = [identity(3), identity(2), identity(1)];
+        let found = |readable: &[(i32, Option<&str>)]| {
+            let variables = |identity: &Identity| {
+                let known = readable.iter().find(|(process, _)| *process == identity.process);
+                let (_, marker) = known.ok_or_else(|| io::Error::from(io::ErrorKind::PermissionDenied))?;
+                Ok(marker.iter().map(|run| (RUN_MARKER.into(), run.into())).collect())
+            };
+            marker_of(&line, &variables).map(|marker| marker.into_string().unwrap())
+        };
+        assert_eq!(found(&[(3, Some("own")), (2, Some("parent's"))]).as_deref(), Some("own"));
+        assert_eq!(found(&[(3, None), (2, Some("parent's"))]), None);
+        assert_eq!(found(&[(2, Some("parent's"))]).as_deref(), Some("parent's"));
+        assert_eq!(found(&[(2, None), (1, Some("first's"))]).as_deref(), Some("first's"));
+        assert_eq!(found(&[(1, Some("first's"))]).as_deref(), Some("first's"));
+        assert_eq!(found(&[]), None);
     }
 }

@@ -9,10 +9,11 @@ use std::{
 
 use parhelia_agent::process;
 
-/// The user and the process that connect from an address to another one; none of a connection from elsewhere.
+/// The user and the process that connect from an address to another one; no process where none is seen that has the connection open. None of a
+/// connection that is in no table, or that nobody has open any more.
 pub fn owner(client: SocketAddr, server: SocketAddr) -> Option<(u32, Option<i32>)> {
-    let table = if client.is_ipv4() { "/proc/net/tcp" } else { "/proc/net/tcp6" };
-    let (user, inode) = socket_of(&fs::read_to_string(table).ok()?, client, server)?;
+    let find = |(table, client, server): (&str, _, _)| socket_of(&fs::read_to_string(table).ok()?, client, server);
+    let (user, inode) = tables(client, server).into_iter().find_map(find)?;
     let link = format!("socket:[{inode}]");
     let has = |process: i32| {
         let files = fs::read_dir(format!("/proc/{process}/fd")).ok()?;
@@ -22,14 +23,27 @@ pub fn owner(client: SocketAddr, server: SocketAddr) -> Option<(u32, Option<i32>
     Some((user, process::all().into_iter().find_map(|identity| has(identity.process))))
 }
 
-/// The user and the inode of a socket by its addresses, in the kernel's table (proc_pid_net(5)).
+/// The tables in which a connection may stand, with its addresses there: a socket of IPv6 can be connected to an address of IPv4.
+fn tables(client: SocketAddr, server: SocketAddr) -> Vec<(&'static str, SocketAddr, SocketAddr)> {
+    let (old, new) = ("/proc/net/tcp", "/proc/net/tcp6");
+    let mapped = |address: SocketAddr| match address.ip() {
+        IpAddr::V4(ip) => SocketAddr::new(ip.to_ipv6_mapped().into(), address.port()),
+        IpAddr::V6(_) => address,
+    };
+    match client.is_ipv4() {
+        true => vec![(old, client, server), (new, mapped(client), mapped(server))],
+        false => vec![(new, client, server)],
+    }
+}
+
+/// The user and the inode of a socket by its addresses, in the kernel's table (proc_pid_net(5)). One that was closed has no inode there.
 fn socket_of(table: &str, from: SocketAddr, to: SocketAddr) -> Option<(u32, u64)> {
     let (from, to) = (shown(from), shown(to));
     table.lines().find_map(|line| {
         let fields: Vec<&str> = line.split_whitespace().collect();
         let is_it = fields.get(1)? == &from && fields.get(2)? == &to;
         let numbers = (fields.get(7)?.parse().ok()?, fields.get(9)?.parse().ok()?);
-        is_it.then_some(numbers)
+        (is_it && numbers.1 != 0).then_some(numbers)
     })
 }
 
@@ -62,6 +76,31 @@ mod tests {
             assert_eq!(user, rustix::process::geteuid().as_raw());
             assert_eq!(process, Some(std::process::id() as i32));
         }
+    }
+
+    #[test]
+    fn a_socket_of_ipv6_is_found_though_it_connects_to_ipv4() {
+        use rustix::net::{AddressFamily, SocketType, connect, getsockname, socket};
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = listener.local_addr().unwrap();
+        let Ok(client) = socket(AddressFamily::INET6, SocketType::STREAM, None) else { return };
+        connect(&client, &tables(server, server)[1].1).unwrap();
+        let (_, seen) = listener.accept().unwrap();
+        let name = SocketAddr::try_from(getsockname(&client).unwrap()).unwrap();
+        assert!(seen.is_ipv4() && name.is_ipv6(), "{seen} {name}");
+        assert_eq!(owner(seen, server).unwrap().1, Some(std::process::id() as i32));
+    }
+
+    #[test]
+    fn a_connection_that_was_closed_has_no_owner() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (client, server) = (stream.local_addr().unwrap(), listener.local_addr().unwrap());
+        let _accepted = listener.accept().unwrap();
+        drop(stream);
+        let table = fs::read_to_string("/proc/net/tcp").unwrap();
+        assert!(table.contains(&format!(" {} {} ", shown(client), shown(server))), "{table}");
+        assert_eq!(owner(client, server), None);
     }
 
     #[test]

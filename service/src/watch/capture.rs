@@ -68,7 +68,7 @@ impl Captures {
 
     /// Starts a checkpoint on a thread; false where there is no place for it now.
     fn start(&self, app: &App, session: &str, trigger: Trigger, detail: &'static str) -> bool {
-        let Some(place) = app.try_work() else { return false };
+        let Some(place) = app.try_capture() else { return false };
         if !self.lock().insert(session.to_owned()) {
             return true;
         }

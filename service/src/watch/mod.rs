@@ -1,8 +1,8 @@
 //! Looking after sessions: new entries of the journal are told to listeners, the agents of sessions are watched, and those that died are
 //! brought back.
 //!
-//! One thread does it, which blocks in `poll`. What takes long it gives to others: checkpoints to threads, within the bound of the
-//! requests' own, and resumes to processes of their own, which outlive the service.
+//! One thread does it, which blocks in `poll`. What takes long it gives to others: checkpoints to threads, of a bounded number
+//! that requests take no part of, and resumes to processes of their own, which outlive the service.
 
 mod agents;
 mod capture;

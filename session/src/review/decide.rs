@@ -158,14 +158,15 @@ impl Caller {
     }
 }
 
-/// The run of whose agent the caller is a descendant, or says to be. A process that drops the marker from its environment still descends from it.
+/// The run of whose agent the caller is a descendant, or says to be. A process that drops the marker from its environment still descends from
+/// it. By the API, the marker of an open run is enough; on the command line, a person's shell may have inherited it from the agent's tmux.
 fn belongs_to(store: &Store, host: &dyn Host, runs: &BTreeMap<String, Run>) -> Result<Option<Run>> {
     let line = host.line();
     let descends = |run: &&Run| run::roots_of(run).all().any(|root| line.iter().any(|known| known.is_same(root)));
     if let Some(run) = runs.values().find(descends) {
         return Ok(Some(run.clone()));
     }
-    Ok(own_run(store, host)?.filter(|run| run::is_inside(run, host)))
+    Ok(own_run(store, host)?.filter(|run| run::is_inside(run, host) || host.is_by_api() && run.is_open()))
 }
 
 /// True if a run is at work on this machine where this process cannot see who started it: outside of the container that it is in.
