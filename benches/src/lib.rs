@@ -3,6 +3,7 @@
 //! - [`datasets`]: makes the trees that are measured and tested with.
 //! - [`walk`] and [`bare`]: the bare loops that a checkpoint is held against.
 //! - [`side`]: the side-by-side run.
+//! - [`load`]: load on the service.
 //! - [`plot`]: plots of its figures.
 //!
 //! `README.md` beside this crate says how to run each.
@@ -12,6 +13,7 @@
 pub mod bare;
 pub mod datasets;
 pub mod error;
+pub mod load;
 pub mod memory;
 pub mod place;
 pub mod plot;

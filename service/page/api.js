@@ -6,12 +6,19 @@ export class Problem extends Error {
    * @param {number} status 0 where there was no answer.
    * @param {string} title
    * @param {string} detail
+   * @param {boolean} [canRetry] True if the answer has Retry-After.
    */
-  constructor(status, title, detail) {
+  constructor(status, title, detail, canRetry = false) {
     super(detail);
     this.status = status;
     this.title = title;
+    this.canRetry = canRetry;
   }
+}
+
+/** True for segments that a browser resolves, and for an empty one: the path would name something else. */
+export function isDots(segment) {
+  return segment === "" || segment === "." || segment === "..";
 }
 
 /**
@@ -19,6 +26,7 @@ export class Problem extends Error {
  * @param {...string} parts
  */
 export function path(...parts) {
+  if (parts.some(isDots)) throw new Error('no name in an address of the service may be empty, "." or ".."');
   return `/${parts.map(encodeURIComponent).join("/")}`;
 }
 
@@ -53,7 +61,7 @@ async function problemOf(response) {
     // The answer is no problem+json, for example that of a proxy.
   }
   const detail = typeof said.detail === "string" ? said.detail : `the service answered with status ${response.status}`;
-  return new Problem(response.status, typeof said.title === "string" ? said.title : "failed", detail);
+  return new Problem(response.status, typeof said.title === "string" ? said.title : "failed", detail, response.headers.has("Retry-After"));
 }
 
 /** Where this tab keeps the token. Another port of this machine has another storage, which is not true of a cookie. */
@@ -107,7 +115,7 @@ const unanswered = new Map();
 
 /** True if the request may have run, or may still run: a retry must reuse its key. */
 function isOpen(problem) {
-  const isUnderWay = problem.status === 409 && problem.message.includes("Idempotency-Key");
+  const isUnderWay = problem.status === 409 && (problem.canRetry || problem.message.includes("Idempotency-Key"));
   return problem.status === 0 || problem.status === 408 || problem.status >= 500 || isUnderWay;
 }
 

@@ -1,6 +1,6 @@
 // The entry point: routes location.hash to views.
 
-import { signOut } from "./api.js";
+import { Problem, isDots, signOut } from "./api.js";
 import { showCheckpoint } from "./checkpoint.js";
 import { showComparison } from "./compare.js";
 import { flat, h } from "./dom.js";
@@ -59,9 +59,12 @@ function decoded(part) {
 function load() {
   const { parts, query } = route();
   const [kind, first, second, ...rest] = parts;
+  const file = rest.join("/");
+  if ([...parts, ...(file ? file.split("/") : [])].some(isDots))
+    return Promise.reject(new Error('no part of an address may be empty, "." or ".."; go back to the sessions'));
   if (!kind) return showSessions();
   if (kind === "session" && first) return showSession(first);
-  if (kind === "checkpoint" && first) return showCheckpoint(first, second ?? "about", rest.join("/"));
+  if (kind === "checkpoint" && first && (second !== "file" || file)) return showCheckpoint(first, second ?? "about", file);
   if (kind === "diff" && first && second) return showComparison(first, second, rest[0] ?? "files");
   if (kind === "undo" && first) return showUndo(first);
   if (kind === "search") return showSearch(query.get("q") ?? "", query.get("session") ?? "");
@@ -94,7 +97,8 @@ function enter() {
 
 /** @returns {View} */
 function failed(problem) {
-  alertProblem(problem, { again: () => void navigate() });
+  // Another attempt helps where the service was asked, not where the address is wrong.
+  alertProblem(problem, problem instanceof Problem ? { again: () => void navigate() } : {});
   const element = h(
     "div",
     {},

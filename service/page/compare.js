@@ -5,9 +5,11 @@ import { sectionNav, sessionOf } from "./checkpoint.js";
 import { compareConversations } from "./conversation.js";
 import { flat, h, named } from "./dom.js";
 import { compareEnvironments } from "./environment.js";
+import { address as fileAddress } from "./files.js";
 import { diffTable } from "./hunks.js";
+import { inParts } from "./lists.js";
 import { alertProblem } from "./notices.js";
-import { age, bytes, count, number, pill, short } from "./text.js";
+import { age, bytes, entryOf, number, pill, short } from "./text.js";
 
 const SECTIONS = [
   ["files", "Files"],
@@ -81,26 +83,33 @@ function properties({ old, new: now, metadata }) {
   ];
 }
 
+/** Links to a file as it was and as it is. */
+function wholeFiles(older, newer, { path: file, from, old, new: now }) {
+  const link = (checkpoint, one, text) => h("a", { href: fileAddress(checkpoint, "file", one) }, text);
+  const links = [old && link(older, from ?? file, "the older file"), now && link(newer, file, "the newer file")].filter(Boolean);
+  return links.length === 2 ? [links[0], " and ", links[1]] : links;
+}
+
 const NO_LINES = { binary: "The content is no text.", too_large: "The content is too long to be compared by line." };
 
-function detail(change) {
+function detail(older, newer, change) {
   if (change.diff)
-    return [diffTable(change.diff, change.path), change.metadata.some((name) => name !== "mtime") && properties(change)];
+    return [diffTable(change.diff, change.path, () => wholeFiles(older, newer, change)), change.metadata.some((name) => name !== "mtime") && properties(change)];
   const why =
-    NO_LINES[change.content] ?? (change.old?.blob && change.old.blob === change.new?.blob && "The content is the same.");
+    entryOf(NO_LINES, change.content) ?? (change.old?.blob && change.old.blob === change.new?.blob && "The content is the same.");
   return [why && h("p", { class: "hint" }, why), properties(change)];
 }
 
 /** A changed entry. Its diff is fetched when it is opened. */
 function changeOf(older, newer, change, index) {
-  const [kind, text] = KINDS[change.change] ?? ["plain", change.change];
+  const [kind, text] = entryOf(KINDS, change.change) ?? ["plain", change.change];
   const box = h("div", { class: "change-body" });
   const load = async () => {
     box.setAttribute("aria-busy", "true");
     try {
       const found = await get(path("api", "checkpoints", older, "diff"), { to: newer, path: change.path });
       const same = found.changes.find((one) => one.path === change.path) ?? change;
-      box.replaceChildren(h("div", {}, detail(same)));
+      box.replaceChildren(h("div", {}, detail(older, newer, same)));
     } catch (problem) {
       isLoaded = false;
       details.open = false;
@@ -152,14 +161,7 @@ async function compareFiles(older, newer) {
   const { changes, counts } = await get(path("api", "checkpoints", older, "diff"), { to: newer });
   if (changes.length === 0) return h("p", { class: "empty" }, "The files do not differ.");
   const list = h("div", { class: "changes" });
-  const drawn = (from, to) =>
-    list.append(...changes.slice(from, to).map((change, i) => changeOf(older, newer, change, from + i)));
-  drawn(0, DRAWN);
-  const drawRest = () => {
-    drawn(DRAWN, changes.length);
-    more.remove();
-  };
-  const more = h("button", { type: "button", onclick: drawRest }, `Show ${count(changes.length - DRAWN, "more change")}`);
+  const more = inParts(list, changes, (change, place) => changeOf(older, newer, change, place), DRAWN);
   const openAll = () => [...list.children].slice(0, OPENED_MAX).forEach((details) => (details.open = true));
   const label = changes.length > OPENED_MAX ? `Open the first ${OPENED_MAX}` : "Open all";
   if (changes.length === 1) list.firstChild.open = true;
@@ -173,7 +175,7 @@ async function compareFiles(older, newer) {
       changes.length > 1 && h("p", { class: "buttons" }, h("button", { type: "button", onclick: openAll }, label)),
     ),
     list,
-    changes.length > DRAWN && more,
+    more,
   );
 }
 
@@ -215,9 +217,9 @@ export async function showComparison(olderSelector, newerSelector, section) {
   const [old, now] = await Promise.all([olderSelector, newerSelector].map((one) => get(path("api", "checkpoints", one))));
   const [older, newer] = [old.id, now.id];
   const parts = { files: compareFiles, conversation: compareConversations, environment: compareEnvironments };
-  const compare = parts[section] ?? compareFiles;
+  const shown = Object.hasOwn(parts, section) ? section : "files";
   const listed = get(path("api", "sessions", now.session_id, "checkpoints"));
-  const [session, { checkpoints }, body] = await Promise.all([sessionOf(now.session_id), listed, compare(older, newer)]);
+  const [session, { checkpoints }, body] = await Promise.all([sessionOf(now.session_id), listed, parts[shown](older, newer)]);
   const link = (id) => h("a", { class: "id", href: `#/checkpoint/${encodeURIComponent(id)}` }, short(id));
   const sessionLink = `#/session/${encodeURIComponent(now.session_id)}`;
   const element = h(
@@ -230,8 +232,8 @@ export async function showComparison(olderSelector, newerSelector, section) {
       h("a", { href: sessionLink }, named(session.name)),
     ),
     h("h1", { tabindex: "-1" }, "From ", link(older), " to ", link(newer)),
-    chooser(older, newer, checkpoints, section),
-    sectionNav(SECTIONS, section in parts ? section : "files", (name) => address(older, newer, name)),
+    chooser(older, newer, checkpoints, shown),
+    sectionNav(SECTIONS, shown, (name) => address(older, newer, name)),
     body,
   );
   return { title: `From ${short(older)} to ${short(newer)}`, element, keys: { u: () => (location.hash = sessionLink) } };

@@ -3,7 +3,7 @@
 import { get, path } from "./api.js";
 import { h, named, prose } from "./dom.js";
 import { busy } from "./notices.js";
-import { count, exact, pill } from "./text.js";
+import { count, entryOf, exact, pill } from "./text.js";
 
 const ROLES = { user: "User", assistant: "Agent", tool: "Tool result" };
 /** Number of messages that are rendered at once. */
@@ -22,14 +22,15 @@ function textOf({ role, text }) {
 
 /** One message. */
 export function message(one) {
+  const role = entryOf(ROLES, one.role);
   const call = ({ tool, about }) => h("li", {}, h("span", { class: "tool-name" }, named(tool)), " ", h("code", {}, named(about)));
   return h(
     "li",
-    { class: `message ${one.role in ROLES ? one.role : "other"}` },
+    { class: `message ${role ? one.role : "other"}` },
     h(
       "p",
       { class: "by" },
-      h("strong", {}, ROLES[one.role] ?? one.role),
+      h("strong", {}, role ?? named(one.role)),
       one.is_error && pill("bad", "failed"),
       one.at && h("time", { datetime: one.at }, exact(one.at)),
     ),

@@ -1,10 +1,6 @@
 // Builders of DOM nodes. Strings from the store become text nodes here, never markup.
 
-/** Control, bidi and invisible characters. */
-const HIDDEN =
-  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202f\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu;
-/** The same, and newline, tab and joiners, which are allowed in texts only. */
-const HIDDEN_IN_NAME = new RegExp(`${HIDDEN.source}|[\\t\\n\\u200c\\u200d]`, "gu");
+import { IN_NAME, IN_TEXT, partsOf } from "./hidden.js";
 
 /** Attributes that `h` accepts. None of them runs code or loads anything. */
 const ATTRIBUTES = new Set([
@@ -56,45 +52,39 @@ const SPOKEN = new Set(["title", "aria-label", "placeholder"]);
 /** Prefixes that `href` accepts: views of this page, and the API. */
 const LINKS = ["#", "/api/"];
 
-function escape(character) {
-  const names = { "\n": "\\n", "\t": "\\t", "\r": "\\r" };
-  return names[character] ?? `\\u{${character.codePointAt(0).toString(16)}}`;
-}
-
 /**
  * A name as a string in one line, with hidden characters escaped.
  * @param {unknown} text
  */
 export function flat(text) {
-  return String(text ?? "").replace(HIDDEN_IN_NAME, escape);
+  return partsOf(String(text ?? ""), IN_NAME)
+    .map((part) => part.text)
+    .join("");
 }
 
-/**
- * Text nodes, with hidden characters escaped and marked.
- * @param {string} text
- * @param {RegExp} hidden
- */
-function revealed(text, hidden) {
+/** Text nodes, and elements for markers of hidden characters. */
+function revealed(parts) {
   const fragment = document.createDocumentFragment();
-  let end = 0;
-  for (const match of text.matchAll(hidden)) {
-    if (match.index > end) fragment.append(document.createTextNode(text.slice(end, match.index)));
-    const mark = document.createElement("span");
-    mark.className = "escape";
-    mark.textContent = escape(match[0]);
-    fragment.append(mark);
-    end = match.index + match[0].length;
+  for (const { text, isMarker } of parts) {
+    if (!isMarker) {
+      fragment.append(text);
+      continue;
+    }
+    const marker = document.createElement("span");
+    marker.className = "escape";
+    marker.textContent = text;
+    fragment.append(marker);
   }
-  if (end < text.length) fragment.append(document.createTextNode(text.slice(end)));
   return fragment;
 }
 
 /**
  * Text of several lines, such as a message or the content of a file.
  * @param {unknown} text
+ * @param {{left: number}} [budget] Number of markers of hidden characters that may still be made.
  */
-export function prose(text) {
-  return revealed(String(text ?? ""), HIDDEN);
+export function prose(text, budget) {
+  return revealed(partsOf(String(text ?? "").replaceAll("\r\n", "\n"), IN_TEXT, budget));
 }
 
 /**
@@ -103,7 +93,7 @@ export function prose(text) {
  */
 export function named(text) {
   const element = document.createElement("bdi");
-  element.append(revealed(String(text ?? ""), HIDDEN_IN_NAME));
+  element.append(revealed(partsOf(String(text ?? ""), IN_NAME)));
   return element;
 }
 

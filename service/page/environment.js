@@ -2,7 +2,7 @@
 
 import { get, path } from "./api.js";
 import { h, named } from "./dom.js";
-import { number, since } from "./text.js";
+import { entryOf, number, since } from "./text.js";
 
 const NAMES = {
   claude_code: "Claude Code",
@@ -20,7 +20,7 @@ const NAMES = {
 };
 
 function nameOf(part) {
-  return NAMES[part] ?? part;
+  return entryOf(NAMES, part) ?? part;
 }
 
 function textOf(value) {

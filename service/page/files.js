@@ -2,13 +2,24 @@
 
 import { filePath, get, path, send } from "./api.js";
 import { flat, h, named, prose } from "./dom.js";
-import { alertProblem } from "./notices.js";
-import { bytes, count, exact, number } from "./text.js";
+import { LINES_MAX } from "./hunks.js";
+import { inParts } from "./lists.js";
+import { busy } from "./notices.js";
+import { bytes, count, entryOf, exact } from "./text.js";
 
 /** Size of the largest file that is shown, in bytes. */
 const SHOWN_MAX = 512 * 1024;
+/** Number of entries of a folder that are rendered at once. */
+const ENTRIES_DRAWN = 500;
+const SECTIONS = { folder: "files", file: "file" };
 
-function address(checkpoint, section, file) {
+/**
+ * The address of a folder (section `files`) or a file (section `file`).
+ * @param {string} checkpoint
+ * @param {"files" | "file"} section
+ * @param {string} file
+ */
+export function address(checkpoint, section, file) {
   const parts = file ? file.split("/").map(encodeURIComponent) : [];
   return `#/checkpoint/${[encodeURIComponent(checkpoint), section, ...parts].join("/")}`;
 }
@@ -34,7 +45,7 @@ function describe(entry) {
 }
 
 function row(checkpoint, entry) {
-  const section = { folder: "files", file: "file" }[entry.kind];
+  const section = entryOf(SECTIONS, entry.kind);
   const name = named(nameOf(entry.path));
   const shown = section ? h("a", { href: address(checkpoint, section, entry.path), "data-step": "" }, name) : h("span", {}, name);
   return h(
@@ -66,6 +77,8 @@ export async function showFolder(checkpoint, folder) {
   const { entries } = await get(path("api", "checkpoints", checkpoint, "entries"), { path: folder });
   entries.sort(byName);
   const head = ["Name", "Size", "Mode", "Changed"];
+  const body = h("tbody", {});
+  const more = inParts(body, entries, (entry) => row(checkpoint, entry), ENTRIES_DRAWN);
   const table = h(
     "table",
     { class: "plain-table files" },
@@ -79,11 +92,7 @@ export async function showFolder(checkpoint, folder) {
         head.map((text) => h("th", { scope: "col" }, text)),
       ),
     ),
-    h(
-      "tbody",
-      {},
-      entries.map((entry) => row(checkpoint, entry)),
-    ),
+    body,
   );
   const list = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Files" }, table);
   return h(
@@ -91,6 +100,7 @@ export async function showFolder(checkpoint, folder) {
     { "aria-label": "Files" },
     trail(checkpoint, folder),
     entries.length ? list : h("p", { class: "empty" }, "The folder is empty."),
+    more,
   );
 }
 
@@ -120,16 +130,12 @@ async function readStart(address) {
 
 /** Saves a file on the user's machine. A link to the service would not bear the token. */
 async function save(address, name) {
-  try {
-    const url = URL.createObjectURL(await (await send(address)).blob());
-    const link = document.createElement("a");
-    link.setAttribute("href", url);
-    link.setAttribute("download", name);
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(url), 60_000);
-  } catch (problem) {
-    alertProblem(problem);
-  }
+  const url = URL.createObjectURL(await (await send(address)).blob());
+  const link = document.createElement("a");
+  link.setAttribute("href", url);
+  link.setAttribute("download", name);
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(url), 60_000);
 }
 
 /** The content as text; null if it is binary. */
@@ -142,15 +148,27 @@ function textOf(content) {
   }
 }
 
-function listing(text) {
-  const lines = text.split("\n");
+/** The first lines of a text, their numbers, and the number of all. */
+function listing(whole) {
+  const lines = whole.split("\n");
   if (lines.at(-1) === "") lines.pop();
-  const numbers = h("pre", { class: "numbers", "aria-hidden": "true" }, lines.map((_, i) => i + 1).join("\n"));
-  const content = h("pre", { class: "content" }, h("code", { dir: "ltr" }, prose(lines.join("\n"))));
-  return [
-    count(lines.length, "line"),
-    h("div", { class: "scroll listing", tabindex: "0", role: "region", "aria-label": "Content" }, numbers, content),
-  ];
+  const shown = lines.slice(0, LINES_MAX);
+  const numbers = h("pre", { class: "numbers", "aria-hidden": "true" }, shown.map((_, i) => i + 1).join("\n"));
+  const isDos = (line) => line.endsWith("\r");
+  const text = shown.map((line) => (isDos(line) ? line.slice(0, -1) : line)).join("\n");
+  const content = h("pre", { class: "content" }, h("code", { dir: "ltr" }, prose(text)));
+  const about = lines.every(isDos) ? "DOS line ends" : lines.some(isDos) ? "some DOS line ends" : null;
+  return {
+    about: [count(lines.length, "line"), about],
+    rest: lines.length - shown.length,
+    box: h("div", { class: "scroll listing", tabindex: "0", role: "region", "aria-label": "Content" }, numbers, content),
+  };
+}
+
+/** A button that saves the file. */
+function saving(bytesAt, file, text) {
+  const button = h("button", { type: "button", onclick: () => void busy(button, () => save(bytesAt, nameOf(file))) }, text);
+  return button;
 }
 
 /**
@@ -161,15 +179,27 @@ export async function showFile(checkpoint, file) {
   const bytesAt = filePath(checkpoint, file);
   const { content, size, isWhole } = await readStart(bytesAt);
   const text = isWhole ? textOf(content) : null;
-  const [lines, shown] = text === null || text === "" ? [null, null] : listing(text);
+  const listed = text ? listing(text) : null;
   const why = !isWhole ? "It is too long to be shown here." : text === "" ? "The file is empty." : "It is no text.";
-  const download = h("button", { type: "button", onclick: () => save(bytesAt, nameOf(file)) }, "Download");
-  const about = [size === null ? `more than ${bytes(SHOWN_MAX)}` : `${number(size)} bytes`, lines].filter(Boolean).join(", ");
+  const sizes = size === null ? `more than ${bytes(SHOWN_MAX)}` : count(size, "byte");
+  const rest = listed?.rest ?? 0;
   return h(
     "section",
     { "aria-label": "File" },
     trail(checkpoint, file),
-    h("div", { class: "head" }, h("p", { class: "lead" }, about), h("p", { class: "buttons" }, download)),
-    shown ?? h("p", { class: "empty" }, why),
+    h(
+      "div",
+      { class: "head" },
+      h("p", { class: "lead" }, [sizes, ...(listed?.about ?? [])].filter(Boolean).join(", ")),
+      h("p", { class: "buttons" }, saving(bytesAt, file, "Download")),
+    ),
+    listed?.box ?? h("p", { class: "empty" }, why),
+    rest > 0 &&
+      h(
+        "p",
+        { class: "cut" },
+        `${count(rest, "more line")} ${rest === 1 ? "is" : "are"} not shown. `,
+        saving(bytesAt, file, "Download the whole file"),
+      ),
   );
 }

@@ -1,10 +1,12 @@
 // Unified diffs as tables, with line numbers and intra-line marks.
 
 import { flat, h, prose } from "./dom.js";
+import { MARKERS_MAX } from "./hidden.js";
+import { count } from "./text.js";
 
-/** Number of lines that are rendered at once. */
-const LINES_MAX = 3000;
-const HUNK = /^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@(.*)$/;
+/** Number of lines that are shown. */
+export const LINES_MAX = 5000;
+const HUNK = /^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@/;
 
 /**
  * A line of a diff.
@@ -75,16 +77,20 @@ export function markWords(lines) {
   }
 }
 
-function content({ text, marked }) {
-  if (!marked || marked[0] >= marked[1]) return prose(text);
-  return [prose(text.slice(0, marked[0])), h("mark", {}, prose(text.slice(...marked))), prose(text.slice(marked[1]))];
+function content({ text, marked }, budget) {
+  // The end of a line of DOS takes none of the budget, as each line may have one.
+  const end = text.endsWith("\r") ? prose("\r") : null;
+  const shown = end ? text.slice(0, -1) : text;
+  if (!marked || marked[0] >= marked[1]) return [prose(shown, budget), end];
+  const [from, to] = marked;
+  return [prose(shown.slice(0, from), budget), h("mark", {}, prose(shown.slice(from, to), budget)), prose(shown.slice(to), budget), end];
 }
 
 const SIGNS = { add: "+", del: "−" };
 const SPOKEN_SIGNS = { add: "added", del: "removed" };
 
-function row(line) {
-  if (line.kind === "hunk") return h("tr", { class: "hunk" }, h("td", { colspan: 4 }, prose(line.text)));
+function row(line, budget) {
+  if (line.kind === "hunk") return h("tr", { class: "hunk" }, h("td", { colspan: 4 }, prose(line.text, budget)));
   if (line.kind === "note") return h("tr", { class: "note" }, h("td", { colspan: 4 }, prose(line.text.trim())));
   const sign = SIGNS[line.kind];
   return h(
@@ -97,7 +103,7 @@ function row(line) {
       { class: "sign" },
       sign && [h("span", { "aria-hidden": "true" }, sign), h("span", { class: "sr" }, SPOKEN_SIGNS[line.kind])],
     ),
-    h("td", { class: "code", dir: "ltr" }, content(line)),
+    h("td", { class: "code", dir: "ltr" }, content(line, budget)),
   );
 }
 
@@ -105,22 +111,28 @@ function row(line) {
  * A unified diff of a file.
  * @param {string} diff
  * @param {string} path
+ * @param {() => unknown} wholeFiles Links to the files, for a difference that is not shown to its end.
  */
-export function diffTable(diff, path) {
+export function diffTable(diff, path, wholeFiles) {
   const lines = parse(diff);
-  markWords(lines);
-  const body = h("tbody", {}, lines.slice(0, LINES_MAX).map(row));
-  const table = h("table", { class: "diff" }, h("caption", { class: "sr" }, `Differences of ${flat(path)}`), body);
-  const rest = lines.length - LINES_MAX;
-  const showRest = () => {
-    more.remove();
-    body.append(...lines.slice(LINES_MAX).map(row));
-  };
-  const more = h("button", { type: "button", onclick: showRest }, `Show ${rest} more lines`);
+  const shown = lines.slice(0, LINES_MAX);
+  markWords(shown);
+  const budget = { left: MARKERS_MAX };
+  const rest = lines.length - shown.length;
+  const label = `Differences of ${flat(path)}`;
+  const body = h(
+    "tbody",
+    {},
+    shown.map((line) => row(line, budget)),
+  );
   return h(
     "div",
     {},
-    h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Differences of ${flat(path)}` }, table),
-    rest > 0 && more,
+    h(
+      "div",
+      { class: "scroll", tabindex: "0", role: "region", "aria-label": label },
+      h("table", { class: "diff" }, h("caption", { class: "sr" }, label), body),
+    ),
+    rest > 0 && h("p", { class: "cut" }, `${count(rest, "more line")} ${rest === 1 ? "is" : "are"} not shown. See `, wholeFiles(), "."),
   );
 }

@@ -3,8 +3,9 @@
 import { get, path, post } from "./api.js";
 import { tickField } from "./dialog.js";
 import { flat, h, named, prose } from "./dom.js";
+import { inParts } from "./lists.js";
 import { announce, busy } from "./notices.js";
-import { count, number, pill, short } from "./text.js";
+import { count, entryOf, number, pill, short } from "./text.js";
 
 /** Number of paths that are rendered at once. */
 const PATHS_DRAWN = 200;
@@ -42,17 +43,12 @@ function pathsOf(actions) {
   const order = Object.keys(ACTIONS);
   const sorted = [...actions].sort((a, b) => order.indexOf(a.action) - order.indexOf(b.action) || (a.path < b.path ? -1 : 1));
   const row = ({ path: file, action }) => {
-    const [kind, text] = ACTIONS[action] ?? ["plain", action];
+    const [kind, text] = entryOf(ACTIONS, action) ?? ["plain", action];
     return h("li", {}, pill(kind, text), " ", h("code", {}, file === "." ? "(the folder itself)" : named(file)));
   };
-  const list = h("ul", { class: "paths" }, sorted.slice(0, PATHS_DRAWN).map(row));
-  const rest = sorted.length - PATHS_DRAWN;
-  const drawRest = () => {
-    list.append(...sorted.slice(PATHS_DRAWN).map(row));
-    more.remove();
-  };
-  const more = h("button", { type: "button", onclick: drawRest }, `Show ${number(rest)} more`);
-  return [list, rest > 0 && more];
+  const list = h("ul", { class: "paths" });
+  const more = inParts(list, sorted, row, PATHS_DRAWN);
+  return [list, more];
 }
 
 function conversationOf({ with_conversation: goesBack, conversation }) {

@@ -54,12 +54,13 @@ function row(session) {
       session.last_prompt &&
         h("span", { class: "prompt" }, h("span", { class: "sr" }, "last prompt: "), named(session.last_prompt)),
     ),
-    cell("State", statePill(session), wantedText(session)),
     cell(
-      "Review",
-      reviewPill(session) ?? h("span", { class: "none" }, "–"),
-      troubles(session).map(([kind, text, why]) => pill(kind, text, why)),
+      "State",
+      statePill(session),
+      wantedText(session),
+      troubles(session).map(([kind, text, why]) => [" ", pill(kind, text, why)]),
     ),
+    cell("Review", reviewPill(session) ?? h("span", { class: "none" }, "–")),
     cell("Last checkpoint", session.last_checkpoint ? since(session.last_checkpoint.created_at) : "none"),
     cell("Checkpoints", h("span", { class: "number" }, number(session.checkpoints))),
   );

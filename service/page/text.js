@@ -89,6 +89,17 @@ export function tagPill(tag) {
   return h("span", { class: "pill tag" }, h("span", { class: "sr" }, "tag "), named(tag));
 }
 
+/**
+ * The entry of a table; undefined if it has none of its own. Names from the store may be `constructor` or `__proto__`.
+ * @template T
+ * @param {Record<string, T>} table
+ * @param {string} name
+ * @returns {T | undefined}
+ */
+export function entryOf(table, name) {
+  return Object.hasOwn(table, name) ? table[name] : undefined;
+}
+
 const APPROVALS = {
   approved: ["good", "approved"],
   auto_approved: ["plain", "auto-approved"],
@@ -99,7 +110,7 @@ const APPROVALS = {
 /** @param {{status: string, user?: string | null} | null | undefined} approval */
 export function approvalPill(approval) {
   if (!approval) return null;
-  const [kind, text] = APPROVALS[approval.status] ?? ["plain", approval.status];
+  const [kind, text] = entryOf(APPROVALS, approval.status) ?? ["plain", approval.status];
   return pill(kind, text, approval.user ? `by ${approval.user}` : undefined);
 }
 
@@ -119,7 +130,7 @@ const OBSERVED = {
 export function statePill(session) {
   if (session.status === "ended") return pill("plain", "ended");
   if (session.observed === "dead") return pill(session.wanted === "running" ? "bad" : "plain", "dead", session.why ?? undefined);
-  const [kind, text] = OBSERVED[session.observed] ?? ["plain", session.observed];
+  const [kind, text] = entryOf(OBSERVED, session.observed) ?? ["plain", session.observed];
   return pill(kind, text, session.why ?? undefined);
 }
 

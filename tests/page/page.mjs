@@ -22,6 +22,7 @@ import { at, browser, segment, store, visit } from "./visit.mjs";
 
 import "./contents.mjs";
 import "./acts.mjs";
+import "./bounds.mjs";
 import "./looks.mjs";
 
 /** Changes come by events; this is long enough for one. */

@@ -19,7 +19,7 @@ if (!socket && !url) {
   process.exit(2);
 }
 
-if (!socket && !["localhost", "127.0.0.1", "[::1]"].includes(new URL(url).hostname)) {
+if (!socket && !["127.0.0.1", "[::1]"].includes(new URL(url).hostname)) {
   console.error("cannot generate: PARHELIA_URL is not on this machine, and the token would be sent unencrypted");
   process.exit(2);
 }

@@ -22,7 +22,10 @@ export type Place =
       token?: never;
     }
   | {
-      /** Origin of the service, such as `http://127.0.0.1:8123`. Hosts other than this machine need `https:`. */
+      /**
+       * Origin of the service, such as `http://127.0.0.1:8123` or `http://[::1]:8123`: the address that it listens at, not `localhost`.
+       * Hosts other than this machine need `https:`.
+       */
       url: string | URL;
       /** The service's token, sent as `Authorization: Bearer`. */
       token: string;
@@ -79,6 +82,12 @@ function addressOfUrl(given: string | URL, token: string): Address {
   if (url.username || url.password || url.search || url.hash) {
     throw new TypeError("cannot connect: the url must have no user, no query and no fragment; give the token as an option");
   }
+  if (!isSecure && isLocalName(url.hostname)) {
+    const port = url.port && `:${url.port}`;
+    throw new TypeError(
+      `cannot connect: the service answers only at the address that it listens at; use http://127.0.0.1${port} or http://[::1]${port} instead of localhost`,
+    );
+  }
   if (!isSecure && !isLoopback(url.hostname)) {
     throw new TypeError("cannot connect: http: would show the token to the network; use https:, or ssh -L and 127.0.0.1");
   }
@@ -103,9 +112,14 @@ function addressOfUrl(given: string | URL, token: string): Address {
   };
 }
 
+/** True for `localhost` and names below it, which systems resolve to this machine. */
+function isLocalName(host: string): boolean {
+  return /^(?:.*\.)?localhost\.?$/.test(host);
+}
+
 function isLoopback(host: string): boolean {
   // The URL parser writes every IPv4 address as four decimal numbers.
-  return host === "localhost" || host === "[::1]" || /^127\.\d+\.\d+\.\d+$/.test(host);
+  return host === "[::1]" || /^127\.\d+\.\d+\.\d+$/.test(host);
 }
 
 /** The usual socket of a store's service, below the user's runtime folder or else the cache folder. */

@@ -88,7 +88,7 @@ export class Parhelia {
     return this.#get("/api/checkpoints/{checkpoint}/entries", { checkpoint }, query, options);
   }
 
-  /** The bytes of a file of a checkpoint, up to 64 MiB. */
+  /** The bytes of a file of a checkpoint. */
   async getFile(checkpoint: string, path: string, options?: CallOptions): Promise<Uint8Array> {
     return (await this.#read("/api/checkpoints/{checkpoint}/files/{path}", { checkpoint, path }, {}, options)).body;
   }

@@ -66,29 +66,32 @@ export class Transport {
     return new ParheliaConnectionError(this.#address.shown, cause);
   }
 
-  /** Sends a request and reads its answer. Retries after a lost connection, and after a 503 with Retry-After. */
+  /**
+   * Sends a request and reads its answer. Retries after a lost connection, after a 503 with Retry-After, and after a 409 with Retry-After,
+   * which says that the first attempt of a write is still under way.
+   */
   async send(call: Call): Promise<Reply> {
     const isWrite = call.method === "POST";
     // All attempts bear the same key, so that the service executes only one of them.
     const named = isWrite ? { ...call, idempotencyKey: call.idempotencyKey ?? randomUUID() } : call;
     const limit = new Limit(call.timeout ?? this.#timeout ?? (isWrite ? WRITE_TIMEOUT : READ_TIMEOUT), call.signal);
     try {
-      for (let failures = 0, wasLost = false; ; ) {
+      for (let failures = 0, waits = 0; ; ) {
         const tried = await this.#try(named, limit.signal);
         const isLost = tried instanceof ParheliaConnectionError;
         if (!isLost && tried.status < 300) {
           return tried;
         }
-        // After a lost connection, a 409 that is no replay may mean that the first attempt is still under way. The next attempt gets
-        // either the same, or the final answer.
-        const mayBeUnderWay = !isLost && isWrite && wasLost && tried.status === 409 && !tried.headers["idempotent-replayed"];
-        failures += mayBeUnderWay ? 0 : 1;
-        const asked = mayBeUnderWay ? 0 : isLost ? pauseAfter(tried, named) : retryAfter(tried);
-        const pause = Math.max(asked ?? 0, backOff(failures));
-        if (asked === undefined || failures > this.retries || pause >= limit.left()) {
+        const isUnderWay = !isLost && isWrite && tried.status === 409;
+        // An attempt that is under way may take long. Asking for its answer is no failure, and has a bound of its own.
+        waits += isUnderWay ? 1 : 0;
+        failures += isUnderWay ? 0 : 1;
+        const asked = isLost ? pauseAfter(tried, named) : retryAfter(tried, isUnderWay ? 409 : 503);
+        const pause = Math.max(asked ?? 0, backOff(isUnderWay ? waits : failures));
+        const isGivenUp = failures > this.retries || waits > this.retries * WAITS_PER_RETRY;
+        if (asked === undefined || isGivenUp || pause >= limit.left()) {
           throw isLost ? tried : ParheliaProblem.of(tried);
         }
-        wasLost ||= isLost && !tried.isUnsent;
         await sleep(pause, undefined, { signal: limit.signal });
       }
     } catch (error) {
@@ -131,10 +134,10 @@ export async function read(answer: IncomingMessage): Promise<Uint8Array> {
   return whole;
 }
 
-/** The pause that an answer asks for, in milliseconds; undefined if it is final. */
-export function retryAfter(reply: Pick<Reply, "status" | "headers">): number | undefined {
+/** The pause that an answer of this status asks for, in milliseconds; undefined if it is final. */
+export function retryAfter(reply: Pick<Reply, "status" | "headers">, status = 503): number | undefined {
   const text = reply.headers["retry-after"];
-  if (reply.status !== 503 || text === undefined) {
+  if (reply.status !== status || text === undefined) {
     return undefined;
   }
   const pause = /^\d+$/.test(text) ? Number(text) * 1000 : Date.parse(text) - Date.now();
@@ -185,6 +188,8 @@ class Limit {
 }
 
 const RETRIES = 4;
+/** Requests for the answer of a write that is under way, for each retry that is allowed. With the default, five minutes and more. */
+const WAITS_PER_RETRY = 10;
 const READ_TIMEOUT = 60_000;
 const WRITE_TIMEOUT = 600_000;
 const TIMER_MAX = 2 ** 31 - 1;

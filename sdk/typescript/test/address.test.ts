@@ -40,7 +40,7 @@ test("a token is not sent over networks that others read", () => {
     "http://127.0.0.1.example.com",
     "http://localhost.example.com",
     "http://[::ffff:192.168.0.1]",
-    "http://user:secret@localhost",
+    "http://user:secret@127.0.0.1",
     "https://example.com/?token=secret",
     "ftp://localhost",
     "secret",
@@ -48,13 +48,22 @@ test("a token is not sent over networks that others read", () => {
   for (const url of refused) {
     assert.throws(() => new Parhelia({ url, token }), (error) => error instanceof TypeError && !inspect(error).includes("secret"), url);
   }
-  for (const url of ["http://localhost:1", "http://127.0.0.1", "http://127.1", "http://[::1]:8123", "https://example.com", new URL("https://a.b/c")]) {
+  for (const url of ["http://127.0.0.1", "http://127.1", "http://[::1]:8123", "https://example.com", "https://localhost:1", new URL("https://a.b/c")]) {
     assert.doesNotThrow(() => new Parhelia({ url, token }), String(url));
   }
 });
 
+test("the name localhost is refused, and the address to use instead is named", () => {
+  for (const url of ["http://localhost:8123", "http://LOCALHOST:8123/", "http://localhost.:8123", "http://parhelia.localhost:8123"]) {
+    const isHelpful = (error: unknown) =>
+      error instanceof TypeError && error.message.includes("http://127.0.0.1:8123") && error.message.includes("http://[::1]:8123");
+    assert.throws(() => new Parhelia({ url, token }), isHelpful, url);
+  }
+  assert.throws(() => new Parhelia({ url: "http://localhost", token }), /use http:\/\/127\.0\.0\.1 or/);
+});
+
 test("options that contradict each other are refused", () => {
-  const wrong = [{}, { socket: "/s", url: "http://localhost", token }, { url: "http://localhost" }, { url: "http://localhost", token: "a\nb" }, { socket: "/s", token }];
+  const wrong = [{}, { socket: "/s", url: "http://127.0.0.1", token }, { url: "http://127.0.0.1" }, { url: "http://127.0.0.1", token: "a\nb" }, { socket: "/s", token }];
   for (const options of wrong) {
     assert.throws(() => new Parhelia(options as unknown as ParheliaOptions), TypeError);
   }

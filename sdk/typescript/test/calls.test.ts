@@ -3,6 +3,7 @@ import { test } from "node:test";
 import { Parhelia, ParheliaConnectionError, ParheliaProblem } from "../src/index.js";
 import { failure, json, lost, problem, standIn } from "./standin.js";
 
+const UNDER_WAY = problem(409, "refused", { "retry-after": "0" });
 const REPEATED = { "idempotent-replayed": "true" };
 
 test("a write that is sent again bears the same key, and another write another one", async (context) => {
@@ -28,18 +29,42 @@ test("a caller's key is used, and reads bear none", async (context) => {
 });
 
 test("a write that is under way is waited for, however often", async (context) => {
-  const underWay = problem(409, "refused");
-  const { socket, requests } = await standIn(context, lost, underWay, underWay, json({ session: {} }, 200, REPEATED));
+  const { socket, requests } = await standIn(context, lost, UNDER_WAY, UNDER_WAY, json({ session: {} }, 200, REPEATED));
   assert.deepEqual(await new Parhelia({ socket, retries: 1 }).pauseSession("a"), { session: {} });
   assert.equal(requests.length, 4);
+  assert.equal(new Set(requests.map(({ headers }) => headers["idempotency-key"])).size, 1);
 });
 
-test("a refusal is final: at once, or as a repeated answer", async (context) => {
-  const { socket, requests } = await standIn(context, problem(409, "refused"), lost, problem(409, "refused", REPEATED));
+test("a caller's key whose first write is under way elsewhere is waited for, too", async (context) => {
+  const { socket, requests } = await standIn(context, UNDER_WAY, json({ session: {} }, 200, REPEATED));
+  assert.deepEqual(await new Parhelia({ socket }).pauseSession("a", {}, { idempotencyKey: "mine" }), { session: {} });
+  assert.deepEqual(requests.map(({ headers }) => headers["idempotency-key"]), ["mine", "mine"]);
+});
+
+test("waiting for a write that is under way ends: with the time of the call, and without retries", async (context) => {
+  const { socket, requests } = await standIn(context, UNDER_WAY);
+  const isUnderWay = (error: unknown) => error instanceof ParheliaProblem && error.status === 409;
+  await assert.rejects(new Parhelia({ socket, retries: 0 }).pauseSession("a"), isUnderWay);
+  assert.equal(requests.length, 1);
+  await assert.rejects(new Parhelia({ socket, timeout: 1500 }).pauseSession("a"), isUnderWay);
+  assert.ok(requests.length > 1);
+});
+
+test("waiting for a write that is under way is bounded, however often its answer is asked for", async (context) => {
+  context.mock.method(Math, "random", () => -1);
+  const { socket, requests } = await standIn(context, UNDER_WAY);
+  await assert.rejects(new Parhelia({ socket, retries: 1 }).pauseSession("a"), ParheliaProblem);
+  assert.equal(requests.length, 11);
+});
+
+test("a refusal is final: at once, after a lost connection, or as a repeated answer", async (context) => {
+  const refused = problem(409, "refused");
+  const { socket, requests } = await standIn(context, refused, lost, refused, lost, problem(409, "refused", REPEATED));
   const client = new Parhelia({ socket });
-  await assert.rejects(client.pauseSession("a"), ParheliaProblem);
-  await assert.rejects(client.pauseSession("a"), ParheliaProblem);
-  assert.equal(requests.length, 3);
+  for (const sent of [1, 3, 5]) {
+    await assert.rejects(client.pauseSession("a"), ParheliaProblem);
+    assert.equal(requests.length, sent);
+  }
 });
 
 test("undoing is not sent again once the service may have it", async (context) => {

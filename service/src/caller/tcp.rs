@@ -3,6 +3,7 @@
 use std::{
     fmt::Write as _,
     fs,
+    io::ErrorKind,
     net::{IpAddr, SocketAddr},
     path::Path,
 };
@@ -20,7 +21,42 @@ pub fn owner(client: SocketAddr, server: SocketAddr) -> Option<(u32, Option<i32>
         let mut files = files.flatten();
         files.any(|file| fs::read_link(file.path()).is_ok_and(|target| target == Path::new(&link))).then_some(process)
     };
-    Some((user, process::all().into_iter().find_map(|identity| has(identity.process))))
+    let found = process::all().into_iter().find_map(|identity| has(identity.process));
+    Some((user, found.or_else(|| tunnel(&hidden(user)))))
+}
+
+/// A process whose open files may not be looked into.
+struct Hidden {
+    process: i32,
+    name: String,
+    /// The name and the user of its parent.
+    parent: Option<(String, u32)>,
+}
+
+/// The processes of a user whose open files may not be looked into.
+fn hidden(user: u32) -> Vec<Hidden> {
+    let is_hidden = |process: &i32| {
+        let files = fs::read_dir(format!("/proc/{process}/fd"));
+        files.is_err_and(|e| e.kind() == ErrorKind::PermissionDenied) && status(*process).is_some_and(|(_, owner)| owner == user)
+    };
+    let of = |process: i32| Some(Hidden { process, name: status(process)?.0, parent: process::parent(process).and_then(status) });
+    process::all().into_iter().map(|identity| identity.process).filter(is_hidden).filter_map(of).collect()
+}
+
+/// The name of a process, and its user (proc_pid_status(5)).
+fn status(process: i32) -> Option<(String, u32)> {
+    let text = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    Some((field("Name:")?.to_owned(), field("Uid:")?.split_whitespace().next()?.parse().ok()?))
+}
+
+/// The process of `sshd` that stands for somebody who has logged in, as through a tunnel. No program of the user's can pose as one, as its
+/// parent is root's. None if any other process hides what it has open, as it may be that one.
+fn tunnel(hidden: &[Hidden]) -> Option<i32> {
+    let is_sshd = |found: &Hidden| {
+        found.name.starts_with("sshd") && found.parent.as_ref().is_some_and(|(name, user)| name.starts_with("sshd") && *user == 0)
+    };
+    hidden.first().filter(|_| hidden.iter().all(is_sshd)).map(|found| found.process)
 }
 
 /// The tables in which a connection may stand, with its addresses there: a socket of IPv6 can be connected to an address of IPv4.
@@ -76,6 +112,21 @@ mod tests {
             assert_eq!(user, rustix::process::geteuid().as_raw());
             assert_eq!(process, Some(std::process::id() as i32));
         }
+    }
+
+    #[test]
+    fn a_tunnel_is_sshds_and_nobody_elses() {
+        let of = |process, name: &str, parent: Option<(&str, u32)>| Hidden {
+            process,
+            name: name.into(),
+            parent: parent.map(|(name, user)| (name.into(), user)),
+        };
+        let sshd = || of(7, "sshd-session", Some(("sshd", 0)));
+        assert_eq!(tunnel(&[sshd(), of(8, "sshd", Some(("sshd", 0)))]), Some(7));
+        assert_eq!(tunnel(&[]), None);
+        assert_eq!(tunnel(&[sshd(), of(9, "agent", Some(("sh", 1000)))]), None);
+        assert_eq!(tunnel(&[of(9, "sshd", Some(("sshd", 1000)))]), None, "a program that calls itself so");
+        assert_eq!(status(std::process::id() as i32).unwrap().1, rustix::process::getuid().as_raw());
     }
 
     #[test]
