@@ -85,7 +85,7 @@ fn done(app: &Shared, start: &Start) -> Result<Output, Problem> {
     }
     let said = String::from_utf8_lossy(&output.stderr);
     let said = said.trim().trim_start_matches("parhelia: ");
-    Err(Problem::of_exit(output.status.code(), said))
+    Err(Problem::of_start(output.status.code(), said))
 }
 
 /// The output of a process that ends within a time; none of another one, which goes on and is waited for by a thread.

@@ -1,9 +1,10 @@
 //! Sessions that begin over HTTP, prompts for them, and runs of machines that this one does not see.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use parhelia_session::run;
 use parhelia_store::{
     OpenOptions, Store,
+    clock::timestamp,
     event::{Actor, NewEvent, kind},
 };
 
@@ -20,13 +21,14 @@ impl Service {
         self.scratch.path(name).to_string_lossy().into_owned()
     }
 
-    /// A session's process, once its agent has nothing to do in the run of this number.
+    /// The process of a session's newest run, of so many or more, once its agent has nothing to do.
     fn idle(&self, session: &str, number: usize) -> i32 {
         wait(|| {
             let shown = self.get(&format!("/api/sessions/{session}")).expect(200);
             let is_idle = shown["session"]["observed"] == "idle";
-            let pid = shown["runs"].as_array()?.get(number - 1)?["pid"].as_i64()?;
-            is_idle.then_some(pid as i32)
+            let runs = shown["runs"].as_array()?;
+            let pid = runs.last()?["pid"].as_i64()?;
+            (is_idle && runs.len() >= number).then_some(pid as i32)
         })
     }
 
@@ -91,7 +93,7 @@ fn an_agent_folder_is_copied_for_a_new_session_and_again_where_all_is_gone() {
     // Nothing was kept of it.
     let listed = s.get(&format!("/api/sessions/{id}/checkpoints")).expect(200);
     for checkpoint in listed["checkpoints"].as_array().unwrap() {
-        s.scratch.expect(0, &["checkpoint", "delete", checkpoint["id"].as_str().unwrap(), "--yes"]);
+        s.scratch.expect(0, &["checkpoint", "delete", checkpoint["id"].as_str().unwrap()]);
     }
     fs::remove_dir_all(&workspace).unwrap();
     s.post(&format!("/api/sessions/{id}/resume"), &json!({})).expect(200);
@@ -109,9 +111,9 @@ fn what_cannot_begin_is_refused_by_name_and_leaves_nothing() {
         (json!({"command": [], "workspace": s.at("work")}), 400, "no command line"),
         (json!({"command": ["a\u{0}b"], "workspace": s.at("work")}), 400, "zero byte"),
         (json!({"command": [&program], "workspace": "work"}), 400, "no absolute path"),
-        (json!({"command": [&program], "workspace": s.at("none")}), 500, "none"),
+        (json!({"command": [&program], "workspace": s.at("none")}), 404, "none"),
         (json!({"command": [&program], "workspace": s.at("work"), "policy": "lax"}), 400, "no policy 'lax'"),
-        (json!({"command": [s.at("bin/missing")], "agent_folder": s.at("work")}), 500, "bin/missing"),
+        (json!({"command": [s.at("bin/missing")], "agent_folder": s.at("work")}), 409, "bin/missing"),
     ] {
         let refused = s.post("/api/sessions", &body).expect(status);
         assert!(refused["detail"].as_str().unwrap().contains(why), "{body}: {refused}");
@@ -149,7 +151,7 @@ fn a_run_elsewhere_lives_as_long_as_it_is_heard_of() {
     }
     // Its sender falls silent.
     let lease = NewEvent::new(kind::RUN_LEASE, &run, Actor::program("test"));
-    let ago = Timestamp::now() - SignedDuration::from_secs(91);
+    let ago = timestamp() - SignedDuration::from_secs(91);
     let silent = lease.with("holder", "build-7/c1").with("renewed", ago.to_string()).with("ttl_seconds", 90);
     s.store().append_events(&[silent.in_epoch(epoch.as_u64().unwrap())], &()).unwrap();
     s.idle("far", 2);
@@ -165,7 +167,7 @@ fn a_late_heartbeat_calls_the_resume_off_and_an_end_is_one() {
     let begun = s.post("/api/runs", &body).expect(200);
     let (run, epoch) = (begun["run"]["id"].as_str().unwrap(), &begun["run"]["epoch"]);
     let lease = NewEvent::new(kind::RUN_LEASE, run, Actor::program("test"));
-    let ago = Timestamp::now() - SignedDuration::from_secs(91);
+    let ago = timestamp() - SignedDuration::from_secs(91);
     let silent = lease.with("holder", "build-7/api").with("renewed", ago.to_string()).with("ttl_seconds", 90);
     s.store().append_events(&[silent.in_epoch(epoch.as_u64().unwrap())], &()).unwrap();
     wait(|| s.said().contains("is dead; in 5 s").then_some(()));

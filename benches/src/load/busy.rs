@@ -96,7 +96,7 @@ fn work(served: &Served, busy: &Busy, names: &[String]) -> Result<Vec<Vec<Made>>
 /// Changes files and asks for a checkpoint. The time counts from the moment at which the changes are due.
 fn turn(served: &Served, busy: &Busy, name: &str, due: Instant, round: usize) -> Result<Made> {
     let (workspace, version) = (served.workspace(name), round + 1);
-    let files = (0..CHANGED).map(|number| (round * CHANGED + number) % busy.files);
+    let mut files = (0..CHANGED).map(|number| (round * CHANGED + number) % busy.files);
     for file in files.clone() {
         write(&file_of(&workspace, file), file, version)?;
     }
@@ -106,7 +106,7 @@ fn turn(served: &Served, busy: &Busy, name: &str, due: Instant, round: usize) ->
     let id = answer.inspect_err(|e| eprintln!("{}", e.chain())).ok();
     let id =
         id.filter(|answer| answer["created"] == true).and_then(|answer| Some(answer["checkpoint"]["id"].as_str()?.to_owned()));
-    Ok(Made { took, id, file: files.last().unwrap_or_default(), version })
+    Ok(Made { took, id, file: files.next_back().unwrap_or_default(), version })
 }
 
 /// The number of checkpoints that are not listed, or do not hold the changes before them.

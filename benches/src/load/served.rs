@@ -83,7 +83,7 @@ impl Served {
             let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
             self.supervisors.push(child.context(|| format!("start a run of {session}"))?);
             // A handful at a time: otherwise they wait for each other's commits.
-            if self.supervisors.len() % 10 == 0 {
+            if self.supervisors.len().is_multiple_of(10) {
                 self.wait_for(self.supervisors.len())?;
             }
         }

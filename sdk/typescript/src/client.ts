@@ -24,9 +24,44 @@ export class Parhelia {
     this.#transport = new Transport(options, options);
   }
 
-  /** Sessions, the one that changed last first. */
+  /** A page of sessions, the one that changed last first. */
   listSessions(query: Query<"listSessions"> = {}, options?: CallOptions): Promise<Answer<"listSessions">> {
     return this.#get("/api/sessions", {}, query, options);
+  }
+
+  /** All sessions, the one that changed last first, fetched on demand in pages of at most `limit`. */
+  async *sessions(query: Query<"listSessions"> = {}, options?: CallOptions): AsyncGenerator<Schemas["Session"], void, undefined> {
+    let { before } = query;
+    do {
+      const page = await this.listSessions({ ...query, ...(before !== undefined && { before }) }, options);
+      yield* page.sessions;
+      before = page.before ?? undefined;
+    } while (before !== undefined);
+  }
+
+  /** Begins a session: starts its agent in tmux, in a folder that is there or in a new copy of an agent folder. */
+  createSession(body: Body<"createSession">, options?: WriteOptions): Promise<Answer<"createSession">> {
+    return this.#post("/api/sessions", {}, body, options);
+  }
+
+  /** Gives a prompt to an agent that has nothing to do; a dead one is resumed with it. Refused while the agent is at work. */
+  promptSession(session: string, body: Body<"promptSession">, options?: WriteOptions): Promise<Answer<"promptSession">> {
+    return this.#post("/api/sessions/{session}/prompt", { session }, body, options);
+  }
+
+  /** Begins a run of a session on a machine that the service does not see. */
+  beginRun(body: Body<"beginRun">, options?: WriteOptions): Promise<Answer<"beginRun">> {
+    return this.#post("/api/runs", {}, body, options);
+  }
+
+  /** Says that a run lives which began so: every 30 seconds. After 90 seconds of silence its session goes on where the service is. */
+  heartbeat(run: string, body: Body<"heartbeat">, options?: WriteOptions): Promise<Answer<"heartbeat">> {
+    return this.#post("/api/runs/{run}/heartbeat", { run }, body, options);
+  }
+
+  /** Ends a run that began so. */
+  endRun(run: string, body: Body<"endRun">, options?: WriteOptions): Promise<Answer<"endRun">> {
+    return this.#post("/api/runs/{run}/end", { run }, body, options);
   }
 
   /** A session and its runs. */

@@ -40,10 +40,10 @@ impl Problem {
         Problem { title: row.1, status: row.2.as_u16(), detail, exit_code: row.3 }
     }
 
-    /// A process of ours has failed, with this exit code and these words.
-    pub fn of_exit(code: Option<i32>, said: &str) -> Self {
-        let row = TABLE.into_iter().find(|row| code == Some(row.3.into())).unwrap_or(TABLE[0]);
-        Self::of_kind(row.0, said.to_owned())
+    /// A process that was to start an agent has failed, with this exit code and these words. Where it is no other problem, it is the agent's.
+    pub fn of_start(code: Option<i32>, said: &str) -> Self {
+        let row = TABLE.into_iter().find(|row| row.0 != ErrorKind::Failed && code == Some(row.3.into()));
+        Self::of_kind(row.map_or(ErrorKind::Refused, |row| row.0), said.to_owned())
     }
 
     fn with_status(self, status: StatusCode) -> Self {

@@ -206,7 +206,7 @@ async fn heartbeat(
         if said.to_string().len() > SAID_BYTES_MAX {
             return Err(Problem::usage(format!("a heartbeat has at most {SAID_BYTES_MAX} bytes")));
         }
-        ensure_elsewhere(app, &run)?;
+        of_epoch(ensure_elsewhere(app, &run)?, beat.epoch)?;
         let lease = run::heard(&app.store, &run, beat.epoch, said, caller.actor())?;
         Ok(Json(Heard { lease: (&lease).into() }))
     })
@@ -221,12 +221,9 @@ async fn end(
 ) -> Answer<EndedRun> {
     work(&app, move |app| {
         let caller = Caller { service: &*app.host, peer };
-        let found = ensure_elsewhere(app, &run)?;
+        let found = of_epoch(ensure_elsewhere(app, &run)?, ended.epoch)?;
         if !found.is_open() {
             return Err(Refusal::RunIsOver { run: found.id }.into());
-        }
-        if ended.epoch != found.epoch {
-            return Err(Problem::refused(format!("run {} has epoch {}, not {}", found.id, found.epoch, ended.epoch)));
         }
         let how = format!("{}{}", run::BY_ITSELF, ended.exit_code);
         let reason = ended.reason.map_or(how.clone(), |reason| format!("{reason}; {how}"));
@@ -236,6 +233,14 @@ async fn end(
         Ok(Json(EndedRun { run: (&run).into() }))
     })
     .await
+}
+
+/// A run, if that is its epoch.
+fn of_epoch(run: Run, epoch: u64) -> Result<Run, Problem> {
+    match run.epoch == epoch {
+        true => Ok(run),
+        false => Err(Problem::refused(format!("run {} has epoch {}, not {epoch}", run.id, run.epoch))),
+    }
 }
 
 /// The run, if it is one that this machine does not see: others are watched over here.

@@ -58,11 +58,13 @@ impl Peer {
     }
 }
 
+/// The environment of a process.
+type Variables = Vec<(OsString, OsString)>;
+
 /// The marker of the run that a process belongs to. If its variables cannot be read, as those of another user's, that of any process that it
 /// descends from.
-fn marker_of(line: &[Identity], variables: &dyn Fn(&Identity) -> io::Result<Vec<(OsString, OsString)>>) -> Option<OsString> {
-    let marker =
-        |found: Vec<(OsString, OsString)>| found.into_iter().find(|(name, _)| name == RUN_MARKER).map(|(_, value)| value);
+fn marker_of(line: &[Identity], variables: &dyn Fn(&Identity) -> io::Result<Variables>) -> Option<OsString> {
+    let marker = |found: Variables| found.into_iter().find(|(name, _)| name == RUN_MARKER).map(|(_, value)| value);
     let (first, ancestors) = line.split_first()?;
     match variables(first) {
         Ok(found) => marker(found),

@@ -347,7 +347,7 @@ mod tests {
         let requests = Requests::of(folder.path(), now);
         let text = "x".repeat(ANSWER_BYTES_MAX);
         let longest = |n: u64| Kept { body: text.clone(), ..kept(&format!("k{n}"), now) };
-        let number = (2 * ANSWERS_BYTES_MAX >> 20) + 8;
+        let number = ((2 * ANSWERS_BYTES_MAX) >> 20) + 8;
         (0..number).for_each(|n| requests.keep(longest(n)));
         let bytes = std::fs::metadata(folder.path().join("service.requests")).unwrap().len();
         assert!(bytes < 2 * ANSWERS_BYTES_MAX, "{bytes}");

@@ -2,11 +2,11 @@
 //! whoever comes next.
 
 use std::{
-    thread,
-    time::{Duration, SystemTime},
+    fs, thread,
+    time::{Duration, Instant},
 };
 
-use parhelia_agent::process::{Identity, boot_time, sees_all};
+use parhelia_agent::process::{Identity, sees_all};
 use parhelia_session::{
     Result,
     ending::{of_session, stop},
@@ -32,15 +32,15 @@ const WHY: &str = "its container ends soon";
 /// The lifetime of the container that this is in.
 pub struct Lifetime {
     /// The time at which sessions are handed over; none where no end is known.
-    at: Option<SystemTime>,
+    at: Option<Instant>,
     is_over: bool,
 }
 
 impl Lifetime {
     /// That of a container which its platform ends at the age that is configured; without end outside of containers.
     pub fn new(hours: f64) -> Self {
-        let began = Identity::of(1).ok().zip(boot_time()).map(|(first, boot)| boot + ticks(first.start_time));
-        Lifetime { at: began.filter(|_| !sees_all()).and_then(|began| handover(began, hours)), is_over: false }
+        let left = age().filter(|_| !sees_all()).and_then(|age| left(age, hours));
+        Lifetime { at: left.map(|left| Instant::now() + left), is_over: false }
     }
 
     /// True once sessions are handed over: nothing is resumed here any more.
@@ -50,7 +50,7 @@ impl Lifetime {
 
     /// Hands sessions over, once it is time. True if that begins now.
     pub fn go_on(&mut self, app: &App) -> Result<bool> {
-        if self.is_over || self.at.is_none_or(|at| SystemTime::now() < at) {
+        if self.is_over || self.at.is_none_or(|at| Instant::now() < at) {
             return Ok(false);
         }
         self.is_over = true;
@@ -74,14 +74,16 @@ impl Lifetime {
     }
 }
 
-fn ticks(count: u64) -> Duration {
-    Duration::from_secs_f64(count as f64 / TICKS)
+/// The age of this container: that of its first process (proc_uptime(5)).
+fn age() -> Option<Duration> {
+    let uptime: f64 = fs::read_to_string("/proc/uptime").ok()?.split(' ').next()?.parse().ok()?;
+    Duration::try_from_secs_f64(uptime - Identity::of(1).ok()?.start_time as f64 / TICKS).ok()
 }
 
-/// The time at which what began then is handed over, if it ends at this age.
-fn handover(began: SystemTime, hours: f64) -> Option<SystemTime> {
-    let age = Duration::try_from_secs_f64(hours * 3600.0).ok().filter(|age| !age.is_zero())?;
-    Some(began + (age - MARGIN.min(age / 2)))
+/// The time that is left until the handover, at an age of what ends after so many hours.
+fn left(age: Duration, hours: f64) -> Option<Duration> {
+    let end = Duration::try_from_secs_f64(hours * 3600.0).ok().filter(|end| !end.is_zero())?;
+    Some((end - MARGIN.min(end / 2)).saturating_sub(age))
 }
 
 /// A checkpoint, while the agent still lives; the notice for whoever starts the next container; and then the agent's end. The session stays wanted.
@@ -101,11 +103,11 @@ mod tests {
 
     #[test]
     fn sessions_are_handed_over_ten_minutes_before_the_end() {
-        let after =
-            |hours: f64| handover(SystemTime::UNIX_EPOCH, hours).map(|at| at.duration_since(SystemTime::UNIX_EPOCH).unwrap());
-        assert_eq!(after(24.0), Some(Duration::from_secs(23 * 3600 + 50 * 60)));
-        assert_eq!(after(0.1), Some(Duration::from_secs(180)), "there is time to work");
-        assert_eq!(after(0.0), None);
-        assert_eq!(after(-1.0), None);
+        let hour = Duration::from_secs(3600);
+        assert_eq!(left(hour, 24.0), Some(Duration::from_secs(22 * 3600 + 50 * 60)));
+        assert_eq!(left(Duration::ZERO, 0.1), Some(Duration::from_secs(180)), "there is time to work");
+        assert_eq!(left(25 * hour, 24.0), Some(Duration::ZERO));
+        assert_eq!((left(hour, 0.0), left(hour, -1.0)), (None, None));
+        assert!(age().is_some());
     }
 }

@@ -81,6 +81,7 @@ impl Launch {
         if let Some(policy) = request.policy.as_ref().filter(|policy| !config.approval.knows(policy)) {
             return Err(DecisionRefusal::NoPolicy { why: config.approval.unknown(policy) }.into());
         }
+        ensure_startable(host, &request.command, &request.workspace)?;
         let agent = run::agent_to_start(host, &request.command);
         if let Some((agent, conversation)) = agent.as_ref().and_then(|agent| Some((agent, agent.conversation()?))) {
             ensure_free(store, host, agent, &conversation)?;
