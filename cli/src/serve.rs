@@ -56,7 +56,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         context.out.summary(Summary::Serve { path: Some(path.shown()) })?;
         return Ok(Code::Done);
     }
-    let store = context.open()?;
+    let store = context.open_with(true)?;
     let host = context.host()?;
     let socket = match &args.socket {
         Some(socket) => socket.clone(),

@@ -27,7 +27,9 @@ impl Words {
         let program = word(&std::env::current_exe().map_err(failed)?)?;
         let store = word(&context.store_path()?)?;
         let path = std::env::var_os("PATH").unwrap_or_default().to_string_lossy().into_owned();
-        Ok(Words { command: format!("{program} --store {store}"), path: quoted(&format!("PATH={path}")) })
+        let config = context.global.config.as_deref().map(word).transpose()?;
+        let config = config.map(|config| format!(" --config {config}")).unwrap_or_default();
+        Ok(Words { command: format!("{program} --store {store}{config}"), path: quoted(&format!("PATH={path}")) })
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use parhelia_store::clock;
 use ureq::{
-    Agent, Body, Error,
+    Agent, Body, Error, Proxy,
     http::{HeaderMap, Method, Request, Response, Uri},
 };
 
@@ -35,6 +35,15 @@ impl Trouble {
     /// Trouble that stays until somebody does something.
     pub fn for_good(why: impl Into<String>) -> Self {
         Trouble { why: why.into(), is_for_good: true, after: None }
+    }
+}
+
+impl Trouble {
+    /// The same without a secret, where the receiver's words repeat it.
+    pub fn without(self, secret: &str) -> Self {
+        let secret = secret.trim_start_matches("Bearer ");
+        let why = if secret.is_empty() { self.why } else { self.why.replace(secret, "(secret)") };
+        Trouble { why, ..self }
     }
 }
 
@@ -80,7 +89,10 @@ pub fn call(call: &Call) -> Result<Answer, Trouble> {
 fn sent(call: &Call) -> Result<Response<Body>, Trouble> {
     let uri: Uri = call.address.parse().map_err(|_| Trouble::for_good("its address is no URL"))?;
     check(call.insecure_loopback, &uri)?;
+    // A proxy would read what goes to this machine without TLS.
+    let proxy = (uri.scheme_str() == Some("https")).then(Proxy::try_from_env).flatten();
     let config = Agent::config_builder()
+        .proxy(proxy)
         .timeout_global(Some(LIMIT))
         // Whoever answers does not choose another receiver.
         .max_redirects(0)

@@ -1,10 +1,11 @@
 //! A prompt for the live agent of a session: typed into its pane of tmux, where a person would type it.
 
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{self, Seek, Write},
     process::Stdio,
-    time::Duration,
+    thread,
+    time::{Duration, Instant},
 };
 
 use parhelia_agent::tmux::Server;
@@ -13,12 +14,19 @@ use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::{
     error::{Error, IoContext, Refusal, Result},
+    intent,
     overview::{Observed, Overview},
-    run::tmux_of,
+    run::{Life, life, tmux_of},
 };
 
-/// The longest prompt, in bytes.
-pub const BYTES_MAX: usize = 256 << 10;
+/// The longest prompt, in bytes: an agent that is started with it has it as one argument, which the kernel bounds at 128 KiB.
+pub const BYTES_MAX: usize = 100 << 10;
+/// An agent takes no longer to say that it is at work.
+const NOTICED_LIMIT: Duration = Duration::from_secs(2);
+/// The time between a paste and the key that sends it off.
+const AFTER_PASTE: Duration = Duration::from_millis(200);
+/// So often it is looked whether it does.
+const LOOK: Duration = Duration::from_millis(20);
 /// No call of tmux takes longer.
 const CALL_LIMIT: Duration = Duration::from_secs(5);
 
@@ -41,6 +49,9 @@ pub fn check(text: &str) -> Result<()> {
 /// agent is at work or waits for an answer, and where it is not in tmux.
 pub fn type_in(store: &Store, session: &Session, text: &str) -> Result<bool> {
     check(text)?;
+    // Two prompts at a time would become one.
+    let _turn = intent::held(store, &session.id, &())?;
+    let session = &store.refresh()?.session(&session.id)?.unwrap_or_else(|| session.clone());
     let overview = Overview::of(store, session)?;
     let id = || session.id.clone();
     match overview.observed {
@@ -64,11 +75,47 @@ pub fn type_in(store: &Store, session: &Session, text: &str) -> Result<bool> {
         return Err(Refusal::NotPrompted { session: id(), why }.into());
     };
     let server = Server::new(Some(place.socket.into()), CALL_LIMIT);
+    let agent = store.view().newest_run(session)?.as_ref().map(life);
+    let Some(Life::Agent(agent)) = agent else { return Ok(false) };
+    if !is_in_foreground(agent.process) {
+        let why = "another program is in the foreground of its terminal, or it was stopped there".to_owned();
+        return Err(Refusal::NotPrompted { session: id(), why }.into());
+    }
+    if server.ask(["display-message", "-p", "-t", &place.pane, "#{pane_in_mode}"])? != "0" {
+        let why = "somebody looks through its terminal in tmux (copy mode)".to_owned();
+        return Err(Refusal::NotPrompted { session: id(), why }.into());
+    }
     let input = held(text).at("hold the prompt in", "memory".as_ref())?;
+    let before = server.screen(&place.pane)?;
     // As a paste, in which a new line sends nothing off.
     server.paste(&place.pane, &format!("parhelia-{}", Ulid::generate()), input)?;
+    // The agent takes what it reads together with a paste for a part of it.
+    until(|| Ok(server.screen(&place.pane)? != before))?;
+    thread::sleep(AFTER_PASTE);
     server.call(["send-keys", "-t", &place.pane, "Enter"])?;
+    // Whoever has the turn next is told that it is at work.
+    until(|| Ok(Overview::of(store, session)?.observed != Observed::Idle))?;
     Ok(true)
+}
+
+/// Waits until something is so, but not long.
+fn until(is_so: impl Fn() -> Result<bool>) -> Result<()> {
+    let until = Instant::now() + NOTICED_LIMIT;
+    while Instant::now() < until && !is_so()? {
+        thread::sleep(LOOK);
+    }
+    Ok(())
+}
+
+/// True if what is typed into the terminal of a process reaches its group, and it is not stopped (proc_pid_stat(5)).
+fn is_in_foreground(process: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    // Behind the name, which stands in brackets and may hold anything: state, ppid, pgrp, session, tty, tpgid.
+    let fields: Vec<&str> = stat.rsplit_once(')').map(|(_, rest)| rest.split_whitespace().collect()).unwrap_or_default();
+    match fields.as_slice() {
+        [state, _, group, _, _, foreground, ..] => !["T", "t"].contains(state) && group == foreground,
+        _ => false,
+    }
 }
 
 /// A text to be read, on no disk.

@@ -6,6 +6,7 @@ mod contents;
 mod contract;
 mod life;
 mod page;
+mod real;
 mod repeated;
 mod sdk;
 mod starts;

@@ -187,3 +187,57 @@ fn a_late_heartbeat_calls_the_resume_off_and_an_end_is_one() {
     let again = s.post("/api/runs", &json!({"session": "far", "host": "build-8"})).expect(200);
     assert_eq!((&again["run"]["argv"], &again["run"]["epoch"]), (&json!(["claude"]), &json!(2)), "{again}");
 }
+
+#[test]
+fn a_container_that_ends_soon_hands_its_sessions_over_to_the_next() {
+    let mut s = Service::new();
+    s.signal(Signal::TERM);
+    write(&s.scratch.path("inside/stay"), b"").unwrap();
+    let (program, tmux) = (s.program(), s.tmux.socket().to_string_lossy().into_owned());
+    let (workspace, socket) = (s.at("inside"), s.at("run/inside.sock"));
+    let run =
+        ["session", "run", "--name", "inside", "--tmux", "--detach", "--tmux-socket", &tmux, "-w", &workspace, "--", &program];
+    let serve = ["serve", "--socket", &socket, "--tmux-socket", &tmux];
+    let quoted = |words: &[&str]| {
+        let ours = s.scratch.command(words);
+        let words: Vec<_> = ours.get_args().map(|word| format!("'{}'", word.to_str().unwrap())).collect();
+        format!("'{}' {}", ours.get_program().to_str().unwrap(), words.join(" "))
+    };
+    let script = format!("{} && exec {}", quoted(&run), quoted(&serve));
+    let said = fs::File::create(s.scratch.path("said")).unwrap();
+    let mut container = std::process::Command::new("unshare");
+    container.args(["--fork", "--pid", "--mount-proc", "--kill-child", "sh", "-c", &script]).env_clear();
+    container.envs(s.scratch.command::<&str>(&[]).get_envs().filter_map(|(name, value)| Some((name, value?))));
+    container.env("TMPDIR", s.scratch.path("home")).env("PARHELIA_MAX_LIFETIME_HOURS", "0.0001");
+    s.child = Some(container.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said).process_group(0).spawn().unwrap());
+    wait(|| s.said().contains("is handed over").then_some(()));
+    // Nothing is resumed in there any more.
+    assert!(!s.said().contains("is dead; in 5 s"), "{}", s.said());
+    s.signal(Signal::KILL);
+    let logged = s.scratch.run(&["log", "--kind", "session.handover", "--json"]);
+    assert!(String::from_utf8_lossy(&logged.stdout).contains("its container ends soon"), "{logged:?}");
+    s.start();
+    s.idle("inside", 2);
+    let shown = s.get("/api/sessions/inside/checkpoints").expect(200);
+    let details = shown["checkpoints"].as_array().unwrap().iter().map(|one| one["trigger_detail"].as_str().unwrap_or_default());
+    assert!(details.clone().any(|detail| detail == "its container ends soon"), "{shown}");
+}
+
+#[test]
+fn retention_and_gc_run_while_nothing_else_is_to_be_done() {
+    let mut s = Service::new();
+    s.signal(Signal::TERM);
+    let config = s.scratch.path("upkeep.toml");
+    fs::write(&config, "[service]\nupkeep_hours = 0.0003\n").unwrap();
+    // Content that is nobody's any more.
+    let mut random = fs::File::open("/dev/urandom").unwrap().take(2 << 20);
+    std::io::copy(&mut random, &mut fs::File::create(s.scratch.path("work/random")).unwrap()).unwrap();
+    let gone = s.scratch.create("work", &s.scratch.path("work"));
+    s.scratch.expect(0, &["checkpoint", "delete", &gone]);
+    let mut command = s.command();
+    command.env("PARHELIA_CONFIG", &config);
+    let said = fs::File::create(s.scratch.path("said")).unwrap();
+    s.child = Some(command.stdout(Stdio::null()).stderr(said).process_group(0).spawn().unwrap());
+    let freed = wait(|| s.said().split_once("gc has freed ")?.1.split(' ').next()?.parse::<u64>().ok());
+    assert!(freed > 1 << 20, "{freed}");
+}

@@ -78,17 +78,18 @@ fn a_link_by_hand_becomes_a_comment_and_every_project_has_its_own_rules() {
 fn a_first_prompt_names_issues_and_its_text_mentions_nobody() {
     let t = Tracked::with(GITHUB);
     parhelia_tests::write_program(&t.scratch.path("bin/claude"), parhelia_tests::scripted::AGENT);
-    for id in ["o/r#55", "a/b#6"] {
+    for id in ["o/r#55", "o/r#6", "a/b#6"] {
         t.hub.add(id);
     }
     let workspace = t.workspace().to_string_lossy().into_owned();
     let mut command =
         t.command(&["session", "run", "--workspace", &workspace, "--name", "`@x` <!-- a/b#7 -->\n", "--", "claude"]);
-    assert!(command.env("PROMPT", "Fix #55 as in a/b#6, and see UTF-8.").output().unwrap().status.success());
-    wait(|| (!t.hub.issue("o/r#55").comments.is_empty() && !t.hub.issue("a/b#6").comments.is_empty()).then_some(()));
+    assert!(command.env("PROMPT", "Fix #55 as in o/r#6, unlike a/b#6, and see UTF-8.").output().unwrap().status.success());
+    wait(|| (!t.hub.issue("o/r#55").comments.is_empty() && !t.hub.issue("o/r#6").comments.is_empty()).then_some(()));
+    assert!(t.hub.issue("a/b#6").comments.is_empty(), "whoever writes a prompt does not choose another repository");
     t.settled();
     assert_eq!(t.events("checkpoint.linked").len(), 2);
-    let comment = t.hub.issue("a/b#6").comments[0].clone();
+    let comment = t.hub.issue("o/r#6").comments[0].clone();
     assert!(comment.contains("- Session: `` `@x` <!-- a/b#7 --> ``"), "{comment}");
 }
 

@@ -1,6 +1,6 @@
 //! `outbox deliver`: what the service does by itself, done once.
 
-use std::{cell::RefCell, time::Duration};
+use std::{cell::RefCell, sync::atomic::Ordering, time::Duration};
 
 use parhelia_wire::Summary;
 
@@ -33,9 +33,16 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let troubles = RefCell::new(Vec::new());
     let patience = if args.detached { PATIENCE } else { Duration::ZERO };
     // Events that come while it lets go of the lock are seen by whoever recorded them, or here.
-    while outbox.is_on() {
-        let Some(lock) = outbox.lock()? else { break };
-        outbox.run(&lock, patience, &|| false, &|said| match args.detached {
+    let cancel = context.cancel();
+    let is_over = || cancel.load(Ordering::Relaxed) || (args.detached && outbox.is_wanted());
+    while outbox.is_on() && !is_over() {
+        let Some(lock) = outbox.lock()? else {
+            if !args.detached {
+                context.out.remark("Another process delivers: the service, or one that a command has started.")?;
+            }
+            break;
+        };
+        outbox.run(&lock, patience, &is_over, &|said| match args.detached {
             true => hook_log::line(said),
             false => troubles.borrow_mut().push(said.to_owned()),
         })?;

@@ -52,7 +52,7 @@ pub struct Args {
     #[arg(long)]
     new_conversation: bool,
     /// Make a checkpoint at least so often, in seconds, where something has changed; 0 for never
-    #[arg(long, value_name = "SECONDS", default_value = "300")]
+    #[arg(long, value_name = "SECONDS", default_value = "300", value_parser = clap::value_parser!(u64).range(..=31_536_000))]
     interval: u64,
     /// Do not ask: run a finished command again; with --from, put a live workspace back to that checkpoint, after a safety checkpoint
     #[arg(short, long)]

@@ -37,7 +37,7 @@ pub struct Args {
     #[arg(long, value_name = "DIR", conflicts_with = "workspace")]
     agent_folder: Option<PathBuf>,
     /// Make a checkpoint at least so often, in seconds, where something has changed; 0 for never
-    #[arg(long, value_name = "SECONDS", default_value = "300")]
+    #[arg(long, value_name = "SECONDS", default_value = "300", value_parser = clap::value_parser!(u64).range(..=31_536_000))]
     interval: u64,
     /// The policy that approves its checkpoints, or has them wait for a person: auto, review, strict, or one of your own [default:
     /// approval.default_policy]

@@ -35,7 +35,7 @@ const LAST_EVENT_ID: &str = "last-event-id";
 struct Wanted {
     /// Sequence behind which they are wanted, at most the newest entry's; those to come, if there is neither this nor the header Last-Event-ID.
     after: Option<u64>,
-    /// Id of the session that they concern.
+    /// Session that they concern, by its id or name.
     session: Option<String>,
     /// Beginning of their kind, such as checkpoint. or run.started.
     kind: Option<String>,
@@ -70,14 +70,21 @@ struct Listener {
 async fn listen(
     State(app): State<App>,
     headers: HeaderMap,
-    Parameters(wanted): Parameters<Wanted>,
+    Parameters(mut wanted): Parameters<Wanted>,
 ) -> Result<Sse<impl Stream<Item = Result<Sent, Infallible>>>, Problem> {
     let header = headers.get(LAST_EVENT_ID).map(|value| value.to_str().ok().and_then(|text| text.parse::<u64>().ok()));
     let header = header.map(|sequence| sequence.ok_or_else(|| Problem::usage("Last-Event-ID is no sequence"))).transpose()?;
     // Before the journal is read: what comes meanwhile is heard twice, and not missed.
     let receiver = app.feed.listen().ok_or_else(|| Problem::busy("the service ends"))?;
     let start = header.or(wanted.after);
-    let (after, pages) = read(&app, move |app, view| beginning(&app.store, start, view.end().sequence)).await?;
+    let named = wanted.session.take();
+    let (session, (after, pages)) = read(&app, move |app, view| {
+        // Of one that is not there nothing would ever be heard.
+        let session = named.map(|name| view.session_id(&name)).transpose()?;
+        Ok((session, beginning(&app.store, start, view.end().sequence)?))
+    })
+    .await?;
+    wanted.session = session;
     let listener = Listener { app, wanted, after, pages, pending: VecDeque::new(), receiver };
     let stream = unfold(listener, async |mut listener| Some((Ok(listener.next().await?), listener)));
     Ok(Sse::new(stream).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))

@@ -10,6 +10,8 @@ use parhelia_store::ErrorKind;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::repeated::Begun;
+
 /// A problem.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Problem {
@@ -21,6 +23,9 @@ pub struct Problem {
     pub detail: String,
     /// Exit code of the command line for the same problem.
     pub exit_code: u8,
+    /// True if something was done all the same.
+    #[serde(skip)]
+    pub has_begun: bool,
 }
 
 /// The one table from kinds of errors to their names, HTTP statuses and exit codes.
@@ -37,13 +42,14 @@ const TABLE: [(ErrorKind, &str, StatusCode, u8); 7] = [
 impl Problem {
     fn of_kind(kind: ErrorKind, detail: String) -> Self {
         let row = TABLE.into_iter().find(|row| row.0 == kind).unwrap_or(TABLE[0]);
-        Problem { title: row.1, status: row.2.as_u16(), detail, exit_code: row.3 }
+        Problem { title: row.1, status: row.2.as_u16(), detail, exit_code: row.3, has_begun: false }
     }
 
     /// A process that was to start an agent has failed, with this exit code and these words. Where it is no other problem, it is the agent's.
     pub fn of_start(code: Option<i32>, said: &str) -> Self {
         let row = TABLE.into_iter().find(|row| row.0 != ErrorKind::Failed && code == Some(row.3.into()));
-        Self::of_kind(row.map_or(ErrorKind::Refused, |row| row.0), said.to_owned())
+        let problem = Self::of_kind(row.map_or(ErrorKind::Refused, |row| row.0), said.to_owned());
+        Problem { has_begun: row.is_none(), ..problem }
     }
 
     fn with_status(self, status: StatusCode) -> Self {
@@ -138,6 +144,9 @@ impl IntoResponse for Problem {
         if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
             // Whoever may not ask keeps no connection.
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        if self.has_begun {
+            response.extensions_mut().insert(Begun);
         }
         if status == StatusCode::UNAUTHORIZED {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));

@@ -22,10 +22,12 @@ use super::{
     problem::Problem,
 };
 use crate::{
-    app::{App, work},
+    app::{App, Shared, work},
     caller::{Caller, Peer},
 };
 
+/// The longest name of a session, a machine or a container, in bytes.
+const NAME_BYTES_MAX: usize = 255;
 /// The longest heartbeat, in bytes of its JSON.
 const SAID_BYTES_MAX: usize = 16 << 10;
 
@@ -87,8 +89,6 @@ struct RunEnd {
     epoch: u64,
     /// The agent's exit code: 0 has done its work. Any other has the session go on here, if its policy lets it.
     exit_code: i32,
-    /// More about the reason.
-    reason: Option<String>,
 }
 
 /// A run that has ended.
@@ -119,6 +119,9 @@ pub fn operations() -> Vec<Operation> {
 
 async fn begin(State(app): State<App>, Extension(peer): Extension<Peer>, Given(new): Given<NewRun>) -> Answer<BegunRun> {
     work(&app, move |app| {
+        for (what, name) in [("session", Some(&new.session)), ("host", Some(&new.host)), ("container", new.container.as_ref())] {
+            check_name(what, name)?;
+        }
         let caller = Caller { service: &*app.host, peer };
         let view = app.store.refresh()?;
         let known = match view.session_named(&new.session) {
@@ -130,9 +133,6 @@ async fn begin(State(app): State<App>, Extension(peer): Extension<Peer>, Given(n
             Some(session) => again(session, view.newest_run(session)?)?,
             None => first(&new)?,
         };
-        if new.host.trim().is_empty() {
-            return Err(Problem::usage("the run's machine has no name"));
-        }
         begin.elsewhere = Some(Elsewhere { host: new.host, container: new.container });
         begin.conversation = new.conversation.or(begin.conversation);
         if !new.command.is_empty() {
@@ -147,6 +147,17 @@ async fn begin(State(app): State<App>, Extension(peer): Extension<Peer>, Given(n
         Ok(Json(BegunRun { run: (&run).into(), ttl_seconds: run::WATCHED.as_secs() }))
     })
     .await
+}
+
+/// Refuses a name that people could not read.
+fn check_name(what: &str, name: Option<&String>) -> Result<(), Problem> {
+    let is_good = |name: &String| !name.trim().is_empty() && name.len() <= NAME_BYTES_MAX && !name.chars().any(char::is_control);
+    match name.is_none_or(is_good) {
+        true => Ok(()),
+        false => Err(Problem::usage(format!(
+            "the name of the {what} is empty, has control characters, or is longer than {NAME_BYTES_MAX} bytes"
+        ))),
+    }
 }
 
 /// The first run of a new session.
@@ -206,7 +217,7 @@ async fn heartbeat(
         if said.to_string().len() > SAID_BYTES_MAX {
             return Err(Problem::usage(format!("a heartbeat has at most {SAID_BYTES_MAX} bytes")));
         }
-        of_epoch(ensure_elsewhere(app, &run)?, beat.epoch)?;
+        of_epoch(app, ensure_elsewhere(app, &run)?, beat.epoch)?;
         let lease = run::heard(&app.store, &run, beat.epoch, said, caller.actor())?;
         Ok(Json(Heard { lease: (&lease).into() }))
     })
@@ -221,12 +232,11 @@ async fn end(
 ) -> Answer<EndedRun> {
     work(&app, move |app| {
         let caller = Caller { service: &*app.host, peer };
-        let found = of_epoch(ensure_elsewhere(app, &run)?, ended.epoch)?;
+        let found = of_epoch(app, ensure_elsewhere(app, &run)?, ended.epoch)?;
         if !found.is_open() {
             return Err(Refusal::RunIsOver { run: found.id }.into());
         }
-        let how = format!("{}{}", run::BY_ITSELF, ended.exit_code);
-        let reason = ended.reason.map_or(how.clone(), |reason| format!("{reason}; {how}"));
+        let reason = format!("{}{}", run::BY_ITSELF, ended.exit_code);
         let became = if ended.exit_code == 0 { (Status::Paused, Some(Goal::Paused)) } else { (Status::Error, None) };
         run::end(&app.store, &Current::of(&found, None), &reason, became, caller.actor())?;
         let run = app.store.refresh()?.run(&found.id)?.unwrap_or(found);
@@ -235,16 +245,20 @@ async fn end(
     .await
 }
 
-/// A run, if that is its epoch.
-fn of_epoch(run: Run, epoch: u64) -> Result<Run, Problem> {
-    match run.epoch == epoch {
+/// A run, if that is its epoch and no newer run has taken over.
+fn of_epoch(app: &Shared, run: Run, epoch: u64) -> Result<Run, Problem> {
+    let newest = app.store.view().session(&run.session)?.map_or(0, |session| session.epoch);
+    match run.epoch == epoch && newest <= epoch {
         true => Ok(run),
-        false => Err(Problem::refused(format!("run {} has epoch {}, not {epoch}", run.id, run.epoch))),
+        false => Err(Problem::refused(format!(
+            "run {} has epoch {}, and its session has epoch {newest} by now; epoch {epoch} says nothing any more: stop that agent",
+            run.id, run.epoch
+        ))),
     }
 }
 
 /// The run, if it is one that this machine does not see: others are watched over here.
-fn ensure_elsewhere(app: &crate::app::Shared, run: &str) -> Result<Run, Problem> {
+fn ensure_elsewhere(app: &Shared, run: &str) -> Result<Run, Problem> {
     let unknown = || parhelia_store::Error::NoRun { run: run.to_owned() };
     run.parse::<Ulid>().map_err(|_| unknown())?;
     let found = app.store.refresh()?.run(run)?.ok_or_else(unknown)?;

@@ -40,6 +40,9 @@ use crate::{
 /// So many sessions are listed at a time, unless fewer are asked for.
 const LISTED_MAX: usize = 1000;
 
+/// The longest interval between checkpoints, in seconds.
+const INTERVAL_MAX: u64 = 31_536_000;
+
 /// A session about which something was done.
 #[derive(Debug, Serialize, JsonSchema)]
 struct One {
@@ -292,6 +295,9 @@ async fn create(State(app): State<App>, Given(new): Given<NewSession>) -> Answer
         return Err(Problem::usage("there is no command line of an agent"));
     }
     let NewSession { name, policy, interval_seconds: interval, command, .. } = new;
+    if interval.is_some_and(|seconds| seconds > INTERVAL_MAX) {
+        return Err(Problem::usage(format!("interval_seconds is more than {INTERVAL_MAX}, a year")));
+    }
     if command.iter().chain(&name).chain(&policy).any(|word| word.contains('\0')) {
         return Err(Problem::usage("a word with a zero byte cannot be given to a program"));
     }

@@ -59,8 +59,12 @@ impl Deliverer {
         }
         if self.lock.is_none() {
             self.lock = outbox.lock()?;
+            match &self.lock {
+                Some(_) => outbox.is_had(),
+                // A process of a verb delivers, with the environment that it had then.
+                None => outbox.want()?,
+            }
         }
-        // Else a process of a verb delivers, and ends soon.
         let Some(lock) = &self.lock else { return Ok(()) };
         let round = outbox.round(lock)?;
         for (channel, why) in &round.troubles {

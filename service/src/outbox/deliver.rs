@@ -1,6 +1,10 @@
 //! From deliveries to their receivers.
 
-use std::{collections::BTreeMap, thread, time::Duration};
+use std::{
+    collections::BTreeMap,
+    thread,
+    time::{Duration, Instant},
+};
 
 use jiff::{SignedDuration, Timestamp, Zoned, civil::Time};
 use parhelia_session::config::{Notifications, channels::Channel};
@@ -11,6 +15,7 @@ use crate::{
     notify::{
         Priority,
         channel::{Message, Trouble, is_for_programs, send},
+        text::digest,
     },
     trackers::{CHANNEL, acts::link_created},
 };
@@ -21,9 +26,16 @@ const PAUSE: Duration = Duration::from_secs(10);
 const PAUSE_MAX: Duration = Duration::from_secs(3600);
 /// So many notifications are put into one message.
 const TOGETHER_MAX: usize = 50;
+/// ... and only as many as this has room for, in characters of the text: receivers cut longer ones off.
+const TOGETHER_CHARACTERS_MAX: usize = 900;
+/// A channel is left for the others after this time; what it has left is due in the next round.
+const TURN: Duration = Duration::from_secs(20);
 
 /// Tries the deliveries that are due: each channel by itself, so that none waits for another.
 pub fn deliver(outbox: &Outbox, now: Timestamp, local: &Zoned) -> Result<Round> {
+    if !outbox.folder.list()?.is_empty() {
+        outbox.folder.ensure_changeable()?;
+    }
     let options = &outbox.config.notifications;
     let quiet_until = quiet_until(options, local);
     let mut due: BTreeMap<String, Vec<Delivery>> = BTreeMap::new();
@@ -65,9 +77,13 @@ fn on_channel(outbox: &Outbox, name: &str, deliveries: &[Delivery], now: Timesta
     let mut round = Round::default();
     let channel = outbox.config.notifications.channels.get(name);
     let is_one_by_one = channel.is_some_and(is_for_programs) || name.starts_with(CHANNEL);
-    let size = if is_one_by_one { 1 } else { TOGETHER_MAX };
     let mut trouble: Option<Trouble> = None;
-    for part in deliveries.chunks(size) {
+    let began = Instant::now();
+    for part in parts(deliveries, is_one_by_one) {
+        if began.elapsed() > TURN && trouble.is_none() {
+            round.next = Some(now);
+            break;
+        }
         // One that is down, or asks for patience, is not asked again for each.
         if trouble.as_ref().is_none_or(|trouble| trouble.is_for_good) {
             trouble = sent(outbox, channel, part).err();
@@ -83,6 +99,26 @@ fn on_channel(outbox: &Outbox, name: &str, deliveries: &[Delivery], now: Timesta
         round.sent += if trouble.is_none() { part.len() as u64 } else { 0 };
     }
     Ok(round)
+}
+
+/// Deliveries that are sent as one message each: what is critical by itself, and others as far as a message has room for them.
+fn parts(deliveries: &[Delivery], is_one_by_one: bool) -> Vec<&[Delivery]> {
+    let is_critical = |one: &Delivery| one.notification.priority == Priority::Critical.name();
+    let (mut parts, mut from, mut characters) = (Vec::new(), 0, 0);
+    for (at, delivery) in deliveries.iter().enumerate() {
+        let length = digest(&[&delivery.notification]).1.chars().count() + 1;
+        let is_full = at - from >= TOGETHER_MAX || characters + length > TOGETHER_CHARACTERS_MAX;
+        let is_apart = is_one_by_one || is_critical(delivery) || at > from && is_critical(&deliveries[at - 1]);
+        if at > from && (is_full || is_apart) {
+            parts.push(&deliveries[from..at]);
+            (from, characters) = (at, 0);
+        }
+        characters += length;
+    }
+    if from < deliveries.len() {
+        parts.push(&deliveries[from..]);
+    }
+    parts
 }
 
 fn sent(outbox: &Outbox, channel: Option<&Channel>, part: &[Delivery]) -> std::result::Result<(), Trouble> {
@@ -141,6 +177,34 @@ mod tests {
         let options = Notifications { quiet_hours: Some(hours.into()), ..Notifications::default() };
         let now: Zoned = format!("{now}[Europe/Berlin]").parse().unwrap();
         quiet_until(&options, &now).map(|end| end.to_zoned(now.time_zone().clone()).datetime().to_string())
+    }
+
+    #[test]
+    fn what_is_critical_is_a_message_by_itself_and_none_is_cut_off() {
+        let now: Timestamp = "2026-01-20T12:00:00Z".parse().unwrap();
+        let of = |number: usize, priority: &str, name: &str| {
+            let notification = Notification { priority: priority.into(), session_name: Some(name.into()), ..sample() };
+            let (id, channel) = (number.to_string(), "ntfy".into());
+            Delivery {
+                id,
+                channel,
+                has_failed: false,
+                since: now,
+                not_before: now,
+                attempts: 0,
+                error: None,
+                notification,
+                act: None,
+            }
+        };
+        let sizes = |deliveries: &[Delivery], one: bool| parts(deliveries, one).iter().map(|part| part.len()).collect::<Vec<_>>();
+        let few: Vec<Delivery> =
+            ["notice", "info", "critical", "notice"].iter().enumerate().map(|(n, p)| of(n, p, "a")).collect();
+        assert_eq!(sizes(&few, false), [2, 1, 1]);
+        assert_eq!(sizes(&few, true), [1, 1, 1, 1]);
+        let long: Vec<Delivery> = (0..6).map(|number| of(number, "notice", &"x".repeat(280))).collect();
+        assert_eq!(sizes(&long, false), [2, 2, 2]);
+        assert_eq!(sizes(&[], false), [0; 0]);
     }
 
     #[test]

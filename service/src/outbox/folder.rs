@@ -105,6 +105,26 @@ impl Folder {
         }
     }
 
+    fn wanted(&self) -> PathBuf {
+        self.0.join("wanted")
+    }
+
+    /// Leaves word for who has the lock that it is wanted.
+    pub fn want(&self) -> Result<()> {
+        let path = self.wanted();
+        fs::write(&path, b"").map_err(failed("write", &path))
+    }
+
+    /// True if somebody has left such word.
+    pub fn is_wanted(&self) -> bool {
+        self.wanted().exists()
+    }
+
+    /// Takes the word back, by who has the lock now.
+    pub fn is_had(&self) {
+        let _ = fs::remove_file(self.wanted());
+    }
+
     /// The state; none before the first round.
     pub fn state(&self) -> Result<Option<State>> {
         read(&self.state_file())
@@ -116,7 +136,7 @@ impl Folder {
         sync(&self.0)
     }
 
-    /// All deliveries, oldest first. A file that cannot be read for what it is is passed over.
+    /// All deliveries, oldest first. A file that is none, or cannot be read, is passed over.
     pub fn list(&self) -> Result<Vec<Delivery>> {
         let folder = self.waiting();
         let entries = match fs::read_dir(&folder) {
@@ -125,14 +145,21 @@ impl Folder {
         };
         let mut names = Vec::new();
         for entry in entries {
-            let path = entry.map_err(failed("list", &folder))?.path();
-            if path.extension().is_some_and(|extension| extension == "json") {
+            let entry = entry.map_err(failed("list", &folder))?;
+            // Somebody may have put a folder or a pipe there.
+            let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
+            let path = entry.path();
+            if is_file && path.extension().is_some_and(|extension| extension == "json") {
                 names.push(path);
             }
         }
         names.sort();
-        let read: Result<Vec<Option<Delivery>>> = names.iter().map(|path| read(path)).collect();
-        Ok(read?.into_iter().flatten().collect())
+        let named = |path: &PathBuf| {
+            let delivery: Option<Delivery> = read(path).ok().flatten();
+            // It is changed and removed by its file's name.
+            delivery.filter(|delivery| path.file_stem().is_some_and(|name| name == delivery.id.as_str()))
+        };
+        Ok(names.iter().filter_map(named).collect())
     }
 
     /// Writes deliveries, so that they are there after a power cut.
@@ -141,6 +168,16 @@ impl Folder {
             write(&self.file(&delivery.id), delivery)?;
         }
         if deliveries.is_empty() { Ok(()) } else { sync(&self.waiting()) }
+    }
+
+    /// Makes sure that deliveries can be changed: one that is sent and cannot be removed would be sent again and again.
+    pub fn ensure_changeable(&self) -> Result<()> {
+        let path = self.waiting().join("writable.tmp");
+        let write = || {
+            fs::write(&path, b"")?;
+            fs::remove_file(&path)
+        };
+        write().map_err(failed("write into", &self.waiting()))
     }
 
     /// Changes a delivery, or, where `change` returns none, removes it. One that somebody has removed meanwhile stays so. No two processes change

@@ -103,8 +103,26 @@ impl<'a> Outbox<'a> {
 
     /// Makes deliveries of new events, and tries those that are due.
     pub fn round(&self, _lock: &Lock) -> Result<Round> {
-        spool::spool(self)?;
-        deliver::deliver(self, clock::timestamp(), &Zoned::now())
+        // What waits is delivered whatever is wrong with new events.
+        let spooled = spool::spool(self);
+        let mut round = deliver::deliver(self, clock::timestamp(), &Zoned::now())?;
+        round.troubles.extend(spooled.err().map(|e| ("of new events".to_owned(), e.to_string())));
+        Ok(round)
+    }
+
+    /// Asks the process that has the outbox to leave it to the caller.
+    pub fn want(&self) -> Result<()> {
+        self.folder.want()
+    }
+
+    /// Says that the caller, who has the lock, has it.
+    pub fn is_had(&self) {
+        self.folder.is_had();
+    }
+
+    /// True if somebody wants the outbox who is to have it.
+    pub fn is_wanted(&self) -> bool {
+        self.folder.is_wanted()
     }
 
     /// True if there are events of which no deliveries were made yet.

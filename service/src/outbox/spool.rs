@@ -110,6 +110,8 @@ fn routed(outbox: &Outbox, state: &mut State, sequence: u64, notification: &Noti
             let last = state.told.get(&key).copied();
             if let Some((at, passed_over)) = last
                 && !is_critical
+                // One that is ahead was noted by a clock that was wrong.
+                && at <= now
                 && now.duration_since(at) < minutes(options.repeat_minutes)
             {
                 state.told.insert(key, (at, passed_over + 1));

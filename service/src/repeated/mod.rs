@@ -15,7 +15,7 @@ use std::{
 use axum::{
     body::{Body, Bytes, to_bytes},
     extract::{Request, State},
-    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header::RETRY_AFTER},
+    http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header::RETRY_AFTER},
     middleware::Next,
     response::{IntoResponse, Response},
 };
@@ -211,9 +211,13 @@ fn replayed(kept: &Kept) -> Response {
 }
 
 /// True of an answer that comes again. The others say that nothing was done, for a reason that may go away.
-fn is_kept(status: StatusCode) -> bool {
-    !status.is_server_error() && !matches!(status.as_u16(), 400 | 401 | 403 | 404 | 405 | 408 | 413)
+fn is_kept(status: StatusCode, extensions: &Extensions) -> bool {
+    status.is_success() || extensions.get::<Begun>().is_some()
 }
+
+/// Marks an answer that is a problem though something was done.
+#[derive(Clone, Copy, Debug)]
+pub struct Begun;
 
 /// A hash of everything that a request asks for.
 fn hash(uri: &Uri, body: &[u8]) -> String {
@@ -237,7 +241,7 @@ impl Repeated {
 
     /// Keeps an answer, or forgets the request; either way it is not under way any more.
     async fn end(&self, name: Name, request: String, answer: Option<(StatusCode, HeaderMap, Bytes)>) {
-        let answer = answer.filter(|(status, _, body)| is_kept(*status) && body.len() <= ANSWER_BYTES_MAX);
+        let answer = answer.filter(|(_, _, body)| body.len() <= ANSWER_BYTES_MAX);
         let text = answer.and_then(|(status, headers, body)| Some((status, headers, String::from_utf8(body.into()).ok()?)));
         let Some((status, headers, body)) = text else { return self.requests.forget(&name) };
         let header = |(name, value): (&HeaderName, &HeaderValue)| Some((name.to_string(), value.to_str().ok()?.to_owned()));
@@ -274,7 +278,9 @@ pub async fn once(State(repeated): State<Repeated>, request: Request, next: Next
     let ended = tokio::spawn(async move {
         let done = done.await;
         let answer = match &done {
-            Ok((parts, Ok(bytes))) => Some((parts.status, parts.headers.clone(), bytes.clone())),
+            Ok((parts, Ok(bytes))) if is_kept(parts.status, &parts.extensions) => {
+                Some((parts.status, parts.headers.clone(), bytes.clone()))
+            }
             _ => None,
         };
         repeated.end(name, hash, answer).await;
@@ -359,11 +365,10 @@ mod tests {
 
     #[test]
     fn answers_that_say_that_nothing_was_done_are_not_kept() {
-        for (code, kept) in [(200, true), (409, true), (410, true), (422, true), (400, false), (401, false), (403, false)] {
-            assert_eq!(is_kept(StatusCode::from_u16(code).unwrap()), kept, "{code}");
+        for (code, kept) in [(200, true), (400, false), (409, false), (410, false), (500, false), (503, false)] {
+            assert_eq!(is_kept(StatusCode::from_u16(code).unwrap(), &Extensions::new()), kept, "{code}");
         }
-        for code in [404, 405, 408, 413, 500, 503] {
-            assert!(!is_kept(StatusCode::from_u16(code).unwrap()), "{code}");
-        }
+        let begun = Problem::of_start(Some(1), "the agent has ended").into_response();
+        assert!(is_kept(begun.status(), begun.extensions()), "a session has begun");
     }
 }

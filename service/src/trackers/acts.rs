@@ -1,6 +1,6 @@
 //! Acts on issues that follow from events.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use jiff::{SignedDuration, Timestamp};
 use parhelia_agent::briefing::is_ours;
@@ -77,7 +77,8 @@ impl Planner<'_> {
         let prompt = self.prompt(&session, &made);
         let (repository, team) = (options.repository(&workspace), options.team(&workspace));
         let texts = Texts {
-            name: Some(session.name.as_str()).filter(|name| *name != session.id),
+            // Nobody gave a session the name of its folder to mean an issue.
+            name: Some(session.name.as_str()).filter(|name| *name != session.id && !is_named_after(name, &workspace)),
             prompt: prompt.as_deref(),
             branch: made.record.git.as_ref().and_then(|git| git.get("branch")?.as_str()),
             repository: repository.as_deref(),
@@ -307,10 +308,15 @@ pub fn link_created(store: &Store, session: &str, issue: &Issue) -> parhelia_ses
     }
 }
 
+/// True if a session has the name of its folder.
+fn is_named_after(name: &str, workspace: &Path) -> bool {
+    workspace.file_name().is_some_and(|folder| folder.to_string_lossy() == name)
+}
+
 /// True if something was not said within some time. Notes that it is said now.
 fn is_new(told: &mut Told, key: String, now: Timestamp, within: SignedDuration) -> bool {
     let key = format!("{CHANNEL} {key}");
-    if told.get(&key).is_some_and(|(at, _)| now.duration_since(*at) < within) {
+    if told.get(&key).is_some_and(|(at, _)| within == SignedDuration::MAX || *at <= now && now.duration_since(*at) < within) {
         return false;
     }
     told.insert(key, (now, 0));

@@ -42,7 +42,8 @@ impl Texts<'_> {
         let mut issues: Vec<Issue> = Vec::new();
         for issue in of_name.into_iter().chain(of_branch).chain(prompt) {
             let is_on = match issue.tracker.as_str() {
-                "github" => self.github,
+                // Whoever writes a prompt, or what is pasted into one, does not choose in whose repository is written.
+                "github" => self.github && self.repository.is_some_and(|own| is_in(&issue, own)),
                 "linear" => self.linear,
                 _ => false,
             };
@@ -117,6 +118,11 @@ impl Texts<'_> {
     }
 }
 
+/// True of an issue of a repository.
+fn is_in(issue: &Issue, repository: &str) -> bool {
+    issue.id.split_once('#').is_some_and(|(place, _)| place.eq_ignore_ascii_case(repository))
+}
+
 /// The issues of Beads that are in progress.
 pub fn in_beads(reach: &super::Reach, workspace: &Path) -> Vec<Issue> {
     let Some(beads) = reach.beads(workspace) else { return Vec::new() };
@@ -176,8 +182,9 @@ mod tests {
     fn a_prompt_names_issues_in_every_way() {
         let of = |prompt| ids(Texts { prompt: Some(prompt), ..ALL });
         for (prompt, found) in [
-            ("Fix #12, and (a/b#3).", "o/r#12 a/b#3"),
-            ("see https://github.com/x/y/issues/4#issuecomment-1!", "x/y#4"),
+            ("Fix #12, and (O/R#3).", "o/r#12 O/R#3"),
+            ("see https://github.com/o/r/issues/4#issuecomment-1!", "o/r#4"),
+            ("as in a/b#3 and https://github.com/x/y/issues/4, which are others'", ""),
             ("https://linear.app/acme/issue/OPS-7/slow", "OPS-7"),
             ("do ENG-5: now, then eng-5 again", "ENG-5"),
             ("UTF-8, SHA-256 and CVE-2024-1 with #fff and #1234567", ""),
@@ -192,8 +199,8 @@ mod tests {
 
     #[test]
     fn trackers_that_are_off_have_no_issues() {
-        let texts = Texts { prompt: Some("#1 a/b#2 ENG-3 https://linear.app/issue/ENG-4"), ..ALL };
+        let texts = Texts { prompt: Some("#1 o/r#2 ENG-3 https://linear.app/issue/ENG-4"), ..ALL };
         assert_eq!(ids(Texts { github: false, repository: None, ..texts }), "ENG-3 ENG-4");
-        assert_eq!(ids(Texts { linear: false, team: None, repository: None, ..texts }), "a/b#2");
+        assert_eq!(ids(Texts { linear: false, team: None, ..texts }), "o/r#1 o/r#2");
     }
 }

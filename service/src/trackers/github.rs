@@ -32,6 +32,9 @@ struct Item {
     state: String,
     #[serde(default)]
     body: Option<String>,
+    /// There of pull requests, which the API counts as issues.
+    #[serde(default)]
+    pull_request: Option<serde_json::Value>,
 }
 
 /// A comment that is to be added.
@@ -119,9 +122,13 @@ impl Tracker for GitHub {
         self.write(Method::POST, &format!("{place}/comments"), &NewComment { body: &marked(text, mark) }).map(drop)
     }
 
-    /// Closes the issue; there is no other state.
+    /// Closes the issue; there is no other state. A pull request, which would be lost unmerged, is left alone.
     fn set_state(&self, id: &str, state: State) -> Result<(), Trouble> {
-        if state != State::Done || self.get(id)?.is_closed {
+        if state != State::Done {
+            return Ok(());
+        }
+        let found: Item = self.read(&place(id)?)?;
+        if found.state == "closed" || found.pull_request.is_some() {
             return Ok(());
         }
         self.write(Method::PATCH, &place(id)?, &Change { state: "closed", state_reason: "completed" }).map(drop)

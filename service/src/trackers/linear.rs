@@ -97,7 +97,7 @@ impl<'a> Linear<'a> {
         })?;
         let read = serde_json::from_str::<Answer>(&answer.body).ok();
         if let Some(fault) = read.as_ref().and_then(|read| read.errors.first()) {
-            return Err(trouble(fault, answer.status, answer.wait));
+            return Err(trouble(fault, answer.status, answer.wait).without(&self.authorization));
         }
         answer.judged()?;
         read.and_then(|read| read.data).ok_or_else(|| Trouble::for_now("its answer is not what Linear answers"))
@@ -167,7 +167,12 @@ impl Tracker for Linear<'_> {
                 url.ok_or_else(|| Trouble::for_now("its answer names no issue"))?
             }
         };
-        link::parse(&url).map_err(|e| Trouble::for_good(e.to_string()))
+        let issue = link::parse(&url).map_err(|e| Trouble::for_good(e.to_string()))?;
+        // Whoever answers does not choose another tracker.
+        match issue.tracker == "linear" {
+            true => Ok(issue),
+            false => Err(Trouble::for_good("its answer names an issue that is not Linear's")),
+        }
     }
 }
 

@@ -7,8 +7,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parhelia_session::{Result, ending::of_session, overview::Missing};
-use parhelia_store::{projection::Session, record::Trigger};
+use parhelia_session::{Result, ending::of_session, overview::Missing, run};
+use parhelia_store::{Store, projection::Session, record::Trigger};
 
 use crate::{app::App, log::say};
 
@@ -24,19 +24,34 @@ pub struct Captures {
     under_way: Arc<Mutex<HashSet<String>>>,
     /// Those whose agent has died since, and that wait for the checkpoint of that.
     died: Vec<Session>,
+    /// The runs of which that was noted.
+    noted: HashSet<String>,
+}
+
+/// True if a session's agent died together with its supervisor, which was to make the last checkpoint.
+fn ended_unseen(store: &Store, session: &Session) -> Result<bool> {
+    let newest = store.view().newest_run(session)?;
+    Ok(newest.is_some_and(|run| {
+        run.is_open() && run.pid.is_some() && run::launcher_of(&run).is_some_and(|launcher| !launcher.is_alive())
+    }))
 }
 
 impl Captures {
     /// Takes note of who lives without a supervisor, and who has died so.
-    pub fn note(&mut self, missing: &Missing) {
-        let died = missing.dead.iter().filter(|session| self.next.remove(&session.id).is_some());
-        self.died.extend(died.cloned());
+    pub fn note(&mut self, store: &Store, missing: &Missing) -> Result<()> {
+        for session in &missing.dead {
+            let was_alone = self.next.remove(&session.id).is_some();
+            if (was_alone || ended_unseen(store, session)?) && self.noted.insert(session.run.clone().unwrap_or_default()) {
+                self.died.push(session.clone());
+            }
+        }
         let first = Instant::now() + INTERVAL;
         let alive = |id: &String| missing.unsupervised.iter().any(|(session, _)| session.id == *id);
         self.next.retain(|id, _| alive(id));
         for (session, _) in &missing.unsupervised {
             self.next.entry(session.id.clone()).or_insert(first);
         }
+        Ok(())
     }
 
     /// Starts the checkpoints that are due, as far as there are places for them.

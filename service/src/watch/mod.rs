@@ -76,8 +76,8 @@ impl Watcher {
             self.next = Instant::now() + LOOK;
             let missing = overview::missing(&self.app.store)?;
             self.agents.watch(&self.app.store)?;
-            self.captures.note(&missing);
-            if let Some(recovery) = &mut self.recovery {
+            self.captures.note(&self.app.store, &missing)?;
+            if let Some(recovery) = self.recovery.as_mut().filter(|_| !self.lifetime.is_over()) {
                 recovery.note(&self.app.store, &missing);
             }
         }

@@ -13,11 +13,13 @@ use parhelia_session::{
     host::Host,
     overview::{self, Missing},
     resume::{Unasked, set_aside, unasked},
+    run,
 };
 use parhelia_store::{
     Store,
     event::{Actor, NewEvent, kind},
-    projection::Session,
+    projection::{Run, Session},
+    record::ENDED_BY_SIGNAL,
     view::View,
 };
 
@@ -157,12 +159,18 @@ fn why_left(app: &Shared, session: &Session) -> Result<Option<String>> {
     Ok(Some(why.to_string()))
 }
 
+/// True if a run ended without being asked to: of its own accord, by a signal that nobody of us sent, or unseen.
+fn has_died(run: &Run) -> bool {
+    run.exit_reason.as_deref().is_none_or(|reason| reason.starts_with(run::BY_ITSELF) || reason.starts_with(ENDED_BY_SIGNAL))
+}
+
 /// True if as many runs of a session began within a short time as may.
 fn has_crashed_often(view: &View, session: &Session) -> Result<bool> {
     let since = parhelia_store::clock::timestamp() - CRASH_WINDOW;
     let mut count = 0;
     for id in session.runs.iter().rev().take(RUNS_MAX) {
-        count += usize::from(view.run(id)?.is_some_and(|run| run.started_at >= since && run.resumed_from.is_some()));
+        let is_crash = |run: Run| run.started_at >= since && run.resumed_from.is_some() && has_died(&run);
+        count += usize::from(view.run(id)?.is_some_and(is_crash));
     }
     Ok(count >= RUNS_MAX)
 }

@@ -21,6 +21,7 @@ use parhelia_store::{
 use super::{
     Choice, ResumeRequest, choose,
     choose::{ensure_not_rejected, waits},
+    foresee,
 };
 use crate::{
     approval::{policy::Prefer, rejections::Rejections},
@@ -103,6 +104,10 @@ impl Resume {
             return Err(Refusal::TakenOver { session: session.id }.into());
         }
         let mut prepared = prepare(store, host, session, newest.as_ref(), request)?;
+        if request.from.is_none() && !request.recreate_workspace {
+            // Whoever may still be alive elsewhere is not fenced for a resume that cannot be.
+            foresee(store, &prepared.session, prepared.choice.checkpoint.as_ref())?;
+        }
         if let Some(chosen) = &prepared.choice.checkpoint {
             let id = chosen.record.id;
             prepared.pin = store.pin_for_reading([id], "resume", |text| observer.notice(text));

@@ -1,6 +1,6 @@
 //! Mail over SMTP. Headers are made by the library, which lets no text end one.
 
-use std::time::Duration;
+use std::{sync::mpsc, thread, time::Duration};
 
 use lettre::{
     Message as Mail, SmtpTransport, Transport,
@@ -30,11 +30,19 @@ pub fn send(options: &Notifications, email: &Email, message: &Message, env: Env)
         return Err(Trouble::for_good("mail without TLS goes to this machine alone, with notifications.insecure_loopback"));
     }
     let mail = mail(email, message, &host, env)?;
+    let password = kept_secret(secret(email.password.as_ref(), email.password_file.as_ref(), env))?.unwrap_or_default();
     let transport = transport(email, &host, env)?;
-    transport.send(&mail).map(drop).map_err(|e| match e.is_permanent() {
+    // The library bounds each read: a server that never ends its answer would keep us for good.
+    let (tell, sent) = mpsc::channel();
+    let started = thread::Builder::new().name("mail".into()).spawn(move || tell.send(transport.send(&mail)));
+    started.map_err(|e| Trouble::for_now(format!("the mail could not be sent: {e}")))?;
+    let sent = sent.recv_timeout(LIMIT * 2);
+    let sent = sent.map_err(|_| Trouble::for_now(format!("the mail server did not take it within {} s", 2 * LIMIT.as_secs())))?;
+    let trouble = |e: lettre::transport::smtp::Error| match e.is_permanent() {
         true => Trouble::for_good(format!("the mail server refused it: {e}")),
         false => Trouble::for_now(format!("the mail could not be sent: {e}")),
-    })
+    };
+    sent.map(drop).map_err(|e| trouble(e).without(&password))
 }
 
 fn mail(email: &Email, message: &Message, host: &str, env: Env) -> Result<Mail, Trouble> {
