@@ -45,9 +45,9 @@ fn command_of(process: i32) -> String {
 fn a_session_begins_in_a_folder_and_takes_prompts() {
     let s = Service::new();
     write(&s.scratch.path("place/stay"), b"").unwrap();
-    let body = json!({"name": "new", "policy": "strict", "workspace": s.at("place"), "command": [s.program()]});
+    let body = json!({"name": "new", "policy": "review", "workspace": s.at("place"), "command": [s.program()]});
     let begun = s.post("/api/sessions", &body).expect(200)["session"].clone();
-    assert_eq!((&begun["name"], &begun["policy"]), (&json!("new"), &json!("strict")), "{begun}");
+    assert_eq!((&begun["name"], &begun["policy"]), (&json!("new"), &json!("review")), "{begun}");
     let first = s.idle("new", 1);
     let prompted = s.post("/api/sessions/new/prompt", &json!({"text": "two\nlines"})).expect(200);
     assert_eq!(prompted["resumed"], false);
@@ -61,6 +61,20 @@ fn a_session_begins_in_a_folder_and_takes_prompts() {
     // One that would press keys is none.
     let refused = s.post("/api/sessions/new/prompt", &json!({"text": "\u{1b}[201~rm"})).expect(400);
     assert!(refused["detail"].as_str().unwrap().contains("U+001B"), "{refused}");
+    // Neither is anything typed where another program would read it, or nobody.
+    let reasons = |why: &str| {
+        let refused = s.post("/api/sessions/new/prompt", &json!({"text": "rm -r ."})).expect(409);
+        assert!(refused["detail"].as_str().unwrap().contains(why), "{refused}");
+    };
+    let process = Pid::from_raw(first).unwrap();
+    kill_process(process, Signal::STOP).unwrap();
+    wait(|| fs::read_to_string(format!("/proc/{first}/stat")).ok()?.contains(") T ").then_some(()));
+    reasons("in the foreground");
+    kill_process(process, Signal::CONT).unwrap();
+    let session = s.tmux.session();
+    s.tmux.ask(&["copy-mode", "-t", &session]);
+    reasons("copy mode");
+    s.tmux.ask(&["send-keys", "-t", &session, "-X", "cancel"]);
     // An agent that is at work is not disturbed.
     let status = wait(|| {
         let mut said = fs::read_dir(s.scratch.path("home/.claude/sessions")).ok()?.flatten();
@@ -75,6 +89,16 @@ fn a_session_begins_in_a_folder_and_takes_prompts() {
     let prompted = s.post("/api/sessions/new/prompt", &json!({"text": "go on, please"})).expect(200);
     assert_eq!(prompted["resumed"], true);
     assert!(command_of(s.idle("new", 2)).contains("go on, please"));
+    // Whoever pauses and resumes again and again has no agent that dies again and again.
+    for number in 3..=5 {
+        s.post("/api/sessions/new/pause", &json!({"end_agent": true})).expect(200);
+        s.post("/api/sessions/new/resume", &json!({})).expect(200);
+        s.idle("new", number);
+    }
+    kill(s.idle("new", 5));
+    wait(|| ["is resumed\n", "is left alone"].iter().any(|said| s.said().contains(said)).then_some(()));
+    assert!(!s.said().contains("is left alone"), "{} {}", s.said(), s.get("/api/sessions/new").expect(200));
+    s.idle("new", 6);
 }
 
 #[test]
@@ -109,6 +133,7 @@ fn what_cannot_begin_is_refused_by_name_and_leaves_nothing() {
         (json!({"command": [&program]}), 400, "either a workspace or an agent_folder"),
         (json!({"command": [&program], "workspace": "/", "agent_folder": "/"}), 400, "either a workspace or an agent_folder"),
         (json!({"command": [], "workspace": s.at("work")}), 400, "no command line"),
+        (json!({"command": [&program], "workspace": s.at("work"), "interval_seconds": u64::MAX}), 400, "a year"),
         (json!({"command": ["a\u{0}b"], "workspace": s.at("work")}), 400, "zero byte"),
         (json!({"command": [&program], "workspace": "work"}), 400, "no absolute path"),
         (json!({"command": [&program], "workspace": s.at("none")}), 404, "none"),
@@ -158,6 +183,10 @@ fn a_run_elsewhere_lives_as_long_as_it_is_heard_of() {
     // Whoever comes back is told that it was taken over from.
     let late = s.post(&format!("/api/runs/{run}/heartbeat"), &beat).expect(409);
     assert!(late["detail"].as_str().unwrap().contains("epoch"), "{late}");
+    s.post(&format!("/api/runs/{run}/end"), &json!({"epoch": epoch, "exit_code": 0})).expect(409);
+    let named = |name: &str| s.post("/api/runs", &json!({"session": name, "host": "h"})).expect(400);
+    named(&"x".repeat(900_000));
+    named("a\u{1b}[2Jb");
 }
 
 #[test]
