@@ -3921,8 +3921,6 @@ export interface operations {
                      * @description The agent's exit code: 0 has done its work. Any other has the session go on here, if its policy lets it.
                      */
                     exit_code: number;
-                    /** @description More about the reason. */
-                    reason?: string | null;
                 };
             };
         };
@@ -4123,7 +4121,7 @@ export interface operations {
             query?: {
                 /** @description Sequence behind which they are wanted, at most the newest entry's; those to come, if there is neither this nor the header Last-Event-ID. */
                 after?: number;
-                /** @description Id of the session that they concern. */
+                /** @description Session that they concern, by its id or name. */
                 session?: string;
                 /** @description Beginning of their kind, such as checkpoint. or run.started. */
                 kind?: string;
