@@ -298,7 +298,7 @@ fn a_checkpoint_is_made_before_an_agent_is_asked_to_end() {
     assert_eq!((text(&made[0], "trigger"), text(&made[1], "trigger")), ("shutdown", "shutdown"), "{made:?}");
     assert_eq!(text(&made[1], "trigger_detail"), "asked to end");
     assert_eq!(work.cat(text(&made[1], "id")), "late\n");
-    work.scratch.expect(5, &["checkpoint", "cat", text(&made[0], "id"), "file"]);
+    work.scratch.expect(10, &["checkpoint", "cat", &format!("{}:file", text(&made[0], "id"))]);
 }
 
 #[test]
