@@ -8,7 +8,7 @@ use std::{
 
 use parhelia_store::{ErrorKind, id::Ulid};
 
-pub use crate::refusal::{DecisionRefusal, Refusal};
+pub use crate::refusal::{DecisionRefusal, Refusal, RunRefusal};
 
 /// An error of a session.
 #[derive(Debug, thiserror::Error)]
@@ -92,6 +92,12 @@ pub enum Error {
 
 impl From<DecisionRefusal> for Error {
     fn from(refusal: DecisionRefusal) -> Self {
+        Refusal::from(refusal).into()
+    }
+}
+
+impl From<RunRefusal> for Error {
+    fn from(refusal: RunRefusal) -> Self {
         Refusal::from(refusal).into()
     }
 }

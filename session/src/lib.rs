@@ -56,4 +56,4 @@ mod testing;
 pub mod tmux;
 pub mod verification;
 
-pub use error::{DecisionRefusal, Error, Refusal, Result};
+pub use error::{DecisionRefusal, Error, Refusal, Result, RunRefusal};

@@ -13,7 +13,7 @@ use parhelia_store::{Store, id::Ulid, projection::Session};
 use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::{
-    error::{Error, IoContext, Refusal, Result},
+    error::{Error, IoContext, Result, RunRefusal},
     intent,
     overview::{Observed, Overview},
     run::{Life, life, tmux_of},
@@ -59,31 +59,31 @@ pub fn type_in(store: &Store, session: &Session, text: &str) -> Result<bool> {
         Observed::Idle => {}
         Observed::Elsewhere => {
             let why = overview.why.map(|why| format!(" ({why})")).unwrap_or_default();
-            return Err(Refusal::NotPrompted { session: id(), why: format!("its agent is elsewhere{why}") }.into());
+            return Err(RunRefusal::NotPrompted { session: id(), why: format!("its agent is elsewhere{why}") }.into());
         }
         Observed::Waiting => {
             let what = overview.why.map(|what| format!(" ({what})")).unwrap_or_default();
-            return Err(Refusal::NotPrompted { session: id(), why: format!("its agent waits for an answer{what}") }.into());
+            return Err(RunRefusal::NotPrompted { session: id(), why: format!("its agent waits for an answer{what}") }.into());
         }
         Observed::Live | Observed::Starting => {
             let why = "its agent is at work, or does not say that it has nothing to do".to_owned();
-            return Err(Refusal::NotPrompted { session: id(), why }.into());
+            return Err(RunRefusal::NotPrompted { session: id(), why }.into());
         }
     }
     let Some(place) = tmux_of(store, session)? else {
         let why = "its agent is not in tmux, so that nobody but who sits there can type".to_owned();
-        return Err(Refusal::NotPrompted { session: id(), why }.into());
+        return Err(RunRefusal::NotPrompted { session: id(), why }.into());
     };
     let server = Server::new(Some(place.socket.into()), CALL_LIMIT);
     let agent = store.view().newest_run(session)?.as_ref().map(life);
     let Some(Life::Agent(agent)) = agent else { return Ok(false) };
     if !is_in_foreground(agent.process) {
         let why = "another program is in the foreground of its terminal, or it was stopped there".to_owned();
-        return Err(Refusal::NotPrompted { session: id(), why }.into());
+        return Err(RunRefusal::NotPrompted { session: id(), why }.into());
     }
     if server.ask(["display-message", "-p", "-t", &place.pane, "#{pane_in_mode}"])? != "0" {
         let why = "somebody looks through its terminal in tmux (copy mode)".to_owned();
-        return Err(Refusal::NotPrompted { session: id(), why }.into());
+        return Err(RunRefusal::NotPrompted { session: id(), why }.into());
     }
     let input = held(text).at("hold the prompt in", "memory".as_ref())?;
     let before = server.screen(&place.pane)?;

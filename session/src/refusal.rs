@@ -2,6 +2,7 @@
 
 mod decision;
 mod kind;
+mod run;
 mod words;
 
 use std::path::PathBuf;
@@ -12,8 +13,8 @@ use parhelia_store::{
     name::{self, Shown as _},
 };
 
-pub use self::decision::DecisionRefusal;
 use self::words::{as_bytes, by, listed};
+pub use self::{decision::DecisionRefusal, run::RunRefusal};
 
 /// The reason for which a workflow is refused: a state that is against it, or a request that makes no sense as put.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -95,18 +96,6 @@ pub enum Refusal {
     DoesNotEnd {
         /// The session.
         session: String,
-    },
-    /// Somebody has ended the run before its agent was started.
-    #[error("run {run} was ended before its agent could be started")]
-    RunEnded {
-        /// The run.
-        run: String,
-    },
-    /// The run does not wait for somebody to start its agent.
-    #[error("run {run} does not wait for its agent")]
-    RunDoesNotWait {
-        /// The run.
-        run: String,
     },
     /// The agent is told to keep no conversation.
     #[error("the agent is asked to keep no conversation, so that nothing could be resumed; leave that flag of its out")]
@@ -251,14 +240,6 @@ pub enum Refusal {
         /// True if another folder has taken its place.
         is_there: bool,
     },
-    /// A session takes no prompt now.
-    #[error("session {session} takes no prompt now: {why}")]
-    NotPrompted {
-        /// The session.
-        session: String,
-        /// The reason.
-        why: String,
-    },
     /// An agent folder cannot be copied into itself.
     #[error("the workspace {} would lie in the agent folder {}, of which it is to be a copy", workspace.shown(), folder.shown())]
     CopyIntoItself {
@@ -266,12 +247,6 @@ pub enum Refusal {
         folder: PathBuf,
         /// The workspace.
         workspace: PathBuf,
-    },
-    /// A run has ended.
-    #[error("run {run} has ended; begin another one")]
-    RunIsOver {
-        /// The run.
-        run: String,
     },
     /// There is nothing to restore the workspace from.
     #[error("{} is gone, and the session has no checkpoint to restore it from", path.shown())]
@@ -485,6 +460,9 @@ pub enum Refusal {
         /// By whom, where it was a person.
         user: Option<String>,
     },
+    /// A run, or what its agent is asked for.
+    #[error(transparent)]
+    Run(#[from] RunRefusal),
     /// A decision about a checkpoint.
     #[error(transparent)]
     Decision(#[from] DecisionRefusal),

@@ -162,12 +162,14 @@ fn a_paused_session_keeps_its_agent_and_is_active_again_at_once() {
 #[test]
 fn a_unit_of_systemd_starts_it() {
     let scratch = Scratch::new();
-    let mut command = scratch.command(&["serve", "--install", "--no-resume", "--socket", "/run/a b.sock"]);
+    let mut command =
+        scratch.command(&["--config", "/etc/own.toml", "serve", "--install", "--no-resume", "--socket", "/run/a b.sock"]);
     let output = command.env("XDG_CONFIG_HOME", scratch.path("config")).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     let unit = fs::read_to_string(scratch.path("config/systemd/user/parhelia.service")).unwrap();
     let start = unit.lines().find(|line| line.starts_with("ExecStart=")).unwrap();
     assert!(start.ends_with("serve --socket \"/run/a b.sock\" --no-resume"), "{unit}");
+    assert!(start.contains(" --config \"/etc/own.toml\" serve "), "{unit}");
     assert!(unit.contains("\nKillMode=process\n"), "{unit}");
     let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("systemctl --user enable --now parhelia.service"), "{said}");

@@ -138,7 +138,7 @@ impl Listener {
         Ok(())
     }
 
-    /// What is sent of an event; nothing of one that is not wanted, or was heard of before.
+    /// The message of an event; none of one that is not wanted, or was heard of before.
     fn hear(&mut self, event: &Event) -> Option<Sent> {
         if event.sequence <= self.after {
             return None;

@@ -2,7 +2,7 @@
 
 use axum::{Extension, Json, extract::State, routing::post};
 use parhelia_session::{
-    Refusal,
+    Refusal, RunRefusal,
     host::Host as _,
     run::{self, Begin, Current, Elsewhere, Life},
 };
@@ -22,7 +22,7 @@ use super::{
     problem::Problem,
 };
 use crate::{
-    app::{App, Shared, work},
+    app::{App, Shared, note},
     caller::{Caller, Peer},
 };
 
@@ -118,7 +118,7 @@ pub fn operations() -> Vec<Operation> {
 }
 
 async fn begin(State(app): State<App>, Extension(peer): Extension<Peer>, Given(new): Given<NewRun>) -> Answer<BegunRun> {
-    work(&app, move |app| {
+    note(&app, move |app| {
         for (what, name) in [("session", Some(&new.session)), ("host", Some(&new.host)), ("container", new.container.as_ref())] {
             check_name(what, name)?;
         }
@@ -208,7 +208,8 @@ async fn heartbeat(
     Named(run): Named<String>,
     Given(beat): Given<Heartbeat>,
 ) -> Answer<Heard> {
-    work(&app, move |app| {
+    // Not among what takes long: whoever is not heard in time counts as dead.
+    note(&app, move |app| {
         let caller = Caller { service: &*app.host, peer };
         if let Some(time) = &beat.last_activity {
             time.parse::<jiff::Timestamp>().map_err(|e| Problem::usage(format!("last_activity is no time: {e}")))?;
@@ -230,11 +231,11 @@ async fn end(
     Named(run): Named<String>,
     Given(ended): Given<RunEnd>,
 ) -> Answer<EndedRun> {
-    work(&app, move |app| {
+    note(&app, move |app| {
         let caller = Caller { service: &*app.host, peer };
         let found = of_epoch(app, ensure_elsewhere(app, &run)?, ended.epoch)?;
         if !found.is_open() {
-            return Err(Refusal::RunIsOver { run: found.id }.into());
+            return Err(Refusal::from(RunRefusal::IsOver { run: found.id }).into());
         }
         let reason = format!("{}{}", run::BY_ITSELF, ended.exit_code);
         let became = if ended.exit_code == 0 { (Status::Paused, Some(Goal::Paused)) } else { (Status::Error, None) };

@@ -31,11 +31,8 @@ const TOGETHER_CHARACTERS_MAX: usize = 900;
 /// A channel is left for the others after this time; what it has left is due in the next round.
 const TURN: Duration = Duration::from_secs(20);
 
-/// Tries the deliveries that are due: each channel by itself, so that none waits for another.
+/// Tries the deliveries that are due: each channel by itself, so that none waits longer for another than for its turn.
 pub fn deliver(outbox: &Outbox, now: Timestamp, local: &Zoned) -> Result<Round> {
-    if !outbox.folder.list()?.is_empty() {
-        outbox.folder.ensure_changeable()?;
-    }
     let options = &outbox.config.notifications;
     let quiet_until = quiet_until(options, local);
     let mut due: BTreeMap<String, Vec<Delivery>> = BTreeMap::new();
@@ -52,6 +49,9 @@ pub fn deliver(outbox: &Outbox, now: Timestamp, local: &Zoned) -> Result<Round> 
             true => due.entry(delivery.channel.clone()).or_default().push(delivery),
             false => round.next = round.next.into_iter().chain([held]).min(),
         }
+    }
+    if !due.is_empty() {
+        outbox.folder.ensure_changeable()?;
     }
     let done: Vec<(String, Result<Round>)> = thread::scope(|scope| {
         let started: Vec<_> = due

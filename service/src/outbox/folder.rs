@@ -8,8 +8,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use jiff::Timestamp;
-use parhelia_store::{Store, name::Shown as _};
+use jiff::{SignedDuration, Timestamp};
+use parhelia_store::{Store, clock, name::Shown as _};
 use parhelia_wire::notification::Delivery;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -58,6 +58,9 @@ pub struct State {
     #[serde(default)]
     pub told: Told,
 }
+
+/// The time for which it is waited for somebody who wants the outbox; they say so more often.
+const WANTED: SignedDuration = SignedDuration::from_secs(20);
 
 /// The folder.
 #[derive(Clone, Debug)]
@@ -112,12 +115,13 @@ impl Folder {
     /// Leaves word for who has the lock that it is wanted.
     pub fn want(&self) -> Result<()> {
         let path = self.wanted();
-        fs::write(&path, b"").map_err(failed("write", &path))
+        fs::write(&path, clock::timestamp().to_string()).map_err(failed("write", &path))
     }
 
-    /// True if somebody has left such word.
+    /// True if somebody has left such word a moment ago. Who did so earlier is gone.
     pub fn is_wanted(&self) -> bool {
-        self.wanted().exists()
+        let left = fs::read_to_string(self.wanted()).ok().and_then(|text| text.parse::<Timestamp>().ok());
+        left.is_some_and(|left| clock::timestamp().duration_since(left).abs() < WANTED)
     }
 
     /// Takes the word back, by who has the lock now.

@@ -2,7 +2,8 @@
 //!
 //! Events become deliveries, a file each in the store's folder `outbox`, and only then the cursor behind them moves (`spool`); a delivery is removed
 //! when its receiver has it (`deliver`). So each is sent at least once, under the same id. One process at a time does it: the service, or else
-//! one of its own that a commit has started. A channel that is down delays nothing but itself.
+//! one of its own that a commit has started. A channel that is slow or down delays the others by
+//! its turn alone.
 
 pub mod background;
 mod deliver;

@@ -31,9 +31,7 @@ pub struct Captures {
 /// True if a session's agent died together with its supervisor, which was to make the last checkpoint.
 fn ended_unseen(store: &Store, session: &Session) -> Result<bool> {
     let newest = store.view().newest_run(session)?;
-    Ok(newest.is_some_and(|run| {
-        run.is_open() && run.pid.is_some() && run::launcher_of(&run).is_some_and(|launcher| !launcher.is_alive())
-    }))
+    Ok(newest.is_some_and(|run| run.pid.is_some() && run::is_orphaned(&run)))
 }
 
 impl Captures {

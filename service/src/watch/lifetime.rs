@@ -37,7 +37,7 @@ pub struct Lifetime {
 }
 
 impl Lifetime {
-    /// That of a container which its platform ends at the age that is configured; without end outside of containers.
+    /// The lifetime of a container that its platform ends at the age that is configured; without end outside of containers.
     pub fn new(hours: f64) -> Self {
         let left = age().filter(|_| !sees_all()).and_then(|age| left(age, hours));
         Lifetime { at: left.map(|left| Instant::now() + left), is_over: false }

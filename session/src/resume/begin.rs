@@ -15,7 +15,7 @@ use super::{Choice, Prepared, Resume, ResumeRequest, Workspace, bring_back, choo
 use crate::{
     approval::policy::Prefer,
     conversation::{Restored, aside, put_back},
-    error::{Error, Refusal, Result},
+    error::{Error, Refusal, Result, RunRefusal},
     host::{Host, Observer},
     intent::Turn,
     notice::Notice,
@@ -92,7 +92,7 @@ fn back(
 /// Takes a run over that another process has begun, in the pane that it made for that. Everything but the start is done.
 pub fn take_on(store: &Store, host: &dyn Host, session: Session, run: &str) -> Result<Begun> {
     let found = store.view().run(run)?.filter(|run| session.run.as_ref() == Some(&run.id) && run.is_open() && run.pid.is_none());
-    let run = found.ok_or_else(|| Refusal::RunDoesNotWait { run: run.to_owned() })?;
+    let run = found.ok_or_else(|| RunRefusal::DoesNotWait { run: run.to_owned() })?;
     let current = Current::of(&run, Some(&session));
     run::taken_on(store, &current, &run::this_process()?, host.tmux().as_ref(), host.actor())?;
     let from = run.resumed_from.as_ref().and_then(|id| id.parse().ok());

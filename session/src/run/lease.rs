@@ -13,7 +13,7 @@ use parhelia_store::{
 use serde_json::Value;
 
 use super::find::Current;
-use crate::error::{Refusal, Result};
+use crate::error::{Result, RunRefusal};
 use parhelia_agent::process::host_name;
 
 /// The time that a lease lasts for a run that one of our processes watches.
@@ -48,7 +48,7 @@ pub fn renew(store: &Store, current: &Current, holds: Duration, actor: Actor) ->
 pub fn heard(store: &Store, run: &str, epoch: u64, said: Value, actor: Actor) -> Result<Lease> {
     let found = store.refresh()?.run(run)?.ok_or_else(|| parhelia_store::Error::NoRun { run: run.to_owned() })?;
     if !found.is_open() {
-        return Err(Refusal::RunIsOver { run: found.id }.into());
+        return Err(RunRefusal::IsOver { run: found.id }.into());
     }
     let holder = found.lease.map(|lease| lease.holder).unwrap_or_default();
     store.append_events(&[taken_by(&holder, run, Some(epoch), WATCHED, actor).with("said", said)], &())?;

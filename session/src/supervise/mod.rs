@@ -46,7 +46,7 @@ use self::{
 };
 use crate::{
     config::Config,
-    error::{Error, Refusal, Result},
+    error::{Error, Result, RunRefusal},
     host::{Host, Observer},
     notice::Notice,
     run::{self, Current},
@@ -141,7 +141,7 @@ const NO_END: &str = "the run's end was not recorded";
 /// Starts the agent, and waits for it to end. Requests that this process end are passed on.
 pub fn supervise(store: &Store, wanted: &Supervised<'_>, stops: &Stops, observer: &dyn Observer) -> Result<Ended> {
     if !is_open(store, wanted) {
-        return Err(Refusal::RunEnded { run: wanted.current.run.clone() }.into());
+        return Err(RunRefusal::EndedBefore { run: wanted.current.run.clone() }.into());
     }
     let host = wanted.host;
     capture_first(store, wanted, stops, observer).inspect_err(|failure| {
