@@ -11,8 +11,8 @@ use parhelia_agent::process::{Owner, found};
 use parhelia_session::run::{Current, WATCHED, renew};
 use parhelia_store::{
     Store,
-    event::{Actor, NewEvent, kind},
     pin::{Leaves, Pin},
+    projection::Lease,
 };
 use parhelia_tests::{
     Scratch,
@@ -245,15 +245,14 @@ fn a_session_that_another_machine_has_is_left_to_it_until_its_lease_runs_out() {
     kill(i32::try_from(run.pid.unwrap()).unwrap());
     scratch.expect(4, &goes_on);
     let store = Store::open(&scratch.store(), &Default::default()).unwrap();
-    let over = NewEvent::new(kind::RUN_LEASE, &run.id, Actor::default()).in_epoch(run.epoch).with("ttl_seconds", 0);
-    store.append_events(&[over], &()).unwrap();
+    store.renew_lease(&run.id, run.epoch, &Lease::default()).unwrap();
     let text = scratch.expect(0, &goes_on);
     let epochs: Vec<u64> =
         runs().unwrap().into_values().filter(|found| found.session == run.session).map(|run| run.epoch).collect();
     assert_eq!(epochs.len(), 2, "{epochs:?}: {text}");
     // The old one has nothing to renew any more.
     let late = Current { session: run.session, run: run.id, epoch: run.epoch, workspace: workspace.into() };
-    let late = renew(&store, &late, WATCHED, Actor::default()).unwrap_err();
+    let late = renew(&store, &late, WATCHED).unwrap_err();
     assert!(late.to_string().contains("epoch"), "{late}");
 }
 

@@ -88,6 +88,11 @@ impl Layout {
         self.root.join("cache")
     }
 
+    /// Leases of runs, as they were renewed last.
+    pub fn leases(&self) -> PathBuf {
+        self.root.join("leases")
+    }
+
     /// Mounted filesystems of the store, and their logs.
     pub fn mounts(&self) -> PathBuf {
         self.root.join("mounts")

@@ -52,6 +52,7 @@ pub mod journal;
 mod kernel;
 pub mod keys;
 pub mod layout;
+mod lease;
 pub mod links;
 pub mod lock;
 mod meta;

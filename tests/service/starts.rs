@@ -2,11 +2,7 @@
 
 use jiff::SignedDuration;
 use parhelia_session::run;
-use parhelia_store::{
-    OpenOptions, Store,
-    clock::timestamp,
-    event::{Actor, NewEvent, kind},
-};
+use parhelia_store::{OpenOptions, Store, clock::timestamp, projection::Lease};
 
 use super::*;
 
@@ -149,6 +145,13 @@ fn what_cannot_begin_is_refused_by_name_and_leaves_nothing() {
     assert!(fs::read_dir(copies).is_ok_and(|mut all| all.next().is_none()));
 }
 
+/// Has a run be heard of for the last time so long ago that it counts as dead.
+fn silence(s: &Service, run: &str, epoch: &Value) {
+    let renewed = Some(timestamp() - SignedDuration::from_secs(91));
+    let lease = Lease { holder: "build-7".into(), renewed, ttl_seconds: 90, said: None };
+    s.store().renew_lease(run, epoch.as_u64().unwrap(), &lease).unwrap();
+}
+
 #[test]
 fn a_run_elsewhere_lives_as_long_as_it_is_heard_of() {
     let s = Service::new();
@@ -175,10 +178,7 @@ fn a_run_elsewhere_lives_as_long_as_it_is_heard_of() {
         s.post(&path, &body).expect(status);
     }
     // Its sender falls silent.
-    let lease = NewEvent::new(kind::RUN_LEASE, &run, Actor::program("test"));
-    let ago = timestamp() - SignedDuration::from_secs(91);
-    let silent = lease.with("holder", "build-7/c1").with("renewed", ago.to_string()).with("ttl_seconds", 90);
-    s.store().append_events(&[silent.in_epoch(epoch.as_u64().unwrap())], &()).unwrap();
+    silence(&s, &run, &epoch);
     s.idle("far", 2);
     // Whoever comes back is told that it was taken over from.
     let late = s.post(&format!("/api/runs/{run}/heartbeat"), &beat).expect(409);
@@ -195,11 +195,8 @@ fn a_late_heartbeat_calls_the_resume_off_and_an_end_is_one() {
     let body = json!({"session": "far", "host": "build-7", "workspace": s.at("far"), "command": ["claude"]});
     let begun = s.post("/api/runs", &body).expect(200);
     let (run, epoch) = (begun["run"]["id"].as_str().unwrap(), &begun["run"]["epoch"]);
-    let lease = NewEvent::new(kind::RUN_LEASE, run, Actor::program("test"));
-    let ago = timestamp() - SignedDuration::from_secs(91);
-    let silent = lease.with("holder", "build-7/api").with("renewed", ago.to_string()).with("ttl_seconds", 90);
-    s.store().append_events(&[silent.in_epoch(epoch.as_u64().unwrap())], &()).unwrap();
-    wait(|| s.said().contains("is dead; in 5 s").then_some(()));
+    silence(&s, run, epoch);
+    wait(|| s.said().contains("is dead; in 4 s").then_some(()));
     s.post(&format!("/api/runs/{run}/heartbeat"), &json!({"epoch": epoch})).expect(200);
     wait(|| s.said().contains("lives again; it is not resumed").then_some(()));
     let ended = s.post(&format!("/api/runs/{run}/end"), &json!({"epoch": epoch, "exit_code": 0})).expect(200);
@@ -241,7 +238,7 @@ fn a_container_that_ends_soon_hands_its_sessions_over_to_the_next() {
     s.child = Some(container.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said).process_group(0).spawn().unwrap());
     wait(|| s.said().contains("is handed over").then_some(()));
     // Nothing is resumed in there any more.
-    assert!(!s.said().contains("is dead; in 5 s"), "{}", s.said());
+    assert!(!s.said().contains("is dead; in 4 s"), "{}", s.said());
     s.signal(Signal::KILL);
     let logged = s.scratch.run(&["log", "--kind", "session.handover", "--json"]);
     assert!(String::from_utf8_lossy(&logged.stdout).contains("its container ends soon"), "{logged:?}");

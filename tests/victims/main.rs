@@ -10,10 +10,7 @@ use std::{
 };
 
 use parhelia_session::{intent::held, run::launcher_of};
-use parhelia_store::{
-    Store,
-    event::{Actor, NewEvent, kind},
-};
+use parhelia_store::{Store, projection::Lease};
 use parhelia_tests::{
     Scratch,
     filesystems::{Mountpoint, system, text},
@@ -301,8 +298,7 @@ fn a_run_in_a_container_of_the_same_name_is_not_taken_for_dead() {
     assert!(forced.contains("is no agent") && !forced.contains("may have it"), "{forced}");
     let store = Store::open(&work.scratch.store(), &Default::default()).unwrap();
     let run = store.view().runs().unwrap().into_values().find(|run| run.cwd.as_deref() == Some(&*inside)).unwrap();
-    let over = NewEvent::new(kind::RUN_LEASE, &run.id, Actor::default()).in_epoch(run.epoch).with("ttl_seconds", 0);
-    store.append_events(&[over], &()).unwrap();
+    store.renew_lease(&run.id, run.epoch, &Lease::default()).unwrap();
     assert_eq!(work.is("inside").1, "dead");
     let process = runs().unwrap().into_values().find(|run| run.cwd.as_deref() == Some(&*outside)).unwrap().pid.unwrap();
     kill(process as i32);

@@ -202,15 +202,9 @@ fn again(session: &Session, newest: Option<Run>) -> Result<Begin, Problem> {
     })
 }
 
-async fn heartbeat(
-    State(app): State<App>,
-    Extension(peer): Extension<Peer>,
-    Named(run): Named<String>,
-    Given(beat): Given<Heartbeat>,
-) -> Answer<Heard> {
+async fn heartbeat(State(app): State<App>, Named(run): Named<String>, Given(beat): Given<Heartbeat>) -> Answer<Heard> {
     // Not among what takes long: whoever is not heard in time counts as dead.
     note(&app, move |app| {
-        let caller = Caller { service: &*app.host, peer };
         if let Some(time) = &beat.last_activity {
             time.parse::<jiff::Timestamp>().map_err(|e| Problem::usage(format!("last_activity is no time: {e}")))?;
         }
@@ -219,7 +213,7 @@ async fn heartbeat(
             return Err(Problem::usage(format!("a heartbeat has at most {SAID_BYTES_MAX} bytes")));
         }
         of_epoch(app, ensure_elsewhere(app, &run)?, beat.epoch)?;
-        let lease = run::heard(&app.store, &run, beat.epoch, said, caller.actor())?;
+        let lease = run::heard(&app.store, &run, beat.epoch, said)?;
         Ok(Json(Heard { lease: (&lease).into() }))
     })
     .await

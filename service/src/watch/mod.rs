@@ -17,7 +17,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parhelia_session::{Result, overview};
+use parhelia_session::{
+    Result,
+    overview::{self, Missing},
+};
+use parhelia_store::clock;
 use tokio::sync::watch;
 
 use self::{agents::Agents, capture::Captures, lifetime::Lifetime, recovery::Recovery, upkeep::Upkeep};
@@ -41,6 +45,13 @@ pub fn start(app: App, resumes: bool, stopped: watch::Receiver<bool>) -> io::Res
         }
         app.feed.close();
     })
+}
+
+/// The time until sessions are looked at next: where a lease runs out before that, then.
+fn until_next(missing: &Missing) -> Duration {
+    let now = clock::timestamp();
+    let ends = missing.elsewhere.iter().map(|(_, _, until)| Duration::try_from(until.duration_since(now)).unwrap_or_default());
+    ends.min().map_or(LOOK, |end| end.clamp(TICK, LOOK))
 }
 
 struct Watcher {
@@ -73,12 +84,12 @@ impl Watcher {
         let has_grown = self.tell()?;
         let is_due = self.next <= Instant::now();
         if has_ended || has_grown || is_due {
-            self.next = Instant::now() + LOOK;
             let missing = overview::missing(&self.app.store)?;
+            self.next = Instant::now() + until_next(&missing);
             self.agents.watch(&self.app.store)?;
             self.captures.note(&self.app.store, &missing)?;
             if let Some(recovery) = self.recovery.as_mut().filter(|_| !self.lifetime.is_over()) {
-                recovery.note(&self.app.store, &missing);
+                recovery.note(&missing);
             }
         }
         self.captures.go_on(&self.app);

@@ -32,6 +32,8 @@ use crate::{
 
 /// The time from a death to the resume.
 const DELAY: Duration = Duration::from_secs(5);
+/// The time after which a death is one that nobody wanted.
+const MOMENT: Duration = Duration::from_secs(1);
 /// So many runs of a session may begin within [`CRASH_WINDOW`] before it is left to a person.
 const RUNS_MAX: usize = 3;
 /// The time within which runs are counted.
@@ -57,14 +59,16 @@ struct Dead {
     failed: u32,
     /// True if it is left alone, which was said.
     is_left: bool,
+    /// True if its death was said.
+    is_told: bool,
 }
 
 impl Recovery {
     /// Takes note of who is dead, and who is not any more.
-    pub fn note(&mut self, store: &Store, missing: &Missing) {
+    pub fn note(&mut self, missing: &Missing) {
         self.dead.retain(|id, dead| {
             let is_dead = missing.dead.iter().any(|session| session.id == *id);
-            if !is_dead && dead.process.is_none() && !dead.is_left {
+            if !is_dead && dead.process.is_none() && !dead.is_left && dead.is_told {
                 say(&format!("session {id} lives again; it is not resumed"));
             }
             is_dead || dead.process.is_some()
@@ -73,21 +77,37 @@ impl Recovery {
             if self.dead.contains_key(&session.id) {
                 continue;
             }
-            say(&format!("session {} is dead; in {} s it is resumed, if it may be", session.id, DELAY.as_secs()));
-            if session.head.is_none() {
-                say(&format!("session {} has no checkpoint: nothing of it is saved but what its folder holds", session.id));
-                if let Err(e) = record_loss(store, session) {
-                    say(&format!("that session {} is lost was not recorded: {e}", session.id));
-                }
-            }
-            let dead = Dead { due: Instant::now() + DELAY, process: None, failed: 0, is_left: false };
+            let dead = Dead { due: Instant::now() + DELAY, process: None, failed: 0, is_left: false, is_told: false };
             self.dead.insert(session.id.clone(), dead);
         }
+    }
+
+    /// Tells of those that are still dead after a moment. Whoever ends an agent on purpose says so in the store right behind it.
+    fn tell(&mut self, store: &Store) -> Result<()> {
+        let before = Instant::now() + DELAY - MOMENT;
+        let is_new = |dead: &Dead| !dead.is_told && dead.due <= before;
+        if !self.dead.values().any(is_new) {
+            return Ok(());
+        }
+        self.note(&overview::missing(store)?);
+        for (id, dead) in self.dead.iter_mut().filter(|(_, dead)| is_new(dead)) {
+            dead.is_told = true;
+            say(&format!("session {id} is dead; in {} s it is resumed, if it may be", (DELAY - MOMENT).as_secs()));
+            let session = store.view().session(id)?;
+            if let Some(session) = session.filter(|session| session.head.is_none()) {
+                say(&format!("session {id} has no checkpoint: nothing of it is saved but what its folder holds"));
+                if let Err(e) = record_loss(store, &session) {
+                    say(&format!("that session {id} is lost was not recorded: {e}"));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Starts the resumes that are due, and hears of those that are done. Those that are still to be captured wait.
     pub fn go_on(&mut self, app: &App, is_captured: impl Fn(&str) -> bool) -> Result<()> {
         self.dead.retain(|id, dead| !dead.is_resumed(id, &app.metrics));
+        self.tell(&app.store)?;
         let now = Instant::now();
         let is_due =
             |(id, dead): &(&String, &Dead)| !dead.is_left && dead.process.is_none() && dead.due <= now && is_captured(id);
@@ -97,7 +117,7 @@ impl Recovery {
         }
         // Whoever came back meanwhile is not resumed.
         let missing = overview::missing(&app.store)?;
-        self.note(&app.store, &missing);
+        self.note(&missing);
         for id in due {
             let Some(dead) = self.dead.get_mut(&id) else { continue };
             // Not before: who watched over it records its end first. And it may have died again and again while it was being resumed.

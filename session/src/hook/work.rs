@@ -90,7 +90,7 @@ pub fn work(store: &Store, host: &dyn Host, event: &Event, sender: &Sender, obse
         let is_headless = run::agent_of_event(store, &current, sender)?.is_some_and(|agent| agent.is_headless());
         let goal = if reason == "other" && !is_headless { None } else { Some(Goal::Paused) };
         run::end(store, &current, &format!("session end: {reason}"), (Status::Paused, goal), hook_actor())?;
-    } else if let Err(e) = run::renew(store, &current, run::HOOKED, hook_actor()) {
+    } else if let Err(e) = run::renew(store, &current, run::HOOKED) {
         observer.warn(&Notice::NotRecorded { what: "the run's lease was not renewed", why: e.to_string() });
     }
     Ok(taken)

@@ -23,9 +23,9 @@ pub const RENEWAL: Duration = Duration::from_secs(30);
 /// The time that a lease lasts for a run known from its hooks alone, which are silent while the agent waits for its user.
 pub const HOOKED: Duration = Duration::from_secs(3600);
 
-/// The event of taking or renewing a run's lease; without an epoch, that of the session as it is.
+/// The event of taking a run's lease; without an epoch, that of the session as it is.
 pub(super) fn taken(run: &str, epoch: Option<u64>, holds: Duration, actor: Actor) -> NewEvent {
-    taken_by(&format!("{}/{}", host_name(), std::process::id()), run, epoch, holds, actor)
+    taken_by(&holder(), run, epoch, holds, actor)
 }
 
 /// The same, by a holder that is not this process.
@@ -38,21 +38,30 @@ pub(super) fn taken_by(holder: &str, run: &str, epoch: Option<u64>, holds: Durat
 }
 
 /// Renews the lease of a run. Fails with [`parhelia_store::Error::Fenced`] where a newer run has taken over.
-pub fn renew(store: &Store, current: &Current, holds: Duration, actor: Actor) -> Result<()> {
-    store.append_events(&[taken(&current.run, Some(current.epoch), holds, actor)], &())?;
-    Ok(())
+pub fn renew(store: &Store, current: &Current, holds: Duration) -> Result<()> {
+    Ok(store.renew_lease(&current.run, current.epoch, &now(holder(), holds))?)
+}
+
+/// This process, as the holder of a lease.
+fn holder() -> String {
+    format!("{}/{}", host_name(), std::process::id())
+}
+
+fn now(holder: String, holds: Duration) -> Lease {
+    Lease { holder, renewed: Some(clock::timestamp()), ttl_seconds: holds.as_secs(), said: None }
 }
 
 /// Renews the lease of a run that this machine does not see, for [`WATCHED`], and keeps what its holder says of it. Fails where it has ended, and with
 /// [`parhelia_store::Error::Fenced`] where a newer run has taken over.
-pub fn heard(store: &Store, run: &str, epoch: u64, said: Value, actor: Actor) -> Result<Lease> {
+pub fn heard(store: &Store, run: &str, epoch: u64, said: Value) -> Result<Lease> {
     let found = store.refresh()?.run(run)?.ok_or_else(|| parhelia_store::Error::NoRun { run: run.to_owned() })?;
     if !found.is_open() {
         return Err(RunRefusal::IsOver { run: found.id }.into());
     }
     let holder = found.lease.map(|lease| lease.holder).unwrap_or_default();
-    store.append_events(&[taken_by(&holder, run, Some(epoch), WATCHED, actor).with("said", said)], &())?;
-    Ok(store.refresh()?.run(run)?.and_then(|run| run.lease).unwrap_or_default())
+    let lease = Lease { said: Some(said), ..now(holder, WATCHED) };
+    store.renew_lease(run, epoch, &lease)?;
+    Ok(lease)
 }
 
 /// Time at which a lease runs out; none of one whose renewal [is ahead](is_ahead).

@@ -306,7 +306,7 @@ fn watch_over<'scope, 'env>(
 
 /// Renews the run's lease; false where there is no more to renew.
 fn renew(store: &Store, wanted: &Supervised<'_>, observer: &dyn Observer) -> bool {
-    match run::renew(store, wanted.current, run::WATCHED, wanted.host.actor()) {
+    match run::renew(store, wanted.current, run::WATCHED) {
         Err(Error::Store(parhelia_store::Error::Fenced { .. })) => {
             observer.warn(&Notice::TakenOver { session: wanted.current.session.clone() });
             false

@@ -15,7 +15,7 @@ use crate::{
     id::{OpId, PackId},
     journal::Entry,
     layout::{Layout, NEW_INDEX},
-    pin,
+    lease, pin,
     progress::Progress,
     store::Store,
     view::PackState,
@@ -37,13 +37,15 @@ pub(super) struct Orphan {
 pub(super) fn sweep(store: &Store, own: OpId, room: &mut Room, report: &mut GcReport, progress: &dyn Progress) -> Result<()> {
     let gone = drop_condemned(store, report, progress)?;
     let lock = store.lock(progress)?;
-    let known = store.latest(&lock)?.0.packs()?;
+    let view = store.latest(&lock)?.0;
+    let known = view.packs()?;
     let dropped: Vec<PackId> = gone.into_iter().filter(|id| known.get(id).is_some_and(|s| s.condemned.is_some())).collect();
     if !dropped.is_empty() {
         let entry = Entry::Dropped { packs: dropped };
         room.make(|| store.append(&lock, std::slice::from_ref(&entry)))?;
     }
     drop_orphans(store, own, report)?;
+    lease::sweep(store.layout(), |run| Ok(view.run(run)?.is_some_and(|run| run.is_open())))?;
     drop_leftovers(store.layout(), own)
 }
 

@@ -7,6 +7,7 @@ use crate::{
     db::Db,
     error::{Error, Result},
     id::Ulid,
+    lease,
     projection::{Goal, Mark, Marks, Projections, Run, Session},
 };
 
@@ -57,7 +58,7 @@ impl View {
 
     /// A run, by its id.
     pub fn run(&self, id: &str) -> Result<Option<Run>> {
-        self.projections.run(self.db.as_deref(), id)
+        Ok(self.projections.run(self.db.as_deref(), id)?.map(|run| lease::renewed(&self.layout, run)))
     }
 
     /// The newest run of a session; none where no program was started or seen in it.
@@ -67,7 +68,8 @@ impl View {
 
     /// All runs, by id.
     pub fn runs(&self) -> Result<BTreeMap<String, Run>> {
-        self.projections.runs(self.db.as_deref())
+        let runs = self.projections.runs(self.db.as_deref())?;
+        Ok(runs.into_iter().map(|(id, run)| (id, lease::renewed(&self.layout, run))).collect())
     }
 
     /// Marks of a checkpoint, deleted ones included.
