@@ -1,6 +1,7 @@
 //! `serve`: the service of a store.
 
 use std::{
+    collections::BTreeSet,
     ffi::{OsStr, OsString},
     net::SocketAddr,
     os::unix::process::CommandExt as _,
@@ -56,7 +57,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         context.out.summary(Summary::Serve { path: Some(path.shown()) })?;
         return Ok(Code::Done);
     }
-    let store = context.open_with(true)?;
+    let store = context.open_with(true)?.absorbing_later();
     let host = context.host()?;
     let socket = match &args.socket {
         Some(socket) => socket.clone(),
@@ -71,9 +72,12 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let mut words = own_words(context)?;
     words.push("session".into());
     let tmux_socket = args.tmux_socket.as_deref().map(absolute_of).transpose()?;
-    let starter = move |start: &Start, out: Stdio, errors: Stdio| -> std::io::Result<Child> {
+    let starter = move |start: &Start, secrets: &BTreeSet<String>, out: Stdio, errors: Stdio| -> std::io::Result<Child> {
         let mut command = Command::new(&program);
         command.args(&words).args(start_words(start, tmux_socket.as_deref()));
+        for name in secrets {
+            command.env_remove(name);
+        }
         command.stdin(Stdio::null()).stdout(out).stderr(errors).process_group(0);
         limits::for_others(|| command.spawn())
     };

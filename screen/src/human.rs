@@ -55,6 +55,7 @@ pub fn count(number: u64, noun: &str) -> String {
     let plural = match noun {
         _ if number == 1 => noun.to_owned(),
         "entry" => "entries".to_owned(),
+        "delivery" => "deliveries".to_owned(),
         _ => format!("{noun}s"),
     };
     format!("{grouped} {plural}")

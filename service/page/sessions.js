@@ -12,6 +12,7 @@ let showsEnded = false;
 /** Warnings about a session: kind, label, reason. */
 export function troubles(session) {
   const found = [];
+  if (session.set_aside) found.push(["waits", "set aside", session.set_aside]);
   if (session.failing) found.push(["bad", "checkpoints fail", session.failing.reason]);
   if (session.interrupted_rollback) found.push(["bad", "rollback interrupted", "files of two states are in the workspace"]);
   if (session.another_folder) found.push(["waits", "another folder", session.another_folder]);

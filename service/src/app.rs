@@ -155,7 +155,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let options = OpenOptions { create: true, ..Default::default() };
         let store = Store::open(&folder.path().join("store"), &options).unwrap();
-        let app = Shared::new(store, Box::new(Nobody), Box::new(|_, _, _| Err(io::Error::other("nobody starts"))));
+        let app = Shared::new(store, Box::new(Nobody), Box::new(|_, _, _, _| Err(io::Error::other("nobody starts"))));
         for (taken, count) in
             [(&app.readers, READERS), (&app.workers, WORKERS), (&app.writers, WRITERS), (&app.captures, CAPTURES)]
         {

@@ -96,18 +96,21 @@ impl Metrics {
         sequence.set(view.end().sequence.try_into().unwrap_or(i64::MAX));
         registry.register("journal_sequence", "Sequence of the journal's last record", sequence);
         let (states, failing, oldest) = (Family::<State, Gauge>::default(), Gauge::<i64>::default(), Gauge::<i64>::default());
+        let set_aside = Gauge::<i64>::default();
         let now = clock::timestamp();
         for session in view.sessions()?.into_iter().filter(|session| session.status != Status::Ended) {
             let overview = Overview::of(store, &session)?;
             let state = State { observed: overview.observed.name() };
             states.get_or_create(&state).inc();
             failing.inc_by(i64::from(overview.failing.is_some()));
+            set_aside.inc_by(i64::from(overview.set_aside.is_some()));
             if let Some(last) = overview.last_checkpoint.filter(|_| overview.observed.is_alive()) {
                 oldest.set(oldest.get().max(now.duration_since(last.created_at).as_secs()));
             }
         }
         registry.register("sessions", "Sessions that have not ended, by what is seen of their agents", states);
         registry.register("sessions_failing", "Sessions whose last checkpoint failed", failing);
+        registry.register("sessions_set_aside", "Sessions that a policy has left to a person since their agents died", set_aside);
         let age = "Age of the last checkpoint of the live session whose is the oldest";
         registry.register_with_unit("checkpoint_age_max", age, Unit::Seconds, oldest);
         let mut text = String::new();

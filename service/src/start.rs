@@ -2,8 +2,9 @@
 //! tmux, and outlives the service.
 
 use std::{
+    collections::BTreeSet,
     io,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Output, Stdio},
     sync::mpsc,
     thread,
@@ -55,9 +56,15 @@ pub enum Place {
     CopyOf(PathBuf),
 }
 
-/// Starts the process that starts an agent, with its standard output and its standard error: in a process group of its own, so that it outlives
-/// the service.
-pub type Starter = dyn Fn(&Start, Stdio, Stdio) -> io::Result<Child> + Send + Sync;
+/// Starts the process that starts an agent, without some variables, with its standard output and its standard error: in a process group of its own,
+/// so that it outlives the service.
+pub type Starter = dyn Fn(&Start, &BTreeSet<String>, Stdio, Stdio) -> io::Result<Child> + Send + Sync;
+
+/// Starts the process that starts an agent. It gets no variable with a secret that the service needs for channels and trackers.
+pub fn process(app: &Shared, start: &Start, out: Stdio, errors: Stdio) -> io::Result<Child> {
+    let config = app.host.config(Path::new("/")).map_err(io::Error::other)?;
+    (app.starter)(start, &config.secret_variables(), out, errors)
+}
 
 /// Begins a session, and waits until its agent lives. Returns its id.
 pub fn begin(app: &Shared, new: NewSession) -> Result<String, Problem> {
@@ -76,7 +83,7 @@ pub fn resume(app: &Shared, session: String, prompt: Option<String>) -> Result<(
 /// The output of the process, once it is done. Fails with its own words where it fails.
 fn done(app: &Shared, start: &Start) -> Result<Output, Problem> {
     let failed = |e: io::Error| Problem::failed(format!("the process that starts an agent cannot be started: {e}"));
-    let process = (app.starter)(start, Stdio::piped(), Stdio::piped()).map_err(failed)?;
+    let process = process(app, start, Stdio::piped(), Stdio::piped()).map_err(failed)?;
     let Some(output) = output_within(process, LIMIT).map_err(failed)? else {
         return Err(Problem::busy(format!("the agent has not started within {} s; it still may", LIMIT.as_secs())));
     };

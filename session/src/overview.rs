@@ -14,7 +14,7 @@ use crate::{
     capture::summary_now,
     error::Result,
     place::Standing,
-    rollback,
+    resume, rollback,
     run::{self, Failing, Life},
     state::state_json,
 };
@@ -122,6 +122,8 @@ pub struct Overview {
     pub unsupervised: Option<Unsupervised>,
     /// A warning where another folder has taken the place of its own.
     pub another_folder: Option<String>,
+    /// The reason for which a policy has set it aside since its agent died, so that it waits for a person.
+    pub set_aside: Option<String>,
     /// The checkpoint that a rollback was to go back to which was interrupted, so that files of two states stand in the workspace.
     pub interrupted_rollback: Option<Ulid>,
 }
@@ -152,6 +154,7 @@ impl Overview {
             unseen: (observed == Observed::Dead).then(|| unseen(store, session)).transpose()?.flatten(),
             unsupervised: run.as_ref().map(|run| Unsupervised::of(store, session, run)).transpose()?.flatten(),
             another_folder: another_folder(session),
+            set_aside: resume::why_set_aside(session),
             interrupted_rollback: rollback::interrupted(store, session).map(|intent| intent.target),
         })
     }

@@ -3,7 +3,11 @@
 //! A renewal writes over the one before, in one call and without a sync: what a power cut takes was the machine's own, which is off. The file
 //! stays the same one, because network filesystems look at an opened file anew, and not at a name.
 
-use std::{ffi::OsStr, os::unix::fs::FileExt, path::PathBuf};
+use std::{
+    ffi::OsStr,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+};
 
 use crate::{
     error::{Error, IoContext, Result},
@@ -38,8 +42,8 @@ impl Store {
     }
 }
 
-fn write(layout: &Layout, path: &PathBuf, lease: &Lease) -> Result<()> {
-    files::make_folder(&layout.leases()).at("make folder", &layout.leases())?;
+fn write(layout: &Layout, path: &Path, lease: &Lease) -> Result<()> {
+    files::make_folder(&layout.leases()).at("make folder", layout.leases())?;
     let file = files::open(path, How::Make).at("open lease", path)?;
     let mut text = serde_json::to_vec(lease).unwrap_or_default();
     if text.len() as u64 > BYTES_MAX {
@@ -59,7 +63,7 @@ pub(crate) fn renewed(layout: &Layout, mut run: Run) -> Run {
     run
 }
 
-fn read(path: &PathBuf) -> Option<Lease> {
+fn read(path: &Path) -> Option<Lease> {
     // What cannot be read renews nothing, as if it had not been written.
     let file = files::open(path, How::Read).ok()?;
     (0..READS_MAX).find_map(|_| {
@@ -71,7 +75,7 @@ fn read(path: &PathBuf) -> Option<Lease> {
 
 /// Removes the leases of runs that are over.
 pub(crate) fn sweep(layout: &Layout, is_open: impl Fn(&str) -> Result<bool>) -> Result<()> {
-    for path in files::list(&layout.leases()).at("list", &layout.leases())? {
+    for path in files::list(&layout.leases()).at("list", layout.leases())? {
         let run = path.file_name().and_then(OsStr::to_str).and_then(|name| name.strip_suffix(ENDING));
         if run.map(&is_open).transpose()? == Some(false) {
             files::remove(&path).at("remove lease", &path)?;

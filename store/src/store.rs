@@ -68,6 +68,7 @@ pub struct Store {
     config: Config,
     lock_timeout: Duration,
     secrets: Secrets,
+    pub(crate) absorbs_later: bool,
     view: RwLock<Arc<View>>,
     /// Held by who makes a new view, so that no older one takes its place.
     renewing: Mutex<()>,
@@ -133,6 +134,7 @@ impl Store {
             config,
             lock_timeout: options.lock_timeout,
             secrets: options.secrets.clone(),
+            absorbs_later: false,
             view: RwLock::new(Arc::new(view)),
             renewing: Mutex::default(),
             blocks: BlockCache::new(options.cache_bytes),
@@ -270,6 +272,24 @@ impl Store {
         view::absorb(&self.layout, &Default::default(), settled.end())?;
         self.reopen()?;
         Ok(())
+    }
+
+    /// Leaves it to the caller to bring RocksDB up to date by [`Store::absorb_if_due`], now and then: it takes longer than to commit an event.
+    pub fn absorbing_later(self) -> Self {
+        Store { absorbs_later: true, ..self }
+    }
+
+    /// The same, where the tail has grown so long that it is due. Whoever uses the store meanwhile waits for nothing: the view that they have is
+    /// good, and is replaced once the new one is there.
+    pub fn absorb_if_due(&self) -> Result<()> {
+        if !self.view().wants_absorbing() || crate::files::host(&self.layout.root).is_some() {
+            return Ok(());
+        }
+        let settled = self.view_under(&self.lock(&())?)?;
+        view::absorb(&self.layout, &Default::default(), settled.end())?;
+        let opened = View::open(&self.layout)?;
+        let _renewing = self.renewing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.set_view(opened.refreshed()?).map(drop)
     }
 }
 

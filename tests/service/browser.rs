@@ -13,7 +13,7 @@ pub fn listening() -> Service {
 
 /// The same, of a store that is there.
 pub fn listening_on(scratch: Scratch) -> Service {
-    let mut service = Service { scratch, tmux: Tmux::new(), child: None, flags: LISTEN, page: None };
+    let mut service = Service { scratch, tmux: Tmux::new(), child: None, flags: LISTEN, variables: &[], page: None };
     service.start();
     service
 }

@@ -135,6 +135,16 @@ fn a_session_that_dies_again_and_again_is_left_to_a_person() {
     let session = s.get("/api/sessions/agent").expect(200)["session"].clone();
     assert_eq!(session["wanted"], "paused", "{session}");
     assert!(session["status_reason"].as_str().unwrap().contains("ten minutes"), "{session}");
+    assert_eq!(session["set_aside"], session["status_reason"], "{session}");
+    let listed = String::from_utf8(s.scratch.command(&["session", "list"]).output().unwrap().stderr).unwrap();
+    assert!(listed.contains("waits for you") && listed.contains("session resume"), "{listed}");
+    // What died before a person went on with it counts no more.
+    s.post("/api/sessions/agent/resume", &json!({})).expect(200);
+    let process = s.process(session["runs"].as_array().unwrap().len() + 1);
+    assert_eq!(s.get("/api/sessions/agent").expect(200)["session"]["set_aside"], Value::Null);
+    let resumed = s.said().matches("is resumed\n").count();
+    kill(process);
+    wait(|| (s.said().matches("is resumed\n").count() > resumed).then_some(()));
 }
 
 #[test]

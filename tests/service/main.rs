@@ -31,6 +31,8 @@ struct Service {
     child: Option<Child>,
     /// Flags beside those of every service.
     flags: &'static [&'static str],
+    /// Variables beside those of every service.
+    variables: &'static [(&'static str, &'static str)],
     /// The address for browsers, where it has one.
     page: Option<String>,
 }
@@ -87,7 +89,7 @@ impl Service {
         scratch.create("work", &workspace);
         write(&scratch.path("work/file"), b"one\ntwo\n").unwrap();
         scratch.create("work", &workspace);
-        let mut service = Service { scratch, tmux: Tmux::new(), child: None, flags, page: None };
+        let mut service = Service { scratch, tmux: Tmux::new(), child: None, flags, variables: &[], page: None };
         service.start();
         service
     }
@@ -99,7 +101,7 @@ impl Service {
     fn command(&self) -> std::process::Command {
         let (socket, tmux) = (self.socket().to_string_lossy().into_owned(), self.tmux.socket().to_string_lossy().into_owned());
         let mut command = self.scratch.command(&["serve", "--socket", &socket, "--tmux-socket", &tmux]);
-        command.args(self.flags);
+        command.args(self.flags).envs(self.variables.iter().copied());
         command.env("TMPDIR", self.scratch.path("home")).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }

@@ -145,6 +145,26 @@ fn what_cannot_begin_is_refused_by_name_and_leaves_nothing() {
     assert!(fs::read_dir(copies).is_ok_and(|mut all| all.next().is_none()));
 }
 
+#[test]
+fn an_agent_of_the_service_gets_no_secret_of_a_channel_and_its_name_is_its_own() {
+    let mut s = Service::new();
+    let config = "[notifications.channels.mine]\ntype = \"webhook\"\nurl = \"https://127.0.0.1:9/${HOOK_PATH}\"\nsecret = \"${HOOK_SECRET}\"\n";
+    write(&s.scratch.path("home/.config/parhelia/parhelia.toml"), config.as_bytes()).unwrap();
+    s.signal(Signal::TERM);
+    s.variables = &[("HOOK_PATH", "hidden-path"), ("HOOK_SECRET", "hidden-secret"), ("SHOWN", "shown")];
+    s.start();
+    write(&s.scratch.path("new/stay"), b"").unwrap();
+    let body = json!({"name": "work", "workspace": s.at("new"), "command": [s.program()]});
+    let begun = s.post("/api/sessions", &body).expect(200);
+    let warning = begun["warnings"][0].as_str().unwrap();
+    assert!(warning.contains("is called work as well"), "{begun}");
+    let process = s.idle(begun["session"]["id"].as_str().unwrap(), 1);
+    let environment = fs::read_to_string(format!("/proc/{process}/environ")).unwrap();
+    assert!(environment.contains("SHOWN=shown") && !environment.contains("hidden"), "{environment}");
+    let server = fs::read_to_string(format!("/proc/{}/environ", s.tmux.ask(&["display-message", "-p", "#{pid}"]))).unwrap();
+    assert!(!server.contains("hidden"), "{server}");
+}
+
 /// Has a run be heard of for the last time so long ago that it counts as dead.
 fn silence(s: &Service, run: &str, epoch: &Value) {
     let renewed = Some(timestamp() - SignedDuration::from_secs(91));

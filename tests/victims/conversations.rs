@@ -1,5 +1,7 @@
 //! Conversations that an agent still has open.
 
+use parhelia_store::event::{Actor, NewEvent, kind};
+
 use super::*;
 
 #[test]

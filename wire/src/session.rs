@@ -68,6 +68,8 @@ pub struct Session {
     pub unsupervised: Option<Unsupervised>,
     /// A warning if another folder has taken the place of its own.
     pub another_folder: Option<String>,
+    /// Reason for which a policy set it aside when its agent died, so that it waits for a person.
+    pub set_aside: Option<String>,
     /// Target of a rollback that was interrupted: files of two states are in the workspace.
     pub interrupted_rollback: Option<String>,
     /// Time of its creation.
@@ -109,6 +111,7 @@ impl Session {
             unseen: overview.unseen.clone(),
             unsupervised: overview.unsupervised.show(),
             another_folder: overview.another_folder.clone(),
+            set_aside: overview.set_aside.clone(),
             interrupted_rollback: overview.interrupted_rollback.show(),
             created_at: session.created_at.show(),
             changed_at: session.changed_at.show(),

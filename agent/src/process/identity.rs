@@ -5,6 +5,7 @@ use std::{
     fs, io,
     os::unix::ffi::OsStringExt,
     path::Path,
+    sync::OnceLock,
     time::{Duration, SystemTime},
 };
 
@@ -148,13 +149,21 @@ pub fn is_at_terminal(process: i32) -> bool {
 
 /// The kernel's id of this boot.
 pub fn boot_id() -> Result<String> {
+    // It is asked for with each look at a process, and stays the same as long as this one lives.
+    static KNOWN: OnceLock<String> = OnceLock::new();
+    if let Some(known) = KNOWN.get() {
+        return Ok(known.clone());
+    }
     let path = Path::new("/proc/sys/kernel/random/boot_id");
-    fs::read_to_string(path).at("read", path).map(|text| text.trim().to_owned())
+    let read = fs::read_to_string(path).at("read", path)?;
+    Ok(KNOWN.get_or_init(|| read.trim().to_owned()).clone())
 }
 
 /// The kernel's name for the namespace in which this process's number counts.
 pub fn pid_namespace() -> Option<String> {
-    fs::read_link("/proc/self/ns/pid").ok().map(|name| name.to_string_lossy().into_owned())
+    // A process stays in the one in which it began.
+    static KNOWN: OnceLock<Option<String>> = OnceLock::new();
+    KNOWN.get_or_init(|| fs::read_link("/proc/self/ns/pid").ok().map(|name| name.to_string_lossy().into_owned())).clone()
 }
 
 /// True if process numbers of this boot and namespace mean the processes that can be seen from here. If no namespace was recorded, the

@@ -21,9 +21,9 @@ use crate::{
 pub enum Verb {
     /// List what waits to be delivered, and what could not be
     List(list::Args),
-    /// Have what could not be delivered tried again
+    /// Have what could not be delivered tried again; with ids, also what waits, at once
     Retry(Chosen),
-    /// Remove what could not be delivered
+    /// Remove what could not be delivered; with ids, also what waits
     Drop(Chosen),
     /// Deliver what is due, as the service does by itself
     Deliver(deliver::Args),

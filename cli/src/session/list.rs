@@ -109,8 +109,17 @@ pub fn warnings(session: &Session, overview: &Overview) -> Vec<String> {
     texts.extend(overview.unseen.as_ref().map(|text| unseen_text(&session.id, text)));
     texts.extend(overview.unsupervised.as_ref().map(|found| unsupervised_text(session, found)));
     texts.extend(overview.another_folder.clone());
+    texts.extend(overview.set_aside.as_ref().map(|why| set_aside_text(&session.id, why)));
     texts.extend(overview.interrupted_rollback.map(|target| interrupted_text(&session.id, target)));
     texts
+}
+
+/// The sentence about a session that a policy has set aside.
+pub fn set_aside_text(session: &str, why: &str) -> String {
+    format!(
+        "Session {session} waits for you: {why}; `parhelia session resume {}` goes on with it.",
+        human::shell(session.as_bytes())
+    )
 }
 
 /// Lines about checkpoints that fail.

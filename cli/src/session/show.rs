@@ -7,7 +7,7 @@ use parhelia_store::{
 };
 use parhelia_wire::{Line, Summary, session as wire};
 
-use super::list::{failing_texts, interrupted_text, open_text, unseen_text, unsupervised_text};
+use super::list::{failing_texts, interrupted_text, open_text, set_aside_text, unseen_text, unsupervised_text};
 use crate::{
     complete,
     context::Context,
@@ -83,6 +83,7 @@ fn facts(session: &Session, overview: &Overview, checkpoints: u64) -> Vec<(&'sta
         facts.push(("Workspace", place.path.clone()));
     }
     facts.extend(overview.another_folder.as_ref().map(|said| ("Beware", text(said))));
+    facts.extend(overview.set_aside.as_ref().map(|why| ("Beware", set_aside_text(&session.id, why))));
     facts.extend(overview.interrupted_rollback.map(|target| ("Beware", interrupted_text(&session.id, target))));
     facts.push(("Checkpoints", format!("{checkpoints}, of {} made", session.totals.checkpoints)));
     if let Some(head) = session.head {

@@ -6,6 +6,7 @@ mod events;
 mod extract;
 mod files;
 mod health;
+mod next_step;
 pub mod openapi;
 mod operation;
 pub mod problem;

@@ -10,6 +10,7 @@ use parhelia_store::ErrorKind;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::next_step;
 use crate::repeated::Begun;
 
 /// A problem.
@@ -115,7 +116,8 @@ impl Problem {
 
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
-        let problem = Self::of_kind(error.kind(), error.to_string());
+        let next = if let Error::Refused(refusal) = &error { next_step::behind(refusal) } else { "" };
+        let problem = Self::of_kind(error.kind(), format!("{error}{next}"));
         match error {
             // For good: there is no use in trying again.
             Error::Refused(Refusal::HasEnded { .. }) => Problem { title: "gone", ..problem.with_status(StatusCode::GONE) },

@@ -16,7 +16,7 @@ use parhelia_session::{
 };
 use parhelia_store::{
     Store, name,
-    projection::{Goal, Status},
+    projection::{Goal, Session, Status},
     record::Trigger,
     view::View,
 };
@@ -304,9 +304,20 @@ async fn create(State(app): State<App>, Given(new): Given<NewSession>) -> Answer
     let new = start::NewSession { name, policy, place, interval, command };
     work(&app, move |app| {
         let id = start::begin(app, new)?;
-        Ok(Json(One { session: of(&app.store, &*app.store.refresh()?, &id)?, warnings: Vec::new() }))
+        let view = app.store.refresh()?;
+        Ok(Json(One { session: of(&app.store, &view, &id)?, warnings: namesakes(&view, &id)?.into_iter().collect() }))
     })
     .await
+}
+
+/// A warning where another session that has not ended has the same name, so that it names neither.
+fn namesakes(view: &View, id: &str) -> Result<Option<String>, Problem> {
+    let sessions = view.sessions()?;
+    let Some(own) = sessions.iter().find(|session| session.id == id) else { return Ok(None) };
+    let is_other = |other: &&Session| other.id != id && other.name == own.name && other.status != Status::Ended;
+    let warning =
+        |other: &Session| format!("session {} is called {} as well; give their ids to mean one of them", other.id, own.name);
+    Ok(sessions.iter().find(is_other).map(warning))
 }
 
 /// The path of a folder on this machine.

@@ -3,7 +3,10 @@
 use jiff::Timestamp;
 use parhelia_session::{
     config::{Budget, Notifications},
-    review::report::{Since, changes},
+    review::{
+        decide::MAY_DECIDE,
+        report::{Since, changes},
+    },
     run,
 };
 use parhelia_store::{
@@ -87,6 +90,8 @@ impl Teller<'_> {
         Ok(match event.kind.as_str() {
             kind::RUN_STARTED => self.of_start(&event.subject)?,
             kind::RUN_ENDED => of_end(&text("exit_reason").unwrap_or_default(), session),
+            // That its agent was killed before there was a checkpoint was told then.
+            kind::SESSION_LOST if self.was_killed(session)? => None,
             kind::SESSION_LOST => {
                 let title = "Session is lost: its agent died, and it has no checkpoint";
                 Some(told("session.lost", Priority::Critical, title, SHOW, text("reason")))
@@ -111,7 +116,7 @@ impl Teller<'_> {
                 let reason = found.map(|found| format!("{found} found"));
                 reason.map(|reason| told("security.secret_found", Priority::Critical, title, "checkpoint secrets", Some(reason)))
             }
-            kind::CHECKPOINT_DECISION_REFUSED => {
+            kind::CHECKPOINT_DECISION_REFUSED if event.data.get(MAY_DECIDE).is_none() => {
                 let title = "Somebody who may not tried to decide about a checkpoint";
                 Some(told("security.decision_refused", Priority::Critical, title, REVIEW, text("why")))
             }
@@ -121,6 +126,12 @@ impl Teller<'_> {
             }
             _ => None,
         })
+    }
+
+    /// True if the newest run of a session has ended by a signal, by its own record.
+    fn was_killed(&self, session: Option<&Session>) -> parhelia_session::Result<bool> {
+        let newest = session.map(|session| self.view.newest_run(session)).transpose()?.flatten();
+        Ok(newest.is_some_and(|run| run.exit_reason.as_deref().is_some_and(run::tells_of_signal)))
     }
 
     fn of_start(&self, id: &str) -> parhelia_session::Result<Option<Told>> {

@@ -23,7 +23,7 @@ const PAUSE: Duration = Duration::from_secs(10);
 pub fn start(app: App, program: String, stopped: watch::Receiver<bool>) -> io::Result<JoinHandle<()>> {
     let background = thread::Builder::new().name("outbox".into());
     background.spawn(move || {
-        let mut deliverer = Deliverer { app, program, lock: None, seen: None, next: Instant::now() };
+        let mut deliverer = Deliverer { app, program, stopped: stopped.clone(), lock: None, seen: None, next: Instant::now() };
         while !*stopped.borrow() {
             thread::sleep(TICK);
             if let Err(e) = deliverer.turn() {
@@ -37,6 +37,7 @@ pub fn start(app: App, program: String, stopped: watch::Receiver<bool>) -> io::R
 struct Deliverer {
     app: App,
     program: String,
+    stopped: watch::Receiver<bool>,
     lock: Option<Lock>,
     /// Sequence of the last event that was looked at.
     seen: Option<u64>,
@@ -66,7 +67,7 @@ impl Deliverer {
             }
         }
         let Some(lock) = &self.lock else { return Ok(()) };
-        let round = outbox.round(lock)?;
+        let round = outbox.round(lock, &|| *self.stopped.borrow())?;
         for (channel, why) in &round.troubles {
             say(&format!("deliveries on {channel} are tried again: {why}"));
         }

@@ -1,16 +1,17 @@
-//! From deliveries to their receivers.
+//! From events to deliveries, and from these to their receivers.
 
 use std::{
     collections::BTreeMap,
-    thread,
+    thread::{self, ScopedJoinHandle},
     time::{Duration, Instant},
 };
 
 use jiff::{SignedDuration, Timestamp, Zoned, civil::Time};
 use parhelia_session::config::{Notifications, channels::Channel};
+use parhelia_store::clock;
 use parhelia_wire::notification::{Delivery, Notification};
 
-use super::{ATTEMPTS_MAX, Outbox, Result, Round};
+use super::{ATTEMPTS_MAX, Outbox, Result, Round, spool::spool};
 use crate::{
     notify::{
         Priority,
@@ -28,15 +29,63 @@ const PAUSE_MAX: Duration = Duration::from_secs(3600);
 const TOGETHER_MAX: usize = 50;
 /// ... and only as many as this has room for, in characters of the text: receivers cut longer ones off.
 const TOGETHER_CHARACTERS_MAX: usize = 900;
-/// A channel is left for the others after this time; what it has left is due in the next round.
+/// A channel's deliveries are listed anew after this time: some may have been dropped, or be due again.
 const TURN: Duration = Duration::from_secs(20);
+/// So often it is looked for new events and for what is due, while a channel is at work.
+const TICK: Duration = Duration::from_millis(300);
+/// So often it is looked whether a channel is done.
+const GLANCE: Duration = Duration::from_millis(20);
+/// A round begins nothing more after this time; the next one reads the configuration again.
+const ROUND_MAX: Duration = Duration::from_secs(300);
 
-/// Tries the deliveries that are due: each channel by itself, so that none waits longer for another than for its turn.
-pub fn deliver(outbox: &Outbox, now: Timestamp, local: &Zoned) -> Result<Round> {
-    let options = &outbox.config.notifications;
-    let quiet_until = quiet_until(options, local);
-    let mut due: BTreeMap<String, Vec<Delivery>> = BTreeMap::new();
+/// Deliveries that are due, by channel.
+type Due = BTreeMap<String, Vec<Delivery>>;
+
+/// Makes deliveries of new events and tries what is due, until nothing is, or `stopped` says so. Each channel has a thread of its own, so that none
+/// waits for another.
+pub fn deliver(outbox: &Outbox, stopped: &dyn Fn() -> bool) -> Result<Round> {
+    let began = Instant::now();
     let mut round = Round::default();
+    let mut outcome = Ok(());
+    thread::scope(|scope| {
+        let mut busy: BTreeMap<String, ScopedJoinHandle<'_, Result<Round>>> = BTreeMap::new();
+        loop {
+            if outcome.is_ok() && !stopped() && began.elapsed() < ROUND_MAX {
+                let due = look(outbox, &mut round).map_err(|e| outcome = Err(e)).unwrap_or_default();
+                for (name, deliveries) in due {
+                    let on = name.clone();
+                    let work = move || on_channel(outbox, &on, &deliveries, clock::timestamp());
+                    busy.entry(name).or_insert_with(|| scope.spawn(work));
+                }
+            }
+            if busy.is_empty() {
+                return;
+            }
+            let next = Instant::now() + TICK;
+            while Instant::now() < next && !busy.values().any(ScopedJoinHandle::is_finished) {
+                thread::sleep(GLANCE);
+            }
+            for (name, thread) in busy.extract_if(.., |_, thread| thread.is_finished()) {
+                match thread.join() {
+                    Ok(Ok(part)) => round.add(part),
+                    Ok(Err(e)) => outcome = Err(e),
+                    Err(_) => round.trouble(&name, "its thread panicked"),
+                }
+            }
+        }
+    });
+    outcome.map(|()| round)
+}
+
+/// Makes deliveries of new events, and looks what is due now and when something is next.
+fn look(outbox: &Outbox, round: &mut Round) -> Result<Due> {
+    // What waits is delivered whatever is wrong with new events.
+    if let Err(e) = spool(outbox) {
+        round.trouble("of new events", &e.to_string());
+    }
+    let (now, quiet_until) = (clock::timestamp(), quiet_until(&outbox.config.notifications, &Zoned::now()));
+    let mut due = Due::default();
+    round.next = None;
     for delivery in outbox.folder.list()? {
         if delivery.has_failed {
             continue;
@@ -52,24 +101,10 @@ pub fn deliver(outbox: &Outbox, now: Timestamp, local: &Zoned) -> Result<Round> 
     }
     if !due.is_empty() {
         outbox.folder.ensure_changeable()?;
+        // That is what a round ends with which has no time for it.
+        round.next = Some(now);
     }
-    let done: Vec<(String, Result<Round>)> = thread::scope(|scope| {
-        let started: Vec<_> = due
-            .into_iter()
-            .map(|(name, deliveries)| {
-                let on = name.clone();
-                (name, scope.spawn(move || on_channel(outbox, &on, &deliveries, now)))
-            })
-            .collect();
-        started.into_iter().filter_map(|(name, thread)| Some((name, thread.join().ok()?))).collect()
-    });
-    for (_, part) in done {
-        let Round { sent, troubles, next } = part?;
-        round.sent += sent;
-        round.troubles.extend(troubles);
-        round.next = round.next.into_iter().chain(next).min();
-    }
-    Ok(round)
+    Ok(due)
 }
 
 /// Tries the deliveries of one channel.
@@ -81,20 +116,17 @@ fn on_channel(outbox: &Outbox, name: &str, deliveries: &[Delivery], now: Timesta
     let began = Instant::now();
     for part in parts(deliveries, is_one_by_one) {
         if began.elapsed() > TURN && trouble.is_none() {
-            round.next = Some(now);
             break;
         }
         // One that is down, or asks for patience, is not asked again for each.
         if trouble.as_ref().is_none_or(|trouble| trouble.is_for_good) {
             trouble = sent(outbox, channel, part).err();
-            round.troubles.extend(trouble.iter().map(|trouble| (name.to_owned(), trouble.why.clone())));
+            if let Some(trouble) = &trouble {
+                round.trouble(name, &trouble.why);
+            }
         }
         for delivery in part {
-            outbox.folder.change(&delivery.id, |delivery| {
-                let kept = after(&delivery, trouble.as_ref()?, now);
-                round.next = round.next.into_iter().chain((!kept.has_failed).then_some(kept.not_before)).min();
-                Some(kept)
-            })?;
+            outbox.folder.change(&delivery.id, |delivery| Some(after(&delivery, trouble.as_ref()?, now)))?;
         }
         round.sent += if trouble.is_none() { part.len() as u64 } else { 0 };
     }

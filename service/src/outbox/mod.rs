@@ -2,8 +2,7 @@
 //!
 //! Events become deliveries, a file each in the store's folder `outbox`, and only then the cursor behind them moves (`spool`); a delivery is removed
 //! when its receiver has it (`deliver`). So each is sent at least once, under the same id. One process at a time does it: the service, or else
-//! one of its own that a commit has started. A channel that is slow or down delays the others by
-//! its turn alone.
+//! one of its own that a commit has started. A channel that is slow or down delays no other.
 
 pub mod background;
 mod deliver;
@@ -12,7 +11,7 @@ mod spool;
 
 use std::{ffi::OsString, thread, time::Duration};
 
-use jiff::{Timestamp, Zoned};
+use jiff::Timestamp;
 use parhelia_session::{config::Config, host::Host};
 use parhelia_store::{Store, clock};
 use parhelia_wire::notification::{Delivery, Notification};
@@ -51,6 +50,22 @@ pub struct Round {
     pub troubles: Vec<(String, String)>,
     /// The time at which the next delivery is due.
     pub next: Option<Timestamp>,
+}
+
+impl Round {
+    /// Notes that something failed, once.
+    fn trouble(&mut self, channel: &str, why: &str) {
+        let trouble = (channel.to_owned(), why.to_owned());
+        if !self.troubles.contains(&trouble) {
+            self.troubles.push(trouble);
+        }
+    }
+
+    /// Adds what was done on one channel.
+    fn add(&mut self, part: Round) {
+        self.sent += part.sent;
+        part.troubles.iter().for_each(|(channel, why)| self.trouble(channel, why));
+    }
 }
 
 impl<'a> Outbox<'a> {
@@ -102,13 +117,9 @@ impl<'a> Outbox<'a> {
         self.folder.lock()
     }
 
-    /// Makes deliveries of new events, and tries those that are due.
-    pub fn round(&self, _lock: &Lock) -> Result<Round> {
-        // What waits is delivered whatever is wrong with new events.
-        let spooled = spool::spool(self);
-        let mut round = deliver::deliver(self, clock::timestamp(), &Zoned::now())?;
-        round.troubles.extend(spooled.err().map(|e| ("of new events".to_owned(), e.to_string())));
-        Ok(round)
+    /// Makes deliveries of new events, and tries those that are due, until none is or `stopped` says so.
+    pub fn round(&self, _lock: &Lock, stopped: &dyn Fn() -> bool) -> Result<Round> {
+        deliver::deliver(self, stopped)
     }
 
     /// Asks the process that has the outbox to leave it to the caller.
@@ -135,7 +146,7 @@ impl<'a> Outbox<'a> {
     /// Does rounds until nothing is to be delivered within some time, or `stopped` says so.
     pub fn run(&self, lock: &Lock, patience: Duration, stopped: &dyn Fn() -> bool, said: &dyn Fn(&str)) -> Result<()> {
         loop {
-            let round = self.round(lock)?;
+            let round = self.round(lock, stopped)?;
             for (channel, why) in &round.troubles {
                 said(&format!("channel {channel}: {why}"));
             }

@@ -19,6 +19,8 @@ use crate::{http::Trouble, notify::text::field};
 
 /// `bd` takes no longer.
 const LIMIT: Duration = Duration::from_secs(20);
+/// ... and no longer to find the issues of a new session, for which other sessions' events wait.
+const FINDING_LIMIT: Duration = Duration::from_secs(5);
 /// Variables that it gets, where they are set.
 const VARIABLES: [&str; 12] = [
     "HOME",
@@ -96,7 +98,7 @@ impl<'a> Program<'a> {
 
     /// The ids of issues that are in progress.
     pub fn in_progress(&self) -> Result<Vec<String>, Trouble> {
-        match self.run(&["list", "--status", "in_progress", "--json"])? {
+        match self.run_within(FINDING_LIMIT, &["list", "--status", "in_progress", "--json"])? {
             Some(Printed::Several(items)) => Ok(items.into_iter().map(|item| item.id).collect()),
             Some(Printed::One(item)) => Ok(vec![item.id]),
             None => Ok(Vec::new()),
@@ -110,7 +112,11 @@ impl<'a> Program<'a> {
 
     /// Runs it, and reads what it prints as JSON; none where it prints nothing.
     fn run<T: DeserializeOwned>(&self, arguments: &[&str]) -> Result<Option<T>, Trouble> {
-        let printed = self.output(arguments)?;
+        self.run_within(LIMIT, arguments)
+    }
+
+    fn run_within<T: DeserializeOwned>(&self, limit: Duration, arguments: &[&str]) -> Result<Option<T>, Trouble> {
+        let printed = self.output_within(limit, arguments)?;
         let text = String::from_utf8_lossy(&printed);
         // Hints may stand before the JSON.
         let Some(begin) = text.find(['[', '{']) else { return Ok(None) };
@@ -119,6 +125,10 @@ impl<'a> Program<'a> {
     }
 
     fn output(&self, arguments: &[&str]) -> Result<Vec<u8>, Trouble> {
+        self.output_within(LIMIT, arguments)
+    }
+
+    fn output_within(&self, limit: Duration, arguments: &[&str]) -> Result<Vec<u8>, Trouble> {
         let mut command = Command::new(&self.bd);
         command.args(arguments).current_dir(&self.workspace).env_clear();
         for name in VARIABLES {
@@ -131,7 +141,7 @@ impl<'a> Program<'a> {
         // A background process would keep the pipes, and outlive this one.
         command.env("BD_ACTOR", "parhelia").env("BEADS_NO_DAEMON", "1");
         let mut done = None;
-        self.host.with_own_limits(&mut || done = Some(program::run(&mut command, LIMIT)));
+        self.host.with_own_limits(&mut || done = Some(program::run(&mut command, limit)));
         let failed =
             |e: &dyn std::fmt::Display| Trouble::for_now(format!("`bd {}` failed: {}", arguments[0], field(&e.to_string())));
         match done {

@@ -58,6 +58,8 @@ struct Watcher {
     app: App,
     /// Sequence of the last entry that listeners were told of.
     told: u64,
+    /// The reason why the store's index is not up to date.
+    unabsorbed: Option<String>,
     agents: Agents,
     captures: Captures,
     recovery: Option<Recovery>,
@@ -75,7 +77,7 @@ impl Watcher {
         let options = app.host.config(Path::new("/")).map(|config| config.service).unwrap_or_default();
         let (lifetime, upkeep) = (Lifetime::new(options.max_lifetime_hours), Upkeep::new(options.upkeep_hours));
         let (agents, captures) = (Agents::default(), Captures::default());
-        Watcher { app, told, agents, captures, recovery, lifetime, upkeep, next: Instant::now() }
+        Watcher { app, told, unabsorbed: None, agents, captures, recovery, lifetime, upkeep, next: Instant::now() }
     }
 
     /// Waits until something happens, but not long, and does what is to be done.
@@ -84,6 +86,7 @@ impl Watcher {
         let has_grown = self.tell()?;
         let is_due = self.next <= Instant::now();
         if has_ended || has_grown || is_due {
+            self.absorb();
             let missing = overview::missing(&self.app.store)?;
             self.next = Instant::now() + until_next(&missing);
             self.agents.watch(&self.app.store)?;
@@ -99,6 +102,15 @@ impl Watcher {
             Some(recovery) => recovery.go_on(&self.app, |session| !self.captures.has(session)),
             None => Ok(()),
         }
+    }
+
+    /// Brings the store's index up to date, which its requests leave to this. A failure is said once.
+    fn absorb(&mut self) {
+        let failed = self.app.store.absorb_if_due().err().map(|e| e.to_string());
+        if let Some(why) = failed.as_ref().filter(|_| self.unabsorbed != failed) {
+            say(&format!("the index of the store was not brought up to date: {why}"));
+        }
+        self.unabsorbed = failed;
     }
 
     /// Tells listeners of new entries; true if there were some.

@@ -12,7 +12,7 @@ use parhelia_session::{
     Result,
     host::Host,
     overview::{self, Missing},
-    resume::{Unasked, set_aside, unasked},
+    resume::{SET_ASIDE, Unasked, set_aside, unasked},
     run,
 };
 use parhelia_store::{
@@ -27,7 +27,7 @@ use crate::{
     app::{App, Shared},
     log::say,
     metrics::Metrics,
-    start::Start,
+    start::{self, Start},
 };
 
 /// The time from a death to the resume.
@@ -128,7 +128,7 @@ impl Recovery {
                 continue;
             }
             let start = Start::Resume { session: id.clone(), prompt: None };
-            match (app.starter)(&start, Stdio::null(), Stdio::inherit()) {
+            match start::process(app, &start, Stdio::null(), Stdio::inherit()) {
                 Ok(process) => dead.process = Some(process),
                 Err(e) => {
                     say(&format!("session {id} was not resumed: {e}"));
@@ -188,7 +188,8 @@ fn has_died(run: &Run) -> bool {
 fn has_crashed_often(view: &View, session: &Session) -> Result<bool> {
     let since = parhelia_store::clock::timestamp() - CRASH_WINDOW;
     let mut count = 0;
-    for id in session.runs.iter().rev().take(RUNS_MAX) {
+    let set_aside = session.extra.get(SET_ASIDE).and_then(|run| run.as_str());
+    for id in session.runs.iter().rev().take(RUNS_MAX).take_while(|id| Some(id.as_str()) != set_aside) {
         let is_crash = |run: Run| run.started_at >= since && run.resumed_from.is_some() && has_died(&run);
         count += usize::from(view.run(id)?.is_some_and(is_crash));
     }

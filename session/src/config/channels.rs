@@ -136,6 +136,12 @@ impl<'de> Deserialize<'de> for Variable {
     }
 }
 
+/// True if a text is a variable, and nothing else.
+pub(super) fn is_whole(text: &str) -> bool {
+    let name = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
+    name.is_some_and(|name| !name.is_empty() && !name.contains(['$', '{', '}']))
+}
+
 /// True if a text names a variable.
 pub(super) fn is_variable(text: &str) -> bool {
     names(text).next().is_some()
@@ -164,6 +170,13 @@ pub(super) fn checked(mut value: serde_json::Value) -> Result<serde_json::Value,
     Ok(value)
 }
 
+/// The names of all environment variables that a channel names, in whatever field.
+pub(super) fn variables(channel: &Channel) -> Vec<String> {
+    let fields = serde_json::to_value(channel).unwrap_or_default();
+    let texts = fields.as_object().into_iter().flat_map(|fields| fields.values()).filter_map(|value| value.as_str());
+    texts.flat_map(|text| names(text).map(str::to_owned).collect::<Vec<_>>()).collect()
+}
+
 impl Channel {
     /// The name of its type.
     pub fn kind(&self) -> &'static str {
@@ -180,17 +193,21 @@ impl Channel {
         let one = |name: &str, has: bool, has_file: bool| {
             (has == has_file).then(|| format!("it needs `{name}` or `{name}_file`, one of the two"))
         };
-        let not_both = |name: &str, has: bool, has_file: bool| {
-            (has && has_file).then(|| format!("`{name}` and `{name}_file` exclude each other"))
+        let fault = |name: &str, variable: &Option<Variable>, file: &Option<PathBuf>| match variable {
+            Some(_) if file.is_some() => Some(format!("`{name}` and `{name}_file` exclude each other")),
+            Some(Variable(text)) if !is_whole(text) => {
+                Some(format!("`{name}` is \"${{NAME}}\" of an environment variable, and nothing beside it"))
+            }
+            _ => None,
         };
         match self {
             Channel::Slack(hook) | Channel::Discord(hook) => {
                 one("webhook_url", hook.webhook_url.is_some(), hook.webhook_url_file.is_some())
             }
             Channel::Webhook(hook) => one("url", hook.url.is_some(), hook.url_file.is_some())
-                .or_else(|| not_both("secret", hook.secret.is_some(), hook.secret_file.is_some())),
-            Channel::Ntfy(ntfy) => not_both("token", ntfy.token.is_some(), ntfy.token_file.is_some()),
-            Channel::Email(email) => not_both("password", email.password.is_some(), email.password_file.is_some()),
+                .or_else(|| fault("secret", &hook.secret, &hook.secret_file)),
+            Channel::Ntfy(ntfy) => fault("token", &ntfy.token, &ntfy.token_file),
+            Channel::Email(email) => fault("password", &email.password, &email.password_file),
         }
     }
 }
@@ -245,6 +262,10 @@ mod tests {
         assert!(refused(json!({})).contains("`webhook_url` or `webhook_url_file`"));
         assert!(refused(json!({"webhook_url": "https://hooks.slack.com/services/secret"})).contains("${NAME}"));
         assert!(refused(json!({"webhook_url": "${A}", "color": "red"})).contains("color"));
+        for secret in ["whsec_bGl0ZXJhbA==${A}", "${A}${B}", "${}"] {
+            let webhook = json!({"type": "webhook", "url": "https://x", "secret": secret});
+            assert!(checked(json!({ "mine": webhook })).is_err(), "{secret}");
+        }
         assert!(checked(json!({"../x": {"type": "ntfy", "topic": "t"}})).unwrap_err().contains("no name"));
         assert!(refused(json!({"type": "pager"})).contains("pager"));
         assert!(refused(json!({"type": "email", "smtp_host": "h", "from_address": "a@b"})).contains("to_address"));

@@ -15,7 +15,7 @@ mod value;
 mod tests;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     ffi::OsString,
     path::{Path, PathBuf},
     time::Duration,
@@ -275,6 +275,16 @@ pub struct Loaded {
 }
 
 type Env<'a> = &'a dyn Fn(&str) -> Option<OsString>;
+
+impl Config {
+    /// The names of the environment variables that hold secrets of channels and of issue trackers.
+    pub fn secret_variables(&self) -> BTreeSet<String> {
+        let channels = self.notifications.channels.values().flat_map(channels::variables);
+        let tokens = [&self.integrations.github.token, &self.integrations.linear.api_key];
+        let tokens = tokens.into_iter().flatten().flat_map(|token| token.names().map(str::to_owned));
+        channels.chain(tokens).collect()
+    }
+}
 
 impl ConfigFiles {
     /// The usual places for a workspace: the user's configuration folder; and the workspace folder or the nearest one above it that

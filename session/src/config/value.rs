@@ -76,10 +76,7 @@ impl Kind {
                 Some(value @ Value::Object(_)) => return channels::checked(value),
                 _ => None,
             },
-            Kind::Secret => value
-                .as_str()
-                .filter(|text| text.starts_with("${") && text.ends_with('}') && channels::is_variable(text))
-                .map(Value::from),
+            Kind::Secret => value.as_str().filter(|text| channels::is_whole(text)).map(Value::from),
             Kind::Projects => match json_of(value) {
                 Some(value @ Value::Object(_)) => return integrations::checked(value),
                 _ => None,

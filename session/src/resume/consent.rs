@@ -77,10 +77,21 @@ pub fn unasked(store: &Store, host: &dyn Host, session: &Session, prompt: Option
     Ok((!options.resumes_by_itself(&policy)).then_some(Unasked::Policy { policy }))
 }
 
+/// The field of a session that names the last run before it was set aside. A person has decided about what went before.
+pub const SET_ASIDE: &str = "set_aside_after";
+
+/// The reason for which a policy has set a session aside, where nothing was decided since.
+pub fn why_set_aside(session: &Session) -> Option<String> {
+    let after = session.extra.get(SET_ASIDE).and_then(|run| run.as_str());
+    let is_so = session.goal() == Goal::Paused && after.is_some() && after == session.run.as_deref();
+    session.status_reason.clone().filter(|_| is_so)
+}
+
 /// Records that a policy has set a session aside whose agent died: it is a person's from now on.
 pub fn set_aside(store: &Store, session: &Session, why: &Unasked) -> Result<()> {
-    let changed =
-        NewEvent::new(kind::SESSION_STATUS, &session.id, Actor::program("policy")).with("status", Status::Paused.name());
-    store.append_events(&[changed.with("wanted", Goal::Paused.name()).with("reason", why.to_string())], &())?;
+    let of_policy = |kind| NewEvent::new(kind, &session.id, Actor::program("policy"));
+    let status = of_policy(kind::SESSION_STATUS).with("status", Status::Paused.name()).with("wanted", Goal::Paused.name());
+    let after = of_policy(kind::SESSION_CHANGED).with(SET_ASIDE, session.run.clone());
+    store.append_events(&[status.with("reason", why.to_string()), after], &())?;
     Ok(())
 }

@@ -175,6 +175,9 @@ fn is_hidden(run: &Run) -> bool {
     run.is_open() && !sees_all() && run::roots_of(run).all().any(|root| !root.is_visible() && is_here(&root.boot_id))
 }
 
+/// The field of a decision that was refused which is set where the caller may decide, but had to say that something is changed.
+pub const MAY_DECIDE: &str = "may_decide";
+
 /// The events of a decision, and its outcome.
 fn made(request: &DecisionRequest<'_>, caller: &Caller, marks: &Marks) -> (Vec<NewEvent>, Result<Decided>) {
     let id = request.checkpoint;
@@ -197,7 +200,12 @@ fn made(request: &DecisionRequest<'_>, caller: &Caller, marks: &Marks) -> (Vec<N
         let user = first.user.clone().unwrap_or_default();
         let why = format!("{user} had decided before: {}", first.status.name());
         let at = first.timestamp;
-        return refused(why, DecisionRefusal::AlreadyDecided { checkpoint: id, status: first.status.name(), user, at });
+        let (event, refusal) = (
+            event(kind::CHECKPOINT_DECISION_REFUSED),
+            DecisionRefusal::AlreadyDecided { checkpoint: id, status: first.status.name(), user, at },
+        );
+        // Whoever may decide, and has not said that they change what was decided, is no danger.
+        return (vec![event.with("why", why).with(MAY_DECIDE, true)], Err(refusal.into()));
     }
     let (policy, definition) =
         before.as_ref().map(|before| (before.policy.clone(), before.definition.clone())).unwrap_or_default();

@@ -39,6 +39,9 @@ fn signature(secret: &str, id: &str, at: &str, body: &str) -> Result<String, Tro
         Some(rest) => STANDARD.decode(rest).map_err(|_| Trouble::for_good("its secret is no base64 behind whsec_"))?,
         None => secret.as_bytes().to_vec(),
     };
+    if key.is_empty() {
+        return Err(Trouble::for_good("its secret is empty behind whsec_, so that anybody could sign with it"));
+    }
     let mut mac = Hmac::<Sha256>::new_from_slice(&key).map_err(|e| Trouble::for_good(e.to_string()))?;
     mac.update(format!("{id}.{at}.{body}").as_bytes());
     Ok(format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes())))
@@ -58,6 +61,7 @@ mod tests {
             r#"{"test": 2432232314}"#,
         );
         assert_eq!(signed.unwrap(), "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
+        assert!(signature("whsec_", "a", "1", "{}").unwrap_err().why.contains("empty"));
         assert!(signature("whsec_!", "a", "1", "{}").unwrap_err().is_for_good);
     }
 }

@@ -1,0 +1,41 @@
+//! Next steps behind a refusal, as fields of requests: the library knows neither these nor the flags of the command line.
+
+use parhelia_session::{DecisionRefusal, Refusal};
+
+/// The words behind a refusal that say how the request can be made to succeed; none where the refusal says it, or nothing helps.
+pub fn behind(refusal: &Refusal) -> &'static str {
+    match refusal {
+        Refusal::HasEnded { .. } => "; POST /api/sessions begins another",
+        Refusal::AgentAlive { .. } => {
+            "; give \"leave_agent\": true to end the session without it, or pause it with \"end_agent\": true first"
+        }
+        Refusal::AliveElsewhere { .. } | Refusal::LiveElsewhere { .. } => {
+            "; if that is over, wait for its lease to run out, or `parhelia session resume --take-over` does not wait"
+        }
+        Refusal::MustStop { .. } => "; give \"stop\": true to end it, or \"files_only\": true to leave the conversation alone",
+        Refusal::OpenInStranger { .. } => "; give \"files_only\": true to leave the conversation alone",
+        Refusal::MayBeOpen { .. } => "; give \"files_only\": true, or \"take_over\": true if that is over",
+        Refusal::GitUnknown { .. } | Refusal::GitState { .. } => {
+            "; give \"any_git_state\": true to roll the files back all the same (git itself is not touched)"
+        }
+        Refusal::NobodyAsked { .. } => "; POST …/prompt says what it is to do",
+        Refusal::NewNeedsPrompt => "; POST …/prompt resumes it with one",
+        Refusal::NoTag { .. } | Refusal::NotTagged { .. } => "; GET /api/checkpoints/{id} shows its tags",
+        Refusal::Decision(DecisionRefusal::AlreadyDecided { .. }) => "; give \"change\": true to decide otherwise",
+        Refusal::Decision(DecisionRefusal::MayNotDecide { .. }) => {
+            "; a person decides, from a browser or a terminal of their own, or `approval.self_approval` in parhelia.toml allows it"
+        }
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_that_help_are_named() {
+        assert!(behind(&Refusal::MustStop { session: "s".into(), process: 7 }).contains("\"stop\": true"));
+        assert_eq!(behind(&Refusal::NothingToRecover), "");
+    }
+}
