@@ -130,6 +130,8 @@ impl Failure {
             Failure::Refused(_) => Code::Refused,
             Failure::Service(parhelia_service::Error::Store(error)) => of_kind(error.kind()),
             Failure::Service(parhelia_service::Error::Taken { .. }) => Code::Locked,
+            // systemd starts what these end no second time.
+            Failure::Service(parhelia_service::Error::Unprotected { .. } | parhelia_service::Error::Passed { .. }) => Code::Usage,
             Failure::Mount(_) | Failure::Agent(_) | Failure::Service(_) | Failure::Outbox(_) => Code::Failed,
             Failure::Background { code, .. } => *code,
             // A path that was to be read. Where something cannot be made or started, more is missing than that.

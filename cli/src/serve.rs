@@ -1,15 +1,17 @@
 //! `serve`: the service of a store.
 
+mod unit;
+
 use std::{
     collections::BTreeSet,
     ffi::{OsStr, OsString},
-    net::SocketAddr,
+    net::{SocketAddr, TcpListener},
     os::unix::process::CommandExt as _,
     path::PathBuf,
     process::{Child, Command, Stdio},
 };
 
-use parhelia_service::{Options, Place, Start, Tcp, serve, socket_path};
+use parhelia_service::{Address, CertificateFiles, Options, Passed, PassedSocket, Place, Socket, Start, Tcp, serve, socket_path};
 use parhelia_session::host::Host;
 use parhelia_store::{id::Ulid, name::Shown as _};
 use parhelia_wire::{Line, Summary, tool::Service};
@@ -19,7 +21,6 @@ use crate::{
     exit::{Code, Failure, Result},
     limits,
     session::tmux::{absolute_of, own_words},
-    unit::{Words, install, word},
 };
 
 /// Flags of `serve`.
@@ -28,16 +29,23 @@ pub struct Args {
     /// Listen at this socket [default: below XDG_RUNTIME_DIR, by the store's id]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
-    /// Listen for browsers as well, at a loopback address such as 127.0.0.1:8123, and show the page there
-    #[arg(long, value_name = "ADDRESS", value_parser = loopback)]
+    /// Listen for browsers as well, at an address such as 127.0.0.1:8123, and show the page there; addresses that other machines can reach
+    /// need a certificate
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
     listen: Option<SocketAddr>,
     /// The file with the token that is asked for there; made if there is none [default: a new token at each start, beside the socket]
-    #[arg(long, value_name = "PATH", requires = "listen")]
+    #[arg(long, value_name = "PATH")]
     token_file: Option<PathBuf>,
+    /// Encrypt connections to that address by TLS, with this certificate in PEM, which those of its issuers follow
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The key of the certificate, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
     /// Leave sessions alone whose agents have died
     #[arg(long)]
     no_resume: bool,
-    /// Write a unit of systemd that runs this, with this program, store and PATH, instead of running it
+    /// Write units of systemd that run this, with this program, store and PATH, and have its socket open before, instead of running it
     #[arg(long)]
     install: bool,
     /// The socket of the tmux server for resumed agents [default: that in which the agent was, else the user's own server]
@@ -45,29 +53,32 @@ pub struct Args {
     tmux_socket: Option<PathBuf>,
 }
 
-/// The name of the unit.
-const UNIT: &str = "parhelia.service";
-
 /// Serves until Ctrl-C or SIGTERM.
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     if args.install {
-        let text = unit(&Words::of(context)?, args)?;
-        let enable = format!("enable --now {UNIT}");
-        let path = install(context, UNIT, &text, &["daemon-reload", &enable])?;
-        context.out.summary(Summary::Serve { path: Some(path.shown()) })?;
-        return Ok(Code::Done);
+        return unit::install(context, args);
+    }
+    let passed = Passed::take()?;
+    let tcp = tcp(args, passed.tcp)?;
+    if let Some(tcp) = &tcp {
+        tcp.ensure_protected()?;
     }
     let store = context.open_with(true)?.absorbing_later();
     let host = context.host()?;
-    let socket = match &args.socket {
-        Some(socket) => socket.clone(),
-        None => usual(&host, store.config().id).ok_or_else(|| {
+    let socket = match (passed.socket, &args.socket) {
+        (Some(passed), named) => Socket::Passed(instead_of(passed, named)),
+        (None, Some(named)) => Socket::At(named.clone()),
+        (None, None) => Socket::At(usual(&host, store.config().id).ok_or_else(|| {
             Failure::Usage("there is neither XDG_RUNTIME_DIR nor a home for the socket; give --socket PATH".into())
-        })?,
+        })?),
     };
-    let tcp = args.listen.map(|address| Tcp { address, token: args.token_file.clone() });
-    let mut shown =
-        Service { store: store.path().shown(), socket: socket.shown(), page: None, token: None, process: std::process::id() };
+    let mut shown = Service {
+        store: store.path().shown(),
+        socket: socket.path().shown(),
+        page: None,
+        token: None,
+        process: std::process::id(),
+    };
     let program = host.program().map_err(|source| Failure::File { action: "find", path: "the program itself".into(), source })?;
     let mut words = own_words(context)?;
     words.push("session".into());
@@ -85,7 +96,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let options = Options { socket, tcp, program: program_words, resumes: !args.no_resume, starter: Box::new(starter) };
     let mut said = Ok(());
     serve(store, Box::new(host), options, |page| {
-        shown.page = page.map(|page| format!("http://{}/", page.address));
+        shown.page = page.map(|page| page.url.clone());
         shown.token = page.map(|page| page.token.shown());
         said = say(context, &shown);
     })?;
@@ -135,45 +146,43 @@ fn say(context: &mut Context, service: &Service) -> Result<()> {
     context.out.flush()
 }
 
-/// The unit. Its end ends this process alone: agents that it has resumed are in its control group, and go on.
-fn unit(words: &Words, args: &Args) -> Result<String> {
-    let mut command = format!("{} serve", words.command);
-    if let Some(address) = args.listen {
-        command = format!("{command} --listen {address}");
-    }
-    let paths = [("--socket", &args.socket), ("--token-file", &args.token_file), ("--tmux-socket", &args.tmux_socket)];
-    for (flag, path) in paths {
-        if let Some(path) = path {
-            command = format!("{command} {flag} {}", word(path)?);
+/// TCP, as the flags say, or at a socket that was passed.
+fn tcp(args: &Args, passed: Option<TcpListener>) -> Result<Option<Tcp>> {
+    let address = match (passed, args.listen) {
+        (Some(passed), named) => {
+            if let (Some(named), Ok(address)) = (named, passed.local_addr())
+                && named != address
+            {
+                tell!("parhelia: systemd has passed {address} to listen at; --listen {named} means nothing");
+            }
+            Address::Passed(passed)
         }
-    }
-    if args.no_resume {
-        command.push_str(" --no-resume");
-    }
-    Ok(format!(
-        "[Unit]\n\
-         Description=Look after the sessions of coding agents\n\
-         \n\
-         [Service]\n\
-         Environment={}\n\
-         ExecStart={command}\n\
-         KillMode=process\n\
-         Restart=on-failure\n\
-         RestartPreventExitStatus=2 11\n\
-         \n\
-         [Install]\n\
-         WantedBy=default.target\n",
-        words.path
-    ))
+        (None, Some(named)) => Address::Of(named),
+        (None, None) if args.token_file.is_some() || args.tls_cert.is_some() => {
+            return Err(Failure::Usage("--token-file and --tls-cert are for TCP\nGive --listen ADDRESS as well".into()));
+        }
+        (None, None) => return Ok(None),
+    };
+    Ok(Some(Tcp { address, token: args.token_file.clone(), certificate: certificate(args) }))
 }
 
-/// An address that only this machine can connect to.
-fn loopback(text: &str) -> std::result::Result<SocketAddr, String> {
-    let address: SocketAddr = text.parse().map_err(|_| "expected an address and a port, such as 127.0.0.1:8123".to_owned())?;
-    match address.ip().is_loopback() {
-        true => Ok(address),
-        false => Err("only addresses of this machine alone, such as 127.0.0.1; from elsewhere, come through ssh -L".into()),
+/// The certificate that the flags name.
+fn certificate(args: &Args) -> Option<CertificateFiles> {
+    let (certificate, key) = (args.tls_cert.clone()?, args.tls_key.clone()?);
+    Some(CertificateFiles { certificate, key })
+}
+
+/// A socket that was passed, which counts more than one that is named.
+fn instead_of(passed: PassedSocket, named: &Option<PathBuf>) -> PassedSocket {
+    if let Some(named) = named.as_ref().filter(|named| **named != passed.path) {
+        tell!("parhelia: systemd has passed {} to listen at; --socket {} means nothing", passed.path.shown(), named.shown());
     }
+    passed
+}
+
+/// An address with a port.
+fn address(text: &str) -> std::result::Result<SocketAddr, String> {
+    text.parse().map_err(|_| "expected an address and a port, such as 127.0.0.1:8123".to_owned())
 }
 
 /// The place of a store's socket, where somebody who knows only the store looks for it.

@@ -50,19 +50,32 @@ fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%"))
 }
 
-/// Writes a unit into the user's folder of units, and says how it is put to use: by commands behind `systemctl --user`.
-pub fn install(context: &mut Context, name: &str, text: &str, commands: &[&str]) -> Result<PathBuf> {
+/// A unit.
+pub struct Unit {
+    /// Its name.
+    pub name: &'static str,
+    /// Its text.
+    pub text: String,
+}
+
+/// Writes units into the user's folder of units, and says how they are put to use: by commands behind `systemctl --user`. Returns the path of
+/// the first one.
+pub fn install(context: &mut Context, first: &Unit, others: &[Unit], commands: &[&str]) -> Result<PathBuf> {
     let folder = folder()?;
-    let path = folder.join(name);
-    fs::create_dir_all(&folder).map_err(|source| Failure::File { action: "create folder", path: folder, source })?;
-    fs::write(&path, text).map_err(|source| Failure::File { action: "write", path: path.clone(), source })?;
-    context.out.did(format!("{} is written", path.shown()));
-    context.out.remark(format!("Wrote {}. To have it run at each boot:", path.shown()))?;
+    let written = folder.join(first.name);
+    fs::create_dir_all(&folder).map_err(|source| Failure::File { action: "create folder", path: folder.clone(), source })?;
+    for unit in others.iter().chain([first]) {
+        let path = folder.join(unit.name);
+        fs::write(&path, &unit.text).map_err(|source| Failure::File { action: "write", path: path.clone(), source })?;
+        context.out.did(format!("{} is written", path.shown()));
+        context.out.remark(format!("Wrote {}.", path.shown()))?;
+    }
+    context.out.remark("To have it run at each boot:")?;
     for command in commands {
         context.out.remark(format!("  systemctl --user {command}"))?;
     }
     context.out.remark("  loginctl enable-linger    # also before you log in")?;
-    Ok(path)
+    Ok(written)
 }
 
 fn folder() -> Result<PathBuf> {

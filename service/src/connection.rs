@@ -1,12 +1,12 @@
 //! Connections: how many there are, who is at their other end, and how long they take to say what they want.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{Extension, Router};
 use hyper::server::conn::http1;
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
-    server::graceful::GracefulShutdown,
+    server::graceful::{GracefulShutdown, Watcher},
     service::TowerToHyperService,
 };
 use tokio::{
@@ -16,7 +16,7 @@ use tokio::{
     time,
 };
 
-use crate::{caller::Peer, guard::Door, log::say, timely::Timely, token::Token};
+use crate::{caller::Peer, guard::Door, log::say, timely::Timely, tls::Tls, token::Token};
 
 /// The numbers of connections that are open at a time; those that come then wait.
 #[derive(Clone, Copy)]
@@ -42,32 +42,59 @@ const GRACE: Duration = Duration::from_secs(10);
 pub struct Listeners {
     /// The socket.
     pub socket: UnixListener,
-    /// TCP, with the token that is asked for there.
-    pub tcp: Option<(TcpListener, Arc<Token>)>,
+    /// TCP.
+    pub tcp: Option<Tcp>,
 }
 
-/// One of them.
+/// TCP as a place of connections.
+pub struct Tcp {
+    /// The listening socket.
+    pub listener: TcpListener,
+    /// The token that is asked for there.
+    pub token: Arc<Token>,
+    /// TLS, if connections are encrypted.
+    pub tls: Option<Tls>,
+}
+
+/// One of the places.
 enum Listener {
     Socket(UnixListener),
-    Tcp(TcpListener, Arc<Token>),
+    Tcp(Tcp),
+}
+
+/// A connection that was accepted.
+struct Accepted {
+    stream: Box<dyn Stream>,
+    door: Door,
+    tls: Option<Tls>,
 }
 
 impl Listener {
     /// The next connection; none of one that is gone already.
-    async fn next(&self) -> io::Result<Option<(Box<dyn Stream>, Door)>> {
+    async fn next(&self) -> io::Result<Option<Accepted>> {
         match self {
             Listener::Socket(listener) => {
                 let (stream, _) = listener.accept().await?;
                 let Ok(credentials) = stream.peer_cred() else { return Ok(None) };
                 let peer = Peer::of(credentials.uid(), credentials.pid().filter(|process| *process > 0));
-                Ok(Some((Box::new(stream), Door::Socket(peer))))
+                Ok(Some(Accepted { stream: Box::new(stream), door: Door::Socket(peer), tls: None }))
             }
-            Listener::Tcp(listener, token) => {
+            Listener::Tcp(Tcp { listener, token, tls }) => {
                 let (stream, client) = listener.accept().await?;
                 let (Ok(server), Ok(())) = (stream.local_addr(), stream.set_nodelay(true)) else { return Ok(None) };
-                Ok(Some((Box::new(stream), Door::Tcp { client, server, token: token.clone() })))
+                let (client, server, token, tls) = (plain(client), plain(server), token.clone(), tls.clone());
+                let door = Door::Tcp { client, server, token, is_encrypted: tls.is_some() };
+                Ok(Some(Accepted { stream: Box::new(stream), door, tls }))
             }
         }
+    }
+}
+
+/// An address as the other end has it: at a socket of IPv6, one of IPv4 looks like one of IPv6.
+fn plain(address: SocketAddr) -> SocketAddr {
+    match address.ip().to_canonical() {
+        ip if ip == address.ip() => address,
+        ip => SocketAddr::new(ip, address.port()),
     }
 }
 
@@ -86,8 +113,8 @@ async fn accept_within(places: Places, listeners: Listeners, router: Router, sto
     let graceful = GracefulShutdown::new();
     let by_socket = accept_at(Listener::Socket(socket), places.socket, &graceful, &router, stopped.clone());
     let by_tcp = async {
-        if let Some((listener, token)) = tcp {
-            accept_at(Listener::Tcp(listener, token), places.tcp, &graceful, &router, stopped).await;
+        if let Some(tcp) = tcp {
+            accept_at(Listener::Tcp(tcp), places.tcp, &graceful, &router, stopped).await;
         }
     };
     tokio::join!(by_socket, by_tcp);
@@ -105,14 +132,14 @@ async fn accept_at(
     let places = Arc::new(Semaphore::new(places));
     let next = async || {
         let place = places.clone().acquire_owned().await.map_err(io::Error::other)?;
-        Ok::<_, io::Error>(listener.next().await?.map(|(stream, door)| (stream, door, place)))
+        Ok::<_, io::Error>(listener.next().await?.map(|accepted| (accepted, place)))
     };
     loop {
         let accepted = tokio::select! {
             accepted = next() => accepted,
             _ = stopped.wait_for(|stopped| *stopped) => break,
         };
-        let (stream, door, place) = match accepted {
+        let (accepted, place) = match accepted {
             Ok(Some(accepted)) => accepted,
             Ok(None) => continue,
             Err(e) => {
@@ -121,19 +148,39 @@ async fn accept_at(
                 continue;
             }
         };
-        let service = TowerToHyperService::new(router.clone().layer(Extension(door)));
-        let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(HEADERS_LIMIT)
-            .max_buf_size(HEADERS_BYTES_MAX)
-            .serve_connection(TokioIo::new(Timely::new(stream, WRITE_LIMIT)), service);
-        let connection = graceful.watch(connection);
+        let (router, watcher, stopped) = (router.clone(), graceful.watcher(), stopped.clone());
         tokio::spawn(async move {
-            // Whatever goes wrong with a connection is its other end's business.
-            let _ = connection.await;
+            serve(accepted, router, watcher, stopped).await;
             drop(place);
         });
     }
+}
+
+/// Serves a connection to its end, behind a handshake where there is TLS.
+async fn serve(accepted: Accepted, router: Router, watcher: Watcher, mut stopped: watch::Receiver<bool>) {
+    let Accepted { stream, door, tls } = accepted;
+    let router = router.layer(Extension(door));
+    let stream = Timely::new(stream, WRITE_LIMIT);
+    let Some(tls) = tls else { return talk(stream, router, watcher).await };
+    let shaken = tokio::select! {
+        shaken = tls.handshake(stream) => shaken,
+        // Nothing was asked for yet, so nothing is waited for.
+        _ = stopped.wait_for(|stopped| *stopped) => return,
+    };
+    if let Ok(stream) = shaken {
+        talk(stream, router, watcher).await;
+    }
+}
+
+/// Answers the requests of a connection.
+async fn talk(stream: impl Stream + 'static, router: Router, watcher: Watcher) {
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADERS_LIMIT)
+        .max_buf_size(HEADERS_BYTES_MAX)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    // Whatever goes wrong with a connection is its other end's business.
+    let _ = watcher.watch(connection).await;
 }
 
 #[cfg(test)]
@@ -162,7 +209,7 @@ mod tests {
         let (token, _own) = Token::of_now(&folder.path().join("token")).unwrap();
         let (path, tcp) = (folder.path().join("socket"), TcpListener::bind("127.0.0.1:0").await.unwrap());
         let (socket, address) = (UnixListener::bind(&path).unwrap(), tcp.local_addr().unwrap());
-        let listeners = Listeners { socket, tcp: Some((tcp, Arc::new(token))) };
+        let listeners = Listeners { socket, tcp: Some(Tcp { listener: tcp, token: Arc::new(token), tls: None }) };
         let (stop, stopped) = watch::channel(false);
         let router = Router::new().route("/", get(async || "here"));
         let accepting = tokio::spawn(accept_within(Places { socket: 1, tcp: 1 }, listeners, router, stopped));

@@ -30,7 +30,7 @@ const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 pub enum Door {
     /// The socket, which only who may use the store can connect to.
     Socket(Peer),
-    /// TCP, to which every user of the machine, and every page that a browser shows, can connect.
+    /// TCP, to which every user of the machine, every page that a browser shows, and perhaps other machines can connect.
     Tcp {
         /// The other end's address.
         client: SocketAddr,
@@ -38,6 +38,8 @@ pub enum Door {
         server: SocketAddr,
         /// The token that is asked for.
         token: Arc<Token>,
+        /// True behind TLS.
+        is_encrypted: bool,
     },
 }
 
@@ -45,7 +47,7 @@ pub enum Door {
 pub async fn check(request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     let redirect = match parts.extensions.get() {
-        Some(Door::Tcp { server, .. }) => origin::redirect(&parts, *server),
+        Some(Door::Tcp { server, is_encrypted: false, .. }) => origin::redirect(&parts, *server),
         _ => None,
     };
     if let Some(response) = origin::last_worker(&parts).or(redirect) {
@@ -73,8 +75,8 @@ async fn pass(Parts { headers, method, uri, .. }: &Parts, door: Door) -> Result<
             Err(Problem::forbidden("requests of web pages are not answered"))
         }
         Door::Socket(peer) => Ok(peer),
-        Door::Tcp { client, server, token } => {
-            is_meant(headers, server)?;
+        Door::Tcp { client, server, token, is_encrypted } => {
+            is_meant(headers, server, is_encrypted)?;
             if !page::is_public(method, uri.path()) && !is_known(headers, &token) {
                 return Err(Problem::unauthorized("the token is missing or wrong; send it as `Authorization: Bearer TOKEN`"));
             }
@@ -92,14 +94,19 @@ fn changes(method: &Method) -> bool {
     !matches!(*method, Method::GET | Method::HEAD)
 }
 
-/// Refuses requests that a page of another site, or another name for this machine (DNS rebinding), has a browser send.
-fn is_meant(headers: &HeaderMap, server: SocketAddr) -> Result<(), Problem> {
-    if !origin::is_named(headers, server) {
-        return Err(Problem::forbidden(format!("the header Host must be {server}, the address that the service listens at")));
-    }
+/// Refuses requests that a page of another site, or another name for this machine (DNS rebinding), has a browser send. Behind TLS any name
+/// will do: the certificate tells the browser whether the service is meant.
+fn is_meant(headers: &HeaderMap, server: SocketAddr, is_encrypted: bool) -> Result<(), Problem> {
     let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or_default());
     let host = text(HOST).unwrap_or_default();
-    let is_same = |origin: &str| origin.strip_prefix("http://") == Some(host);
+    if is_encrypted && host.is_empty() {
+        return Err(Problem::forbidden("the header Host is missing"));
+    }
+    if !is_encrypted && !origin::is_named(headers, server) {
+        return Err(Problem::forbidden(format!("the header Host must be {server}, the address that the service listens at")));
+    }
+    let scheme = if is_encrypted { "https://" } else { "http://" };
+    let is_same = |origin: &str| origin.strip_prefix(scheme) == Some(host);
     let is_from_elsewhere = text(ORIGIN).is_some_and(|origin| !is_same(origin))
         || text(FETCH_SITE).is_some_and(|site| !["same-origin", "none"].contains(&site));
     match is_from_elsewhere {

@@ -4,15 +4,17 @@
 //! It is one process for a store, and nothing depends on it: whatever it does is a workflow of [`parhelia_session`], which the command line
 //! has as well. It starts no agent as its own child, so that its end, or another release in its place, ends none.
 //!
-//! `listen` has the socket, `connection` accepts connections and bounds them, `guard` asks for the `token` and refuses requests of others' web
+//! `doors` opens the socket (`listen`) and TCP, or takes those that systemd has opened (`activation`), `tls` encrypts, `connection` accepts connections and bounds them, `guard` asks for the `token` and refuses requests of others' web
 //! pages, which `origin` keeps apart from `page`, this service's own. `repeated` answers those that are sent again, `api` answers the others,
 //! `feed` tells listeners of new events, `metrics` counts, `start` starts agents, and `watch` looks after sessions. Only this crate is asynchronous, and only where it waits for
 //! sockets: the work itself runs on a bounded number of threads (`app`).
 
+mod activation;
 mod api;
 mod app;
 mod caller;
 mod connection;
+mod doors;
 mod feed;
 mod guard;
 mod http;
@@ -29,11 +31,15 @@ mod serve;
 mod signals;
 mod start;
 mod timely;
+mod tls;
 mod token;
 pub mod trackers;
 mod watch;
 
+pub use activation::{Passed, PassedSocket};
 pub use api::openapi::document as openapi;
+pub use doors::{Address, Page, Socket, Tcp};
 pub use listen::socket_path;
-pub use serve::{Error, Options, Page, Tcp, serve};
+pub use serve::{Error, Options, serve};
 pub use start::{NewSession, Place, Start, Starter};
+pub use tls::CertificateFiles;

@@ -1,8 +1,9 @@
-//! Files that the service makes for its own time, in folders that others use as well.
+//! Files that the service makes for its own time, in folders that others use as well, and files that it is told to read.
 
 use std::{
-    fs,
-    os::fd::OwnedFd,
+    fs::{self, File, OpenOptions},
+    io::{self, ErrorKind},
+    os::{fd::OwnedFd, unix::fs::OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
@@ -43,6 +44,16 @@ impl Drop for OwnFile {
         if own.is_ok() && own == there {
             let _ = fs::remove_file(&self.path);
         }
+    }
+}
+
+/// Opens a regular file to read it, and waits for no writer of a FIFO.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::new(ErrorKind::InvalidInput, "it is no regular file")),
     }
 }
 

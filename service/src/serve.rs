@@ -1,28 +1,19 @@
 //! The service from its start to its end.
 
-use std::{
-    ffi::OsString,
-    io::{self, ErrorKind},
-    net::SocketAddr,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::{io, net::SocketAddr, path::PathBuf, time::Duration};
 
 use parhelia_store::{Store, lock::ServiceLock, name::Shown as _};
-use tokio::{net::TcpListener, runtime::Builder, sync::watch::channel};
+use tokio::{runtime::Builder, sync::watch::channel};
 
 use crate::{
     api,
     app::{ServiceHost, Shared},
-    connection::{self, Listeners},
-    listen,
+    connection,
+    doors::{self, Doors, Page, Socket, Tcp},
     log::say,
     outbox,
-    own::OwnFile,
     signals::Signals,
     start::Starter,
-    token::Token,
     watch,
 };
 
@@ -34,29 +25,10 @@ const BLOCKING_THREADS_MAX: usize = 64;
 /// Work that is under way at the end is waited for so long.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// A place for browsers, and for programs that cannot connect to a Unix socket.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tcp {
-    /// A loopback address; port 0 stands for a free one.
-    pub address: SocketAddr,
-    /// The file with the token that is asked for, which is made if there is none; without one, each start has a new token, in a file beside
-    /// the socket.
-    pub token: Option<PathBuf>,
-}
-
-/// The page, as browsers come to it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Page {
-    /// Its address.
-    pub address: SocketAddr,
-    /// The file with the token that it asks for.
-    pub token: PathBuf,
-}
-
 /// Options of a service.
 pub struct Options {
     /// The socket.
-    pub socket: PathBuf,
+    pub socket: Socket,
     /// A place for browsers beside it.
     pub tcp: Option<Tcp>,
     /// The first words of commands for this store, as people are told them.
@@ -97,6 +69,37 @@ pub enum Error {
         /// The system's answer.
         source: io::Error,
     },
+    /// An address that other machines can reach, without TLS.
+    #[error(
+        "cannot listen at {address}: without TLS only addresses of this machine are taken, such as 127.0.0.1\nGive --tls-cert FILE and \
+         --tls-key FILE, or listen at 127.0.0.1 and come through ssh -L"
+    )]
+    Unprotected {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// A certificate, or its key, cannot be used.
+    #[error("cannot use the {what} {}: {why}\n{next}", path.shown())]
+    Certificate {
+        /// The kind of file.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        why: String,
+        /// The next step.
+        next: &'static str,
+    },
+    /// A socket that systemd has passed cannot be used.
+    #[error("cannot use file descriptor {number}, which systemd has passed: {why}\n{next}")]
+    Passed {
+        /// The file descriptor.
+        number: usize,
+        /// The reason.
+        why: String,
+        /// The next step.
+        next: &'static str,
+    },
     /// A token cannot be used.
     #[error("cannot use the token {}: {source}", path.shown())]
     Token {
@@ -112,6 +115,7 @@ pub enum Error {
 
 /// Serves until a signal asks it to end; a second signal ends it at once. Calls `ready` once programs can connect, with the page where it has one.
 pub fn serve(store: Store, host: Box<ServiceHost>, options: Options, ready: impl FnOnce(Option<&Page>)) -> Result<(), Error> {
+    let tls = options.tcp.as_ref().map(Tcp::protected).transpose()?.flatten();
     let lock = ServiceLock::take(store.path())?.map_err(|holder| Error::Taken { holder })?;
     let runtime = Builder::new_multi_thread()
         .worker_threads(SOCKET_THREADS)
@@ -126,7 +130,7 @@ pub fn serve(store: Store, host: Box<ServiceHost>, options: Options, ready: impl
     let (stop, stopped) = channel(false);
     outbox::background::start(app.clone(), program, stopped.clone()).map_err(Error::Threads)?;
     let watching = watch::start(app, resumes, stopped.clone()).map_err(Error::Threads)?;
-    let served = runtime.block_on(open(&socket, tcp.as_ref())).map(|Doors { listeners, page, own }| {
+    let served = runtime.block_on(doors::open(socket, tcp, tls)).map(|Doors { listeners, page, own }| {
         ready(page.as_ref());
         let accepting = runtime.spawn(connection::accept(listeners, router, stopped));
         signals.wait();
@@ -152,83 +156,4 @@ pub fn serve(store: Store, host: Box<ServiceHost>, options: Options, ready: impl
     }
     drop(lock);
     served
-}
-
-/// The places at which it can be connected to.
-struct Doors {
-    listeners: Listeners,
-    page: Option<Page>,
-    /// Files that go with the service.
-    own: Vec<OwnFile>,
-}
-
-async fn open(socket: &Path, tcp: Option<&Tcp>) -> Result<Doors, Error> {
-    let (listener, own) = listen::bind(socket).await?;
-    let mut doors = Doors { listeners: Listeners { socket: listener, tcp: None }, page: None, own: vec![own] };
-    let Some(Tcp { address, token: named }) = tcp else { return Ok(doors) };
-    let failed = |source| Error::Address { address: *address, source };
-    let listener = match TcpListener::bind(address).await {
-        // It may be another user's, who is not to keep the service from its work.
-        Err(e) if e.kind() == ErrorKind::AddrInUse => {
-            say(&format!(
-                "there is no page: another program listens at {address}; choose another address with --listen, or a free port with --listen 127.0.0.1:0"
-            ));
-            return Ok(doors);
-        }
-        listener => listener.map_err(failed)?,
-    };
-    let address = listener.local_addr().map_err(failed)?;
-    let path = named.clone().unwrap_or_else(|| token_path(socket));
-    let token = match named {
-        Some(path) => Token::of_file(path),
-        None => Token::of_now(&path).map(|(token, file)| {
-            doors.own.push(file);
-            token
-        }),
-    };
-    let token = token.map_err(|source| Error::Token { path: path.clone(), source })?;
-    doors.listeners.tcp = Some((listener, Arc::new(token)));
-    doors.page = Some(Page { address, token: path });
-    Ok(doors)
-}
-
-/// The file of a token beside a socket.
-fn token_path(socket: &Path) -> PathBuf {
-    let path = socket.with_extension("token");
-    if path != socket {
-        return path;
-    }
-    let mut name = OsString::from(socket);
-    name.push(".token");
-    name.into()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_token_stands_beside_the_socket_and_never_in_its_place() {
-        for (socket, token) in
-            [("/run/a.sock", "/run/a.token"), ("/run/a", "/run/a.token"), ("/run/a.token", "/run/a.token.token")]
-        {
-            assert_eq!(token_path(Path::new(socket)), Path::new(token));
-        }
-    }
-
-    #[tokio::test]
-    async fn an_address_that_is_taken_leaves_the_socket() {
-        let folder = tempfile::tempdir().unwrap();
-        let socket = folder.path().join("s.sock");
-        let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let tcp = Tcp { address: taken.local_addr().unwrap(), token: None };
-        let doors = open(&socket, Some(&tcp)).await.unwrap();
-        assert!(doors.listeners.tcp.is_none() && doors.page.is_none());
-        assert!(socket.exists() && !folder.path().join("s.token").exists());
-        drop((doors, taken));
-        let doors = open(&socket, Some(&tcp)).await.unwrap();
-        assert_eq!(doors.page, Some(Page { address: tcp.address, token: folder.path().join("s.token") }));
-        drop(doors);
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
-    }
 }

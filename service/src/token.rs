@@ -7,10 +7,9 @@ use std::{
     path::Path,
 };
 
-use rustix::fs::OFlags;
 use uuid::Uuid;
 
-use crate::own::OwnFile;
+use crate::own::{OwnFile, open_regular};
 
 /// A longer file is no token, in bytes.
 const FILE_BYTES_MAX: u64 = 4096;
@@ -23,7 +22,7 @@ pub struct Token(blake3::Hash);
 impl Token {
     /// The token of a file that its user alone can read. Makes the file, with a new token, where there is none.
     pub fn of_file(path: &Path) -> io::Result<Self> {
-        match open(path) {
+        match open_regular(path) {
             Ok(file) => Self::read(file),
             Err(e) if e.kind() == ErrorKind::NotFound => Self::make(path),
             Err(e) => Err(e),
@@ -38,9 +37,6 @@ impl Token {
 
     fn read(file: File) -> io::Result<Self> {
         let found = file.metadata()?;
-        if !found.is_file() {
-            return Err(io::Error::new(ErrorKind::InvalidInput, "it is no regular file"));
-        }
         if found.mode() & 0o077 != 0 || found.uid() != rustix::process::geteuid().as_raw() {
             return Err(io::Error::other("others can read it, or it is another user's; `chmod 600` it, or name another file"));
         }
@@ -63,7 +59,7 @@ impl Token {
         // Another service may be making it at the same time: it is there whole, or not at all.
         let (token, draft) = Self::draft(path)?;
         match fs::hard_link(draft.path(), path) {
-            Err(e) if e.kind() == ErrorKind::AlreadyExists => Self::read(open(path)?),
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => Self::read(open_regular(path)?),
             Err(e) => Err(e),
             Ok(()) => Ok(token),
         }
@@ -84,12 +80,6 @@ impl Token {
     pub fn is(&self, text: &str) -> bool {
         blake3::hash(text.as_bytes()) == self.0
     }
-}
-
-/// Opens a file to read it, and waits for no writer of a FIFO.
-fn open(path: &Path) -> io::Result<File> {
-    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
-    OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)
 }
 
 #[cfg(test)]

@@ -17,7 +17,8 @@ pub enum Via {
 }
 
 impl Via {
-    fn name(self) -> &'static str {
+    /// Its name, as it is recorded.
+    pub fn name(self) -> &'static str {
         match self {
             Via::CommandLine => "cli",
             Via::Api => "api",

@@ -13,13 +13,12 @@ pub fn listening() -> Service {
 
 /// The same, of a store that is there.
 pub fn listening_on(scratch: Scratch) -> Service {
-    let mut service = Service { scratch, tmux: Tmux::new(), child: None, flags: LISTEN, variables: &[], page: None };
-    service.start();
-    service
+    Service::on(scratch, LISTEN)
 }
 
-fn address(s: &Service) -> String {
-    s.page.as_ref().unwrap().trim_start_matches("http://").trim_end_matches('/').to_owned()
+/// The address with its port.
+pub fn address(s: &Service) -> String {
+    s.page.as_ref().unwrap().split('/').nth(2).unwrap().to_owned()
 }
 
 /// The token of the service that runs now.
@@ -191,7 +190,11 @@ fn who_decides_over_tcp_is_who_the_kernel_says() {
     let audit = s.scratch.expect(0, &["audit", "log", "--json"]);
     let approved: Value = serde_json::from_str(audit.lines().next().unwrap()).unwrap();
     assert_eq!((&approved["via"], approved["uid"].as_u64()), (&json!("api"), Some(rustix::process::getuid().as_raw().into())));
-    // An agent that has found the token does not decide with it.
+    agent_decides_nothing(&s, "HTTPConnection");
+}
+
+/// Has an agent that has found the token try to decide with it, over a connection of this class of Python's.
+pub fn agent_decides_nothing(s: &Service, class: &str) {
     let script = "while ! test -e ask.py; do sleep 0.1; done; python3 ask.py > asked; mv asked answer; sleep 100000";
     write(&s.scratch.path("own/file"), b"x").unwrap();
     let own = s.scratch.path("own").to_string_lossy().into_owned();
@@ -199,10 +202,11 @@ fn who_decides_over_tcp_is_who_the_kernel_says() {
     let mut run = s.scratch.command(&words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     wait(|| (s.get("/api/sessions/own").status == 200).then_some(()));
     let made = s.post("/api/sessions/own/checkpoints", &json!({})).expect(200);
-    let (address, token) = (address(&s), token(&s));
-    let (host, port) = address.split_once(':').unwrap();
+    let (address, token) = (address(s), token(s));
+    let port = address.rsplit_once(':').unwrap().1;
     let ask = format!(
-        "import http.client\nc=http.client.HTTPConnection('{host}',{port})\n\
+        "import http.client, ssl\nssl._create_default_https_context = ssl._create_unverified_context\n\
+         c=http.client.{class}('127.0.0.1',{port})\n\
          c.request('POST','/api/checkpoints/{}/approve',headers={{'Authorization':'Bearer {token}'}})\nprint(c.getresponse().status)",
         made["checkpoint"]["id"].as_str().unwrap()
     );
@@ -217,7 +221,7 @@ fn who_decides_over_tcp_is_who_the_kernel_says() {
 fn only_this_machine_can_connect_and_a_token_that_others_can_read_is_none() {
     let s = Service::with(&[]);
     for (address, why) in
-        [("0.0.0.0:0", "only addresses of this machine"), ("127.0.0.1", "address and a port"), ("[::]:0", "ssh -L")]
+        [("0.0.0.0:0", "only addresses of this machine"), ("127.0.0.1", "address and a port"), ("[::]:0", "--tls-cert FILE")]
     {
         let said = s.scratch.expect(2, &["serve", "--listen", address]);
         assert!(said.contains(why), "{said}");

@@ -183,6 +183,34 @@ fn a_unit_of_systemd_starts_it() {
     assert!(unit.contains("\nKillMode=process\n"), "{unit}");
     let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("systemctl --user enable --now parhelia.service"), "{said}");
+    assert!(unit.contains("\nWants=parhelia.socket\n") && unit.contains("\nAlso=parhelia.socket\n"), "{unit}");
+    let socket = fs::read_to_string(scratch.path("config/systemd/user/parhelia.socket")).unwrap();
+    let listened: Vec<&str> = socket.lines().filter_map(|line| line.strip_prefix("ListenStream=")).collect();
+    assert_eq!(listened, ["/run/a b.sock"]);
+    assert!(socket.contains("\nSocketMode=0600\n"), "{socket}");
+}
+
+#[test]
+fn a_unit_of_systemd_has_the_usual_socket_and_the_address_open() {
+    let scratch = Scratch::new();
+    let install = |flags: &[&str], code: i32| {
+        let mut command = scratch.command(&[&["serve", "--install"], flags].concat());
+        let output = command.env("XDG_CONFIG_HOME", scratch.path("config")).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let said = install(&["--listen", "0.0.0.0:8443"], 2);
+    assert!(said.contains("--tls-cert") && !scratch.path("config").exists(), "{said}");
+    install(&["--listen", "0.0.0.0:8443", "--tls-cert", "/etc/cert.pem", "--tls-key", "/etc/key.pem"], 0);
+    let read = |name: &str| fs::read_to_string(scratch.path("config/systemd/user").join(name)).unwrap();
+    let start = "serve --listen 0.0.0.0:8443 --tls-cert \"/etc/cert.pem\" --tls-key \"/etc/key.pem\"";
+    assert!(read("parhelia.service").lines().any(|line| line.starts_with("ExecStart=") && line.ends_with(start)));
+    let store: Value = serde_json::from_slice(&fs::read(scratch.store().join("store.json")).unwrap()).unwrap();
+    let socket = format!("ListenStream=%t/parhelia/{}.sock\nListenStream=0.0.0.0:8443\n", store["id"].as_str().unwrap());
+    assert!(read("parhelia.socket").contains(&socket), "{}", read("parhelia.socket"));
+    // A free port is found at each start.
+    install(&["--listen", "127.0.0.1:0"], 0);
+    assert_eq!(read("parhelia.socket").matches("ListenStream=").count(), 1);
 }
 
 #[test]
@@ -209,7 +237,7 @@ fn a_monitor_reads_numbers() {
 fn dead_sessions_are_left_alone_where_that_is_asked_for() {
     let mut s = Service::new();
     s.signal(Signal::TERM);
-    s.flags = &["--no-resume"];
+    s.flags = vec!["--no-resume".into()];
     s.start();
     kill(s.agent());
     let observed = || s.get("/api/sessions/agent").expect(200)["session"]["observed"].clone();

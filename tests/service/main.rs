@@ -1,5 +1,6 @@
 //! The service: the real binary, asked over its socket, and agents that die under it.
 
+mod activation;
 mod api;
 mod browser;
 mod contents;
@@ -10,6 +11,7 @@ mod real;
 mod repeated;
 mod sdk;
 mod starts;
+mod tls;
 
 use std::{
     fs,
@@ -30,7 +32,7 @@ struct Service {
     tmux: Tmux,
     child: Option<Child>,
     /// Flags beside those of every service.
-    flags: &'static [&'static str],
+    flags: Vec<String>,
     /// Variables beside those of every service.
     variables: &'static [(&'static str, &'static str)],
     /// The address for browsers, where it has one.
@@ -81,7 +83,25 @@ impl Service {
     }
 
     /// The same, with flags.
-    fn with(flags: &'static [&'static str]) -> Self {
+    fn with(flags: &[&str]) -> Self {
+        Self::on(Self::store_of_work(), flags)
+    }
+
+    /// A service of a store that is there.
+    fn on(scratch: Scratch, flags: &[&str]) -> Self {
+        let mut service = Self::of(scratch, flags);
+        service.start();
+        service
+    }
+
+    /// The same, not started yet.
+    fn of(scratch: Scratch, flags: &[&str]) -> Self {
+        let flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
+        Service { scratch, tmux: Tmux::new(), child: None, flags, variables: &[], page: None }
+    }
+
+    /// A store with a session `work` of two checkpoints.
+    fn store_of_work() -> Scratch {
         let scratch = Scratch::new();
         write(&scratch.path("work/file"), b"one\n").unwrap();
         write(&scratch.path("work/folder/<b>odd &amp; name"), b"x").unwrap();
@@ -89,9 +109,7 @@ impl Service {
         scratch.create("work", &workspace);
         write(&scratch.path("work/file"), b"one\ntwo\n").unwrap();
         scratch.create("work", &workspace);
-        let mut service = Service { scratch, tmux: Tmux::new(), child: None, flags, variables: &[], page: None };
-        service.start();
-        service
+        scratch
     }
 
     fn socket(&self) -> PathBuf {
@@ -101,7 +119,7 @@ impl Service {
     fn command(&self) -> std::process::Command {
         let (socket, tmux) = (self.socket().to_string_lossy().into_owned(), self.tmux.socket().to_string_lossy().into_owned());
         let mut command = self.scratch.command(&["serve", "--socket", &socket, "--tmux-socket", &tmux]);
-        command.args(self.flags).envs(self.variables.iter().copied());
+        command.args(&self.flags).envs(self.variables.iter().copied());
         command.env("TMPDIR", self.scratch.path("home")).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
@@ -110,11 +128,18 @@ impl Service {
     fn start(&mut self) {
         fs::create_dir_all(self.scratch.path("home")).unwrap();
         let said = fs::OpenOptions::new().create(true).append(true).open(self.scratch.path("said")).unwrap();
-        let mut child = self.command().stderr(said).process_group(0).spawn().unwrap();
+        let mut command = self.command();
+        command.stderr(said);
+        self.start_by(&mut command, self.flags.iter().any(|flag| flag == "--listen"));
+    }
+
+    /// The same, by a command of one's own, which may have a page.
+    fn start_by(&mut self, command: &mut std::process::Command, has_page: bool) {
+        let mut child = command.process_group(0).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.as_mut().unwrap()).lines();
         let line = lines.next().map(Result::unwrap).unwrap_or_default();
         assert!(line.starts_with("Serving "), "{line} {}", self.said());
-        if self.flags.contains(&"--listen") {
+        if has_page {
             self.page = lines.next().unwrap().unwrap().split(' ').nth(1).map(str::to_owned);
         }
         self.child = Some(child);

@@ -1,10 +1,13 @@
-//! The TypeScript client, built by npm, against the service: over its socket and over TCP. With `PARHELIA_WRITE_SDK` set, the files that are
+//! The TypeScript client, built by npm, against the service: over its socket, over TCP and over TLS. With `PARHELIA_WRITE_SDK` set, the files that are
 //! generated from the service's document are written anew first.
 
 use parhelia_tests::node;
 
 use super::*;
-use crate::browser::{listening, token};
+use crate::{
+    browser::{listening, token},
+    tls::secure,
+};
 
 #[test]
 fn the_typescript_client_is_built_and_its_tests_pass() {
@@ -31,5 +34,10 @@ fn the_typescript_client_is_built_and_its_tests_pass() {
         assert!(said.contains("skipped 0"), "{said}");
     };
     run(&[("PARHELIA_SOCKET", service.socket().to_str().unwrap())]);
-    run(&[("PARHELIA_URL", service.page.as_ref().unwrap().trim_end_matches('/')), ("PARHELIA_TOKEN", &token(&service))]);
+    let url = |service: &Service| service.page.as_ref().unwrap().trim_end_matches('/').to_owned();
+    run(&[("PARHELIA_URL", &url(&service)), ("PARHELIA_TOKEN", &token(&service))]);
+    let secure = secure("127.0.0.1:0");
+    let authority = secure.scratch.path("tls/ca.pem");
+    let trusted = ("NODE_EXTRA_CA_CERTS", authority.to_str().unwrap());
+    run(&[("PARHELIA_URL", &url(&secure)), ("PARHELIA_TOKEN", &token(&secure)), trusted]);
 }

@@ -6,7 +6,7 @@ use parhelia_wire::Summary;
 use crate::{
     context::Context,
     exit::{Code, Result},
-    unit::{Words, install},
+    unit::{Unit, Words, install},
 };
 
 /// The unit's name.
@@ -25,7 +25,8 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let text = unit(&Words::of(context)?);
     let path = if args.install {
         let enable = format!("enable {NAME}");
-        Some(install(context, NAME, &text, &["daemon-reload", &enable])?)
+        let unit = Unit { name: NAME, text: text.clone() };
+        Some(install(context, &unit, &[], &["daemon-reload", &enable])?)
     } else {
         context.out.line(text.trim_end())?;
         None

@@ -5,7 +5,7 @@ mod tcp;
 use std::{
     ffi::OsString,
     io,
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     path::PathBuf,
     process::{Child, Command},
     sync::Arc,
@@ -36,10 +36,20 @@ impl Peer {
         Peer { actor: person::actor(uid, process, via), line: line.into(), marker }
     }
 
-    /// The process at the other end of a TCP connection of this machine, which has shown the token. If nobody has it open any more, it is
-    /// taken for the user's whose the service is.
+    /// The process at the other end of a TCP connection, which has shown the token. If it is one of this machine, and nobody has it open any
+    /// more, it is taken for the user's whose the service is.
     pub fn over_tcp(client: SocketAddr, server: SocketAddr) -> Self {
-        tcp::owner(client, server).map_or_else(Self::unknown, |(uid, process)| Self::of(uid, process))
+        match tcp::owner(client, server) {
+            Some((uid, process)) => Self::of(uid, process),
+            None if client.ip().is_loopback() || client.ip() == server.ip() => Self::unknown(),
+            None => Self::elsewhere(client.ip()),
+        }
+    }
+
+    /// Somebody on another machine, of whom its address alone is known.
+    fn elsewhere(address: IpAddr) -> Self {
+        let actor = Actor { user: Some(address.to_string()), ..Actor::program(Via::Api.name()) };
+        Peer { actor, line: Arc::default(), marker: None }
     }
 
     /// Somebody at whom nobody looks, or who cannot be seen.
@@ -125,6 +135,15 @@ impl Host for Caller<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_peer_on_another_machine_is_no_user_of_this_one() {
+        let peer = Peer::over_tcp("192.0.2.7:4000".parse().unwrap(), "192.0.2.1:443".parse().unwrap());
+        assert_eq!((peer.user(), peer.is_known(), peer.marker), (None, false, None));
+        assert_eq!((peer.actor.user.as_deref(), peer.actor.via.as_str()), (Some("192.0.2.7"), "api"));
+        let gone = Peer::over_tcp("127.0.0.1:1".parse().unwrap(), "127.0.0.1:2".parse().unwrap());
+        assert_eq!((gone.user(), gone.is_known()), (Peer::unknown().user(), false));
+    }
 
     #[test]
     fn the_marker_of_an_unreadable_process_is_that_of_its_ancestors() {
