@@ -9,7 +9,7 @@ use std::{
 use clap::{Parser, ValueEnum};
 use parhelia_benches::{
     error::{self, Context, Error, Result},
-    load::{Busy, Crowd, Place, Row, busy, crowd, idle, resume},
+    load::{Busy, Crowd, Place, Row, busy, cold, crowd, idle, resume},
     process,
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -43,6 +43,8 @@ enum Case {
     Crowd,
     /// Resuming a paused session whose agent lives
     Resume,
+    /// Resuming a session whose agent is gone
+    Cold,
     /// Sessions that change files all the time
     Busy,
 }
@@ -61,7 +63,7 @@ fn run(options: &Options) -> Result<()> {
     let parhelia = program(&options.parhelia)?;
     println!("| what | measured | bar | met |");
     println!("|---|---|---|---|");
-    for case in [Case::Idle, Case::Crowd, Case::Resume, Case::Busy] {
+    for case in [Case::Idle, Case::Crowd, Case::Resume, Case::Cold, Case::Busy] {
         if options.only.is_empty() || options.only.contains(&case) {
             let place = Place { folder: folder.join(format!("{case:?}").to_lowercase()), parhelia: parhelia.clone() };
             process::make_dir(&place.folder)?;
@@ -81,6 +83,8 @@ fn measure(options: &Options, case: Case, place: &Place) -> Result<Vec<Row>> {
         (Case::Crowd, true) => crowd(place, &Crowd { listeners: 10, rate: 50, seconds: 2 }),
         (Case::Resume, false) => resume(place, 200),
         (Case::Resume, true) => resume(place, 10),
+        (Case::Cold, false) => cold(place, 83_000, 5),
+        (Case::Cold, true) => cold(place, 100, 1),
         (Case::Busy, false) => busy(place, &Busy { sessions: 50, files: 5000, period: Duration::from_secs(30), lasts: minutes }),
         (Case::Busy, true) => {
             let (period, lasts) = (Duration::from_secs(1), Duration::from_secs(3));

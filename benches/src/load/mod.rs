@@ -1,6 +1,7 @@
 //! Load on the service: the real binary as a process of its own, asked over its socket by this one.
 
 mod busy;
+mod cold;
 mod crowd;
 mod http;
 mod idle;
@@ -9,6 +10,7 @@ mod resume;
 mod served;
 
 pub use busy::{Busy, busy};
+pub use cold::cold;
 pub use crowd::{Crowd, crowd};
 pub use idle::idle;
 pub use resume::resume;

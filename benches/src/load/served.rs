@@ -90,6 +90,15 @@ impl Served {
         self.wait_for(self.supervisors.len())
     }
 
+    /// Runs a command of the program to its end.
+    pub fn run(&self, words: &[&str]) -> Result<()> {
+        let output = command(&self.place, words).stdin(Stdio::null()).output().context(|| format!("run {}", words.join(" ")))?;
+        match output.status.success() {
+            true => Ok(()),
+            false => Err(Error::new(format!("{}: {}", words.join(" "), String::from_utf8_lossy(&output.stderr)))),
+        }
+    }
+
     /// Waits until the service sees this number of live agents.
     pub fn wait_for(&self, wanted: usize) -> Result<()> {
         let mut connection = self.connect()?;
