@@ -532,6 +532,8 @@ export interface components {
             unsupervised: components["schemas"]["Unsupervised"] | null;
             /** @description A warning if another folder has taken the place of its own. */
             another_folder: string | null;
+            /** @description Reason for which a policy set it aside when its agent died, so that it waits for a person. */
+            set_aside: string | null;
             /** @description Target of a rollback that was interrupted: files of two states are in the workspace. */
             interrupted_rollback: string | null;
             /** @description Time of its creation. */
