@@ -24,17 +24,24 @@ pub struct Trouble {
     pub is_for_good: bool,
     /// The time after which the receiver wants to be asked again.
     pub after: Option<Duration>,
+    /// True if the receiver was never asked, for want of something in this process or on this machine: then it is no try.
+    pub is_own: bool,
 }
 
 impl Trouble {
     /// Trouble that may pass.
     pub fn for_now(why: impl Into<String>) -> Self {
-        Trouble { why: why.into(), is_for_good: false, after: None }
+        Trouble { why: why.into(), is_for_good: false, after: None, is_own: false }
+    }
+
+    /// Trouble of this process, such as a secret that it does not have: another one may.
+    pub fn of_own(why: impl Into<String>) -> Self {
+        Trouble { is_own: true, ..Trouble::for_now(why) }
     }
 
     /// Trouble that stays until somebody does something.
     pub fn for_good(why: impl Into<String>) -> Self {
-        Trouble { why: why.into(), is_for_good: true, after: None }
+        Trouble { is_for_good: true, ..Trouble::for_now(why) }
     }
 }
 
@@ -147,7 +154,7 @@ fn of_status(status: u16, wait: Option<Duration>) -> Result<(), Trouble> {
     let why = || format!("it answered with status {status}");
     match status {
         200..300 => Ok(()),
-        408 | 425 | 429 | 500.. => Err(Trouble { why: why(), is_for_good: false, after: wait }),
+        408 | 425 | 429 | 500.. => Err(Trouble { after: wait, ..Trouble::for_now(why()) }),
         _ => Err(Trouble::for_good(why())),
     }
 }

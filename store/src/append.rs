@@ -85,8 +85,7 @@ impl Store {
             let text = format!("{done}; the index, which is long out of date, is left to the store's owner (uid {uid})");
             progress.notice(&format!("{text}: run `parhelia check --rebuild-index` as that user"));
         }
-        let wants = |current: &View| current.wants_absorbing() && (!self.absorbs_later || current.has_long_tail());
-        let is_due = |current: &View| host.is_none() && wants(current) || !tables.is_empty();
+        let is_due = |current: &View| host.is_none() && !self.absorbs_later && current.wants_absorbing() || !tables.is_empty();
         let absorbed = self.refresh().and_then(|current| match is_due(&current) {
             true => view::absorb(self.layout(), tables, settled).and_then(|()| self.reopen().map(|_| ())),
             false => Ok(()),

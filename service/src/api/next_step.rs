@@ -6,10 +6,9 @@ use parhelia_session::{DecisionRefusal, Refusal};
 pub fn behind(refusal: &Refusal) -> &'static str {
     match refusal {
         Refusal::HasEnded { .. } => "; POST /api/sessions begins another",
-        Refusal::AgentAlive { .. } => {
-            "; give \"leave_agent\": true to end the session without it, or pause it with \"end_agent\": true first"
-        }
-        Refusal::AliveElsewhere { .. } | Refusal::LiveElsewhere { .. } => {
+        Refusal::AgentAlive { .. } => "; give \"leave_agent\": true to end the session without it",
+        Refusal::LiveElsewhere { .. } => "; give \"take_over\": true if that is over",
+        Refusal::AliveElsewhere { .. } => {
             "; if that is over, wait for its lease to run out, or `parhelia session resume --take-over` does not wait"
         }
         Refusal::MustStop { .. } => "; give \"stop\": true to end it, or \"files_only\": true to leave the conversation alone",
@@ -20,11 +19,7 @@ pub fn behind(refusal: &Refusal) -> &'static str {
         }
         Refusal::NobodyAsked { .. } => "; POST …/prompt says what it is to do",
         Refusal::NewNeedsPrompt => "; POST …/prompt resumes it with one",
-        Refusal::NoTag { .. } | Refusal::NotTagged { .. } => "; GET /api/checkpoints/{id} shows its tags",
         Refusal::Decision(DecisionRefusal::AlreadyDecided { .. }) => "; give \"change\": true to decide otherwise",
-        Refusal::Decision(DecisionRefusal::MayNotDecide { .. }) => {
-            "; a person decides, from a browser or a terminal of their own, or `approval.self_approval` in parhelia.toml allows it"
-        }
         _ => "",
     }
 }

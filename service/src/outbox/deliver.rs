@@ -1,7 +1,7 @@
 //! From events to deliveries, and from these to their receivers.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     thread::{self, ScopedJoinHandle},
     time::{Duration, Instant},
 };
@@ -49,10 +49,12 @@ pub fn deliver(outbox: &Outbox, stopped: &dyn Fn() -> bool) -> Result<Round> {
     let mut outcome = Ok(());
     thread::scope(|scope| {
         let mut busy: BTreeMap<String, ScopedJoinHandle<'_, Result<Round>>> = BTreeMap::new();
+        let mut given_up = BTreeSet::new();
+        let mut is_spooling = true;
         loop {
             if outcome.is_ok() && !stopped() && began.elapsed() < ROUND_MAX {
-                let due = look(outbox, &mut round).map_err(|e| outcome = Err(e)).unwrap_or_default();
-                for (name, deliveries) in due {
+                let due = look(outbox, &mut round, &mut is_spooling).map_err(|e| outcome = Err(e)).unwrap_or_default();
+                for (name, deliveries) in due.into_iter().filter(|(name, _)| !given_up.contains(name)) {
                     let on = name.clone();
                     let work = move || on_channel(outbox, &on, &deliveries, clock::timestamp());
                     busy.entry(name).or_insert_with(|| scope.spawn(work));
@@ -69,7 +71,10 @@ pub fn deliver(outbox: &Outbox, stopped: &dyn Fn() -> bool) -> Result<Round> {
                 match thread.join() {
                     Ok(Ok(part)) => round.add(part),
                     Ok(Err(e)) => outcome = Err(e),
-                    Err(_) => round.trouble(&name, "its thread panicked"),
+                    Err(_) => {
+                        round.trouble(&name, "its thread panicked");
+                        given_up.insert(name);
+                    }
                 }
             }
         }
@@ -78,9 +83,11 @@ pub fn deliver(outbox: &Outbox, stopped: &dyn Fn() -> bool) -> Result<Round> {
 }
 
 /// Makes deliveries of new events, and looks what is due now and when something is next.
-fn look(outbox: &Outbox, round: &mut Round) -> Result<Due> {
-    // What waits is delivered whatever is wrong with new events.
-    if let Err(e) = spool(outbox) {
+fn look(outbox: &Outbox, round: &mut Round, is_spooling: &mut bool) -> Result<Due> {
+    // What waits is delivered whatever is wrong with new events. These are not tried again in this round: on a full disk, what was sent makes
+    // room for writing it down once more.
+    if *is_spooling && let Err(e) = spool(outbox) {
+        *is_spooling = false;
         round.trouble("of new events", &e.to_string());
     }
     let (now, quiet_until) = (clock::timestamp(), quiet_until(&outbox.config.notifications, &Zoned::now()));
@@ -173,7 +180,7 @@ fn sent(outbox: &Outbox, channel: Option<&Channel>, part: &[Delivery]) -> std::r
 
 /// A delivery after a try that failed.
 fn after(delivery: &Delivery, trouble: &Trouble, now: Timestamp) -> Delivery {
-    let attempts = delivery.attempts + 1;
+    let attempts = delivery.attempts + u32::from(!trouble.is_own);
     let pause = PAUSE.saturating_mul(1 << delivery.attempts.min(16)).min(PAUSE_MAX).max(trouble.after.unwrap_or_default());
     Delivery {
         has_failed: trouble.is_for_good || attempts >= ATTEMPTS_MAX,
@@ -275,6 +282,12 @@ mod tests {
         let patient = Trouble { after: Some(Duration::from_secs(600)), ..down };
         let first = after(&Delivery { attempts: 0, ..delivery.clone() }, &patient, now);
         assert_eq!(first.not_before.duration_since(now).as_secs(), 600);
+        let untried = after(
+            &Delivery { attempts: ATTEMPTS_MAX - 1, has_failed: false, ..delivery.clone() },
+            &Trouble::of_own("no variable"),
+            now,
+        );
+        assert_eq!((untried.has_failed, untried.attempts), (false, ATTEMPTS_MAX - 1));
         assert!(after(&Delivery { attempts: 0, ..delivery }, &Trouble::for_good("no"), now).has_failed);
     }
 }

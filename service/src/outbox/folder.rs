@@ -166,12 +166,27 @@ impl Folder {
         Ok(names.iter().filter_map(named).collect())
     }
 
-    /// Writes deliveries, so that they are there after a power cut.
-    pub fn add(&self, deliveries: &[Delivery]) -> Result<()> {
-        for delivery in deliveries {
-            write(&self.file(&delivery.id), delivery)?;
+    /// Writes deliveries, and the state that says so, so that they are there after a power cut: all or none, if the disk lets it. One that is there is
+    /// left as it is: it may have been tried already.
+    pub fn add(&self, deliveries: &[Delivery], state: &State) -> Result<()> {
+        let mut added = Vec::new();
+        let written = self.changing(|| {
+            for delivery in deliveries {
+                let path = self.file(&delivery.id);
+                if !path.exists() {
+                    added.push(path.clone());
+                    write(&path, delivery)?;
+                }
+            }
+            if !deliveries.is_empty() {
+                sync(&self.waiting())?;
+            }
+            self.set_state(state)
+        });
+        if written.is_err() {
+            added.iter().for_each(|path| drop(fs::remove_file(path)));
         }
-        if deliveries.is_empty() { Ok(()) } else { sync(&self.waiting()) }
+        written
     }
 
     /// Makes sure that deliveries can be changed: one that is sent and cannot be removed would be sent again and again.
@@ -187,18 +202,23 @@ impl Folder {
     /// Changes a delivery, or, where `change` returns none, removes it. One that somebody has removed meanwhile stays so. No two processes change
     /// one at a time.
     pub fn change(&self, id: &str, change: impl FnOnce(Delivery) -> Option<Delivery>) -> Result<()> {
+        let path = self.file(id);
+        self.changing(|| match read::<Delivery>(&path)?.map(change) {
+            None => Ok(()),
+            Some(Some(delivery)) => write(&path, &delivery),
+            Some(None) => fs::remove_file(&path).map_err(failed("remove", &path)),
+        })
+    }
+
+    /// Does something while nobody else changes deliveries.
+    fn changing(&self, work: impl FnOnce() -> Result<()>) -> Result<()> {
         let lock = self.0.join("changes.lock");
         let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&lock);
         let file = file.map_err(failed("open", &lock))?;
         flock(&file, FlockOperation::LockExclusive).map_err(|e| failed("lock", &lock)(e.into()))?;
-        let path = self.file(id);
-        let changed = match read::<Delivery>(&path)?.map(change) {
-            None => Ok(()),
-            Some(Some(delivery)) => write(&path, &delivery),
-            Some(None) => fs::remove_file(&path).map_err(failed("remove", &path)),
-        };
+        let done = work();
         let _ = flock(&file, FlockOperation::Unlock);
-        changed
+        done
     }
 }
 

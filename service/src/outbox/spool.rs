@@ -53,8 +53,7 @@ pub fn spool(outbox: &Outbox) -> Result<()> {
     }
     state.cursor = state.cursor.max(end);
     state.told.retain(|_, (at, _)| now.duration_since(*at) < FORGOTTEN);
-    outbox.folder.add(&deliveries)?;
-    outbox.folder.set_state(&state)
+    outbox.folder.add(&deliveries, &state)
 }
 
 /// The deliveries that follow from an event.

@@ -62,7 +62,7 @@ impl GitHub {
     pub fn of(reach: &Reach) -> Result<Self, Trouble> {
         let options = &reach.options.github;
         let token = secret(options.token.as_ref(), options.token_file.as_ref(), &|name| reach.variable(name));
-        let token = token.map_err(Trouble::for_now)?.ok_or_else(|| Trouble::for_good("no token is configured any more"))?;
+        let token = token.map_err(Trouble::of_own)?.ok_or_else(|| Trouble::for_good("no token is configured any more"))?;
         Ok(GitHub {
             api: options.api.trim_end_matches('/').to_owned(),
             authorization: format!("Bearer {token}"),
@@ -176,7 +176,7 @@ fn explained(trouble: Trouble, answer: &Answer) -> Trouble {
         // The second limit, which bounds the creation of content, may come without a header.
         403 if answer.body.contains("rate limit") => {
             let why = format!("{}: too many requests", trouble.why);
-            return Trouble { why, is_for_good: false, after: Some(std::time::Duration::from_secs(60)) };
+            return Trouble { after: Some(std::time::Duration::from_secs(60)), ..Trouble::for_now(why) };
         }
         403 => "the token may not do that: give it write access to issues",
         404 => "there is no such issue or repository, or the token does not see it",

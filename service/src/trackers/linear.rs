@@ -78,7 +78,7 @@ impl<'a> Linear<'a> {
     pub fn of(reach: &Reach<'a>) -> Result<Self, Trouble> {
         let options = &reach.options.linear;
         let key = secret(options.api_key.as_ref(), options.api_key_file.as_ref(), &|name| reach.variable(name));
-        let key = key.map_err(Trouble::for_now)?.ok_or_else(|| Trouble::for_good("no API key is configured any more"))?;
+        let key = key.map_err(Trouble::of_own)?.ok_or_else(|| Trouble::for_good("no API key is configured any more"))?;
         // Keys of persons stand alone; tokens of OAuth do not.
         let authorization = if key.starts_with("lin_oauth") { format!("Bearer {key}") } else { key };
         let insecure_loopback = reach.options.insecure_loopback;
@@ -186,7 +186,7 @@ fn trouble(fault: &Fault, status: u16, wait: Option<Duration>) -> Trouble {
     let code = fault.extensions.get("code").and_then(Value::as_str).unwrap_or_default();
     let why = format!("Linear says: {}", field(&fault.message));
     match code {
-        "RATELIMITED" => Trouble { why, is_for_good: false, after: wait.or(Some(PAUSE)) },
+        "RATELIMITED" => Trouble { after: wait.or(Some(PAUSE)), ..Trouble::for_now(why) },
         "AUTHENTICATION_ERROR" => Trouble::for_good(format!("{why}; the API key is not valid: set a new one")),
         "INTERNAL_SERVER_ERROR" | "TIMEOUT" => Trouble::for_now(why),
         _ if status >= 500 => Trouble::for_now(why),

@@ -58,8 +58,8 @@ struct Watcher {
     app: App,
     /// Sequence of the last entry that listeners were told of.
     told: u64,
-    /// The reason why the store's index is not up to date.
-    unabsorbed: Option<String>,
+    /// The thread that brings the store's index up to date, and whether it could.
+    absorbing: Option<JoinHandle<bool>>,
     agents: Agents,
     captures: Captures,
     recovery: Option<Recovery>,
@@ -77,7 +77,7 @@ impl Watcher {
         let options = app.host.config(Path::new("/")).map(|config| config.service).unwrap_or_default();
         let (lifetime, upkeep) = (Lifetime::new(options.max_lifetime_hours), Upkeep::new(options.upkeep_hours));
         let (agents, captures) = (Agents::default(), Captures::default());
-        Watcher { app, told, unabsorbed: None, agents, captures, recovery, lifetime, upkeep, next: Instant::now() }
+        Watcher { app, told, absorbing: None, agents, captures, recovery, lifetime, upkeep, next: Instant::now() }
     }
 
     /// Waits until something happens, but not long, and does what is to be done.
@@ -104,13 +104,25 @@ impl Watcher {
         }
     }
 
-    /// Brings the store's index up to date, which its requests leave to this. A failure is said once.
+    /// Brings the store's index up to date, which its requests leave to this: in a thread of its own, as a damaged one is derived anew. That it
+    /// cannot be done is said once.
     fn absorb(&mut self) {
-        let failed = self.app.store.absorb_if_due().err().map(|e| e.to_string());
-        if let Some(why) = failed.as_ref().filter(|_| self.unabsorbed != failed) {
-            say(&format!("the index of the store was not brought up to date: {why}"));
+        let is_running = self.absorbing.as_ref().is_some_and(|thread| !thread.is_finished());
+        if is_running || !self.app.store.view().wants_absorbing() {
+            return;
         }
-        self.unabsorbed = failed;
+        let has_failed = self.absorbing.take().is_some_and(|thread| !thread.join().unwrap_or(false));
+        let app = self.app.clone();
+        let work = move || match app.store.absorb_if_due() {
+            Ok(()) => true,
+            Err(e) => {
+                if !has_failed {
+                    say(&format!("the index of the store was not brought up to date: {e}"));
+                }
+                false
+            }
+        };
+        self.absorbing = thread::Builder::new().name("absorb".into()).spawn(work).ok();
     }
 
     /// Tells listeners of new entries; true if there were some.

@@ -131,8 +131,8 @@ impl Recovery {
             match start::process(app, &start, Stdio::null(), Stdio::inherit()) {
                 Ok(process) => dead.process = Some(process),
                 Err(e) => {
-                    say(&format!("session {id} was not resumed: {e}"));
-                    dead.due = now + RETRY_MAX;
+                    let pause = dead.later();
+                    say(&format!("session {id} was not resumed: {e}; it is tried again in {} s", pause.as_secs()));
                 }
             }
         }
@@ -141,6 +141,13 @@ impl Recovery {
 }
 
 impl Dead {
+    /// Puts the next resume off, as one has failed. Returns the time until then.
+    fn later(&mut self) -> Duration {
+        let pause = RETRY.saturating_mul(1 << self.failed.min(16)).min(RETRY_MAX);
+        (self.failed, self.due) = (self.failed + 1, Instant::now() + pause);
+        pause
+    }
+
     /// True if the process that resumes it has done so. One that has failed is followed by another, later.
     fn is_resumed(&mut self, id: &str, metrics: &Metrics) -> bool {
         let Some(done) = self.process.as_mut().and_then(|process| process.try_wait().ok().flatten()) else { return false };
@@ -150,8 +157,7 @@ impl Dead {
             say(&format!("session {id} is resumed"));
             return true;
         }
-        let pause = RETRY.saturating_mul(1 << self.failed.min(16)).min(RETRY_MAX);
-        (self.failed, self.due) = (self.failed + 1, Instant::now() + pause);
+        let pause = self.later();
         say(&format!("session {id} was not resumed ({done}); it is tried again in {} s", pause.as_secs()));
         false
     }

@@ -170,11 +170,15 @@ pub(super) fn checked(mut value: serde_json::Value) -> Result<serde_json::Value,
     Ok(value)
 }
 
+/// Variables that are no secret whatever names them, and that programs need.
+const EVERYBODYS: [&str; 9] = ["HOME", "HOSTNAME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER"];
+
 /// The names of all environment variables that a channel names, in whatever field.
 pub(super) fn variables(channel: &Channel) -> Vec<String> {
     let fields = serde_json::to_value(channel).unwrap_or_default();
     let texts = fields.as_object().into_iter().flat_map(|fields| fields.values()).filter_map(|value| value.as_str());
-    texts.flat_map(|text| names(text).map(str::to_owned).collect::<Vec<_>>()).collect()
+    let all = texts.flat_map(|text| names(text).map(str::to_owned).collect::<Vec<_>>());
+    all.filter(|name| !EVERYBODYS.contains(&name.as_str()) && !name.starts_with("XDG_")).collect()
 }
 
 impl Channel {
@@ -269,6 +273,8 @@ mod tests {
         assert!(checked(json!({"../x": {"type": "ntfy", "topic": "t"}})).unwrap_err().contains("no name"));
         assert!(refused(json!({"type": "pager"})).contains("pager"));
         assert!(refused(json!({"type": "email", "smtp_host": "h", "from_address": "a@b"})).contains("to_address"));
+        let mine: Channel = serde_json::from_value(json!({"type": "ntfy", "topic": "${USER}-${T}", "token": "${A}"})).unwrap();
+        assert_eq!(variables(&mine).into_iter().collect::<std::collections::BTreeSet<_>>(), ["A", "T"].map(str::to_owned).into());
         let fine = checked(json!({"slack": {"webhook_url": "${A}"}, "mine": {"type": "webhook", "url": "https://x"}})).unwrap();
         assert_eq!(fine["slack"]["type"], "slack");
     }

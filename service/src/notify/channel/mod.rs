@@ -72,12 +72,12 @@ pub fn send(options: &Notifications, channel: &Channel, message: &Message, env: 
 
 /// A secret of the configuration. That it is not there may pass: a variable may be set in another process, a disk be mounted.
 fn kept_secret(found: Result<Option<String>, String>) -> Result<Option<String>, Trouble> {
-    found.map_err(Trouble::for_now)
+    found.map_err(Trouble::of_own)
 }
 
 /// A text of the configuration.
 fn plain(text: &str, env: Env) -> Result<String, Trouble> {
-    filled(text, env).map_err(Trouble::for_now)
+    filled(text, env).map_err(Trouble::of_own)
 }
 
 /// The address of a webhook.
