@@ -16,7 +16,15 @@ use tokio::{
     time,
 };
 
-use crate::{caller::Peer, guard::Door, log::say, timely::Timely, tls::Tls, token::Token};
+use crate::{
+    caller::Peer,
+    guard::Door,
+    guests::{Guest, Guests},
+    log::say,
+    timely::Timely,
+    tls::Tls,
+    token::Token,
+};
 
 /// The numbers of connections that are open at a time; those that come then wait.
 #[derive(Clone, Copy)]
@@ -67,24 +75,26 @@ struct Accepted {
     stream: Box<dyn Stream>,
     door: Door,
     tls: Option<Tls>,
+    guest: Option<Guest>,
 }
 
 impl Listener {
-    /// The next connection; none of one that is gone already.
-    async fn next(&self) -> io::Result<Option<Accepted>> {
+    /// The next connection; none of one that is gone already, or whose machine has too many.
+    async fn next(&self, guests: &Guests) -> io::Result<Option<Accepted>> {
         match self {
             Listener::Socket(listener) => {
                 let (stream, _) = listener.accept().await?;
                 let Ok(credentials) = stream.peer_cred() else { return Ok(None) };
                 let peer = Peer::of(credentials.uid(), credentials.pid().filter(|process| *process > 0));
-                Ok(Some(Accepted { stream: Box::new(stream), door: Door::Socket(peer), tls: None }))
+                Ok(Some(Accepted { stream: Box::new(stream), door: Door::Socket(peer), tls: None, guest: None }))
             }
             Listener::Tcp(Tcp { listener, token, tls }) => {
                 let (stream, client) = listener.accept().await?;
                 let (Ok(server), Ok(())) = (stream.local_addr(), stream.set_nodelay(true)) else { return Ok(None) };
+                let Some(guest) = guests.let_in(plain(client).ip()) else { return Ok(None) };
                 let (client, server, token, tls) = (plain(client), plain(server), token.clone(), tls.clone());
                 let door = Door::Tcp { client, server, token, is_encrypted: tls.is_some() };
-                Ok(Some(Accepted { stream: Box::new(stream), door, tls }))
+                Ok(Some(Accepted { stream: Box::new(stream), door, tls, guest: Some(guest) }))
             }
         }
     }
@@ -129,10 +139,10 @@ async fn accept_at(
     router: &Router,
     mut stopped: watch::Receiver<bool>,
 ) {
-    let places = Arc::new(Semaphore::new(places));
+    let (places, guests) = (Arc::new(Semaphore::new(places)), Guests::default());
     let next = async || {
         let place = places.clone().acquire_owned().await.map_err(io::Error::other)?;
-        Ok::<_, io::Error>(listener.next().await?.map(|accepted| (accepted, place)))
+        Ok::<_, io::Error>(listener.next(&guests).await?.map(|accepted| (accepted, place)))
     };
     loop {
         let accepted = tokio::select! {
@@ -158,7 +168,7 @@ async fn accept_at(
 
 /// Serves a connection to its end, behind a handshake where there is TLS.
 async fn serve(accepted: Accepted, router: Router, watcher: Watcher, mut stopped: watch::Receiver<bool>) {
-    let Accepted { stream, door, tls } = accepted;
+    let Accepted { stream, door, tls, guest: _guest } = accepted;
     let router = router.layer(Extension(door));
     let stream = Timely::new(stream, WRITE_LIMIT);
     let Some(tls) = tls else { return talk(stream, router, watcher).await };

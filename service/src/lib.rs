@@ -4,10 +4,11 @@
 //! It is one process for a store, and nothing depends on it: whatever it does is a workflow of [`parhelia_session`], which the command line
 //! has as well. It starts no agent as its own child, so that its end, or another release in its place, ends none.
 //!
-//! `doors` opens the socket (`listen`) and TCP, or takes those that systemd has opened (`activation`), `tls` encrypts, `connection` accepts connections and bounds them, `guard` asks for the `token` and refuses requests of others' web
-//! pages, which `origin` keeps apart from `page`, this service's own. `repeated` answers those that are sent again, `api` answers the others,
-//! `feed` tells listeners of new events, `metrics` counts, `start` starts agents, and `watch` looks after sessions. Only this crate is asynchronous, and only where it waits for
-//! sockets: the work itself runs on a bounded number of threads (`app`).
+//! `doors` opens the socket (`listen`) and TCP, or takes those that systemd has opened (`activation`), `tls` encrypts, `connection` accepts
+//! connections and bounds them (`guests`), `guard` asks for the `token` and refuses requests of others' web pages, which `origin` keeps apart
+//! from `page`, this service's own. `repeated` answers those that are sent again, `api` answers the others, `feed` tells listeners of new
+//! events, `metrics` counts, `start` starts agents, and `watch` looks after sessions. Only this crate is asynchronous, and only where it waits
+//! for sockets: the work itself runs on a bounded number of threads (`app`).
 
 mod activation;
 mod api;
@@ -17,6 +18,7 @@ mod connection;
 mod doors;
 mod feed;
 mod guard;
+mod guests;
 mod http;
 mod listen;
 mod log;

@@ -95,6 +95,11 @@ impl Metrics {
         let sequence: Gauge = Gauge::default();
         sequence.set(view.end().sequence.try_into().unwrap_or(i64::MAX));
         registry.register("journal_sequence", "Sequence of the journal's last record", sequence);
+        if let Some(free) = store.free_bytes() {
+            let gauge: Gauge = Gauge::default();
+            gauge.set(free.try_into().unwrap_or(i64::MAX));
+            registry.register_with_unit("store_free", "Room that is left on the store's filesystem", Unit::Bytes, gauge);
+        }
         let (states, failing, oldest) = (Family::<State, Gauge>::default(), Gauge::<i64>::default(), Gauge::<i64>::default());
         let set_aside = Gauge::<i64>::default();
         let now = clock::timestamp();

@@ -153,6 +153,11 @@ impl Store {
         rustix::fs::statvfs(self.path()).is_ok_and(|found| found.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY))
     }
 
+    /// Bytes that are free for this user on the filesystem that it lies on; none where that cannot be told.
+    pub fn free_bytes(&self) -> Option<u64> {
+        rustix::fs::statvfs(self.path()).ok().map(|found| found.f_bavail.saturating_mul(found.f_frsize))
+    }
+
     /// Longest time to wait for what another process holds.
     pub fn lock_timeout(&self) -> Duration {
         self.lock_timeout
@@ -279,8 +284,8 @@ impl Store {
         Store { absorbs_later: true, ..self }
     }
 
-    /// The same, where the tail has grown so long that it is due. Whoever uses the store meanwhile waits for nothing: the view that they have is
-    /// good, and is replaced once the new one is there.
+    /// Moves the journal's tail into RocksDB where it has grown so long that this is due. Who uses the store meanwhile does not wait: the view that
+    /// they have is good, and is replaced once the new one is there.
     pub fn absorb_if_due(&self) -> Result<()> {
         if !self.view().wants_absorbing() || crate::files::host(&self.layout.root).is_some() {
             return Ok(());

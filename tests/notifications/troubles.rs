@@ -87,6 +87,27 @@ fn a_channel_that_does_not_answer_delays_neither_a_verb_nor_another_channel() {
 }
 
 #[test]
+fn what_happens_while_a_channel_hangs_is_told_on_the_others() {
+    // Connections are taken by the kernel, and never answered.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let told = Told::with(&format!(
+        "[notifications]\ninsecure_loopback = true\n[notifications.routing]\nnotice = [\"silent\", \"mine\"]\n\
+         [notifications.channels.silent]\ntype = \"webhook\"\nurl = \"http://{}/\"\n\
+         [notifications.channels.mine]\ntype = \"webhook\"\nurl = \"URL/mine\"\n",
+        silent.local_addr().unwrap()
+    ));
+    let began = Instant::now();
+    told.session("first", 0);
+    told.first("/mine");
+    told.session("second", 0);
+    let is_second = |request: &Request| request.json()["session_name"] == "second";
+    wait(|| told.receiver.requests_to("/mine").iter().any(is_second).then_some(()));
+    // A request is given up after 30 seconds.
+    assert!(began.elapsed().as_secs() < 28, "{:?}", began.elapsed());
+    assert!(told.outbox().iter().all(|one| one["channel"] == "silent"));
+}
+
+#[test]
 fn at_night_only_what_is_critical_is_sent() {
     let now = parhelia_store::clock::timestamp();
     let hour = |offset: i64| (now + jiff::SignedDuration::from_hours(offset)).to_string()[11..16].to_owned();

@@ -7,6 +7,7 @@ fn it_answers_what_the_command_line_shows() {
     let s = Service::new();
     let health = s.get("/health").expect(200);
     assert_eq!((health["status"].as_str(), health["sessions"].as_u64()), (Some("ok"), Some(1)), "{health}");
+    assert!(health["free_bytes"].as_u64().is_some_and(|bytes| bytes > 0), "{health}");
     let listed = s.get("/api/sessions").expect(200);
     let of_cli = s.scratch.expect(0, &["session", "list", "--json"]);
     let of_cli: Value = serde_json::from_str(of_cli.lines().next().unwrap()).unwrap();

@@ -188,6 +188,12 @@ fn a_unit_of_systemd_starts_it() {
     let listened: Vec<&str> = socket.lines().filter_map(|line| line.strip_prefix("ListenStream=")).collect();
     assert_eq!(listened, ["/run/a b.sock"]);
     assert!(socket.contains("\nSocketMode=0600\n"), "{socket}");
+    assert!(!said.contains("runs already"), "{said}");
+    let s = Service::new();
+    let mut command = s.scratch.command(&["serve", "--install"]);
+    let output = command.env("XDG_CONFIG_HOME", s.scratch.path("config")).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("runs already") && said.contains("serve"), "{output:?}");
 }
 
 #[test]
@@ -226,6 +232,7 @@ fn a_monitor_reads_numbers() {
     let states = ["live", "idle"].map(|state| format!("parhelia_sessions{{observed=\"{state}\"}} 1"));
     assert!(text.lines().any(|line| states.iter().any(|state| state == line)), "{text}");
     has("parhelia_sessions{observed=\"none\"} 1");
+    assert!(text.lines().any(|line| line.starts_with("parhelia_store_free_bytes ")), "{text}");
     has("parhelia_http_requests_total{path=\"/api/sessions/{session}\",status=\"404\"} 1");
     // A path that somebody has thought of is no series of its own.
     has("parhelia_http_requests_total{path=\"none\",status=\"404\"} 1");

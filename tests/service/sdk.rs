@@ -1,7 +1,9 @@
 //! The TypeScript client, built by npm, against the service: over its socket, over TCP and over TLS. With `PARHELIA_WRITE_SDK` set, the files that are
-//! generated from the service's document are written anew first.
+//! generated from the service's document are written anew first. And a client for Python, as its README says to make one.
 
-use parhelia_tests::node;
+use std::process::Command;
+
+use parhelia_tests::{node, python::python};
 
 use super::*;
 use crate::{
@@ -40,4 +42,30 @@ fn the_typescript_client_is_built_and_its_tests_pass() {
     let authority = secure.scratch.path("tls/ca.pem");
     let trusted = ("NODE_EXTRA_CA_CERTS", authority.to_str().unwrap());
     run(&[("PARHELIA_URL", &url(&secure)), ("PARHELIA_TOKEN", &token(&secure)), trusted]);
+}
+
+#[test]
+fn a_python_client_is_generated_and_works() {
+    let s = Service::new();
+    let (sdk, folder) = (Path::new(env!("CARGO_MANIFEST_DIR")).join("../sdk/python"), s.scratch.path("python"));
+    write(&folder.join("openapi.json"), s.get("/openapi.json").expect(200).to_string().as_bytes()).unwrap();
+    let python = python("sdk-python", &sdk.join("requirements.txt"), "openapi_python_client");
+    let generate = ["generate", "--path", "openapi.json", "--output-path", "client"];
+    let generated =
+        Command::new(python.with_file_name("openapi-python-client")).args(generate).current_dir(&folder).output().unwrap();
+    assert!(generated.status.success(), "{generated:?}");
+    // The generator depends on what its clients depend on.
+    let mut example = Command::new(&python);
+    example.arg(sdk.join("example.py")).args(["work", "folder/<b>odd &amp; name"]).env("PYTHONPATH", folder.join("client"));
+    let output = example.env("PARHELIA_SOCKET", s.socket()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    let last = &s.checkpoints()[0];
+    assert!(
+        said.contains(&format!("{last} has b'")) && said.contains("checkpoint.tagged") && said.ends_with("session.status\n"),
+        "{said}"
+    );
+    let shown = s.get(&format!("/api/checkpoints/{last}")).expect(200);
+    assert!(shown.to_string().contains("\"seen\""), "{shown}");
+    assert_eq!(s.get("/api/sessions/work").expect(200)["session"]["status"], "paused");
 }

@@ -107,6 +107,8 @@ impl Session<'_> {
         if is_gone {
             fs::remove_dir_all(&self.workspace).context(|| "remove the workspace")?;
         }
+        // The disk's work on what was removed is nobody's who comes then.
+        rustix::fs::sync();
         Ok(self)
     }
 
@@ -139,6 +141,7 @@ impl Session<'_> {
 
     /// The time of a restore into an empty folder.
     fn restore(&self, folder: &std::path::Path) -> Result<Duration> {
+        rustix::fs::sync();
         let began = now();
         let to = folder.to_string_lossy();
         self.served.run(&["checkpoint", "restore", &format!("{SESSION}@latest"), "--to", &to])?;

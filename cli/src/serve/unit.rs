@@ -2,7 +2,7 @@
 
 use std::path::{Path, absolute};
 
-use parhelia_store::name::Shown as _;
+use parhelia_store::{lock::ServiceLock, name::Shown as _};
 use parhelia_wire::Summary;
 
 use super::{Args, tcp};
@@ -31,6 +31,12 @@ pub fn install(context: &mut Context, args: &Args) -> Result<Code> {
     let socket = Unit { name: SOCKET, text: socket(&path, args) };
     let enable = format!("enable --now {SERVICE}");
     let path = unit::install(context, &service, &[socket], &["daemon-reload", &enable])?;
+    if let Ok(Err(holder)) = ServiceLock::take(&context.store_path()?) {
+        let holder = parhelia_wire::shown(holder.as_bytes());
+        context.out.remark(format!(
+            "A service of this store runs already: {holder}. Stop it before that: systemd takes its socket over."
+        ))?;
+    }
     context.out.summary(Summary::Serve { path: Some(path.shown()) })?;
     Ok(Code::Done)
 }

@@ -33,6 +33,8 @@ struct Health {
     sequence: u64,
     /// True if the store takes no writes.
     read_only: bool,
+    /// Bytes that are free on the store's filesystem; null where that cannot be told.
+    free_bytes: Option<u64>,
     /// Number of sessions.
     sessions: u64,
     /// Time of its start.
@@ -57,6 +59,7 @@ async fn health(State(app): State<App>) -> Answer<Health> {
             store: parhelia_wire::shown(app.store.path().as_os_str().as_encoded_bytes()),
             sequence: view.end().sequence,
             read_only: app.store.is_read_only(),
+            free_bytes: app.store.free_bytes(),
             sessions: view.sessions()?.len() as u64,
             started_at: app.started_at.to_string(),
         }))

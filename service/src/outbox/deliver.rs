@@ -25,6 +25,10 @@ use crate::{
 const PAUSE: Duration = Duration::from_secs(10);
 /// ... but not longer than this.
 const PAUSE_MAX: Duration = Duration::from_secs(3600);
+/// The pause after a try that came to nothing here, for want of a secret: longer than a process of a verb waits for what is due.
+const OWN_PAUSE: Duration = Duration::from_secs(1200);
+/// ... and the time after which such a delivery has failed for good.
+const OWN_MAX: SignedDuration = SignedDuration::from_hours(7 * 24);
 /// So many notifications are put into one message.
 const TOGETHER_MAX: usize = 50;
 /// ... and only as many as this has room for, in characters of the text: receivers cut longer ones off.
@@ -182,8 +186,10 @@ fn sent(outbox: &Outbox, channel: Option<&Channel>, part: &[Delivery]) -> std::r
 fn after(delivery: &Delivery, trouble: &Trouble, now: Timestamp) -> Delivery {
     let attempts = delivery.attempts + u32::from(!trouble.is_own);
     let pause = PAUSE.saturating_mul(1 << delivery.attempts.min(16)).min(PAUSE_MAX).max(trouble.after.unwrap_or_default());
+    let pause = if trouble.is_own { OWN_PAUSE } else { pause };
+    let is_old = trouble.is_own && now.duration_since(delivery.since) > OWN_MAX;
     Delivery {
-        has_failed: trouble.is_for_good || attempts >= ATTEMPTS_MAX,
+        has_failed: trouble.is_for_good || is_old || attempts >= ATTEMPTS_MAX,
         attempts,
         not_before: now + SignedDuration::try_from(pause).unwrap_or(SignedDuration::from_hours(1)),
         error: Some(trouble.why.clone()),
@@ -288,6 +294,8 @@ mod tests {
             now,
         );
         assert_eq!((untried.has_failed, untried.attempts), (false, ATTEMPTS_MAX - 1));
+        assert_eq!(untried.not_before.duration_since(now).as_secs(), 1200);
+        assert!(after(&untried, &Trouble::of_own("no variable"), now + SignedDuration::from_hours(200)).has_failed);
         assert!(after(&Delivery { attempts: 0, ..delivery }, &Trouble::for_good("no"), now).has_failed);
     }
 }

@@ -12,7 +12,7 @@ use parhelia_session::{
     Result,
     host::Host,
     overview::{self, Missing},
-    resume::{SET_ASIDE, Unasked, set_aside, unasked},
+    resume::{SET_ASIDE_AFTER, Unasked, set_aside, unasked},
     run,
 };
 use parhelia_store::{
@@ -194,7 +194,7 @@ fn has_died(run: &Run) -> bool {
 fn has_crashed_often(view: &View, session: &Session) -> Result<bool> {
     let since = parhelia_store::clock::timestamp() - CRASH_WINDOW;
     let mut count = 0;
-    let set_aside = session.extra.get(SET_ASIDE).and_then(|run| run.as_str());
+    let set_aside = session.extra.get(SET_ASIDE_AFTER).and_then(|run| run.as_str());
     for id in session.runs.iter().rev().take(RUNS_MAX).take_while(|id| Some(id.as_str()) != set_aside) {
         let is_crash = |run: Run| run.started_at >= since && run.resumed_from.is_some() && has_died(&run);
         count += usize::from(view.run(id)?.is_some_and(is_crash));

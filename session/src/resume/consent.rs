@@ -78,11 +78,11 @@ pub fn unasked(store: &Store, host: &dyn Host, session: &Session, prompt: Option
 }
 
 /// The field of a session that names the last run before it was set aside. A person has decided about what went before.
-pub const SET_ASIDE: &str = "set_aside_after";
+pub const SET_ASIDE_AFTER: &str = "set_aside_after";
 
 /// The reason for which a policy has set a session aside, where nothing was decided since.
 pub fn why_set_aside(session: &Session) -> Option<String> {
-    let after = session.extra.get(SET_ASIDE).and_then(|run| run.as_str());
+    let after = session.extra.get(SET_ASIDE_AFTER).and_then(|run| run.as_str());
     let is_so = session.goal() == Goal::Paused && after.is_some() && after == session.run.as_deref();
     session.status_reason.clone().filter(|_| is_so)
 }
@@ -91,7 +91,7 @@ pub fn why_set_aside(session: &Session) -> Option<String> {
 pub fn set_aside(store: &Store, session: &Session, why: &Unasked) -> Result<()> {
     let of_policy = |kind| NewEvent::new(kind, &session.id, Actor::program("policy"));
     let status = of_policy(kind::SESSION_STATUS).with("status", Status::Paused.name()).with("wanted", Goal::Paused.name());
-    let after = of_policy(kind::SESSION_CHANGED).with(SET_ASIDE, session.run.clone());
+    let after = of_policy(kind::SESSION_CHANGED).with(SET_ASIDE_AFTER, session.run.clone());
     store.append_events(&[status.with("reason", why.to_string()), after], &())?;
     Ok(())
 }

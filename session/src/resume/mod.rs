@@ -12,7 +12,7 @@ mod workspace;
 
 pub use alive::{Alive, if_alive};
 pub use begin::{Begun, take_on};
-pub use consent::{Consent, SET_ASIDE, Unasked, consent, set_aside, unasked, why_set_aside};
+pub use consent::{Consent, SET_ASIDE_AFTER, Unasked, consent, set_aside, unasked, why_set_aside};
 pub use foreseen::Foreseen;
 use plan::meant;
 pub use plan::{Prepared, Resume, chosen, old, others, preference, rollback_first};

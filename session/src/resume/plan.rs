@@ -21,7 +21,7 @@ use parhelia_store::{
 use super::{
     Choice, ResumeRequest, choose,
     choose::{ensure_not_rejected, waits},
-    foresee,
+    workspace::fate,
 };
 use crate::{
     approval::{policy::Prefer, rejections::Rejections},
@@ -94,6 +94,8 @@ impl Resume {
         let newest = store.view().newest_run(&session)?;
         let turn = intent::held(store, &session.id, observer)?;
         let seen_epoch = session.epoch;
+        // Whoever had the turn before may have moved it.
+        let session = store.refresh()?.session(&session.id)?.unwrap_or(session);
         if !request.recreate_workspace {
             ensure_place(store, &session)?;
         }
@@ -106,7 +108,7 @@ impl Resume {
         let mut prepared = prepare(store, host, session, newest.as_ref(), request)?;
         if request.from.is_none() && !request.recreate_workspace {
             // Whoever may still be alive elsewhere is not fenced for a resume that cannot be.
-            foresee(store, &prepared.session, prepared.choice.checkpoint.as_ref())?;
+            fate(store, &prepared.session, prepared.choice.checkpoint.as_ref(), &prepared.workspace)?;
         }
         if let Some(chosen) = &prepared.choice.checkpoint {
             let id = chosen.record.id;

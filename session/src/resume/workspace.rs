@@ -61,7 +61,8 @@ pub fn foresee(store: &Store, session: &Session, checkpoint: Option<&Checkpoint>
     }
 }
 
-fn fate(store: &Store, session: &Session, checkpoint: Option<&Checkpoint>, workspace: &Path) -> Result<Fate> {
+/// The same of a session whose workspace is known to be where it was, or gone.
+pub(super) fn fate(store: &Store, session: &Session, checkpoint: Option<&Checkpoint>, workspace: &Path) -> Result<Fate> {
     if is_gone(store, workspace)? {
         // An empty workspace whose checkpoint is empty, too, is as it was.
         let is_empty = checkpoint.is_none_or(|checkpoint| checkpoint.record.workspace.entries == 0);

@@ -186,11 +186,9 @@ fn made(request: &DecisionRequest<'_>, caller: &Caller, marks: &Marks) -> (Vec<N
         let event = NewEvent::new(kind, id.to_string(), caller.actor.clone()).with("status", status.name());
         request.reason.into_iter().fold(event, |event, reason| event.with("reason", reason.as_str()))
     };
-    let refused = |why: String, refusal: DecisionRefusal| {
-        (vec![event(kind::CHECKPOINT_DECISION_REFUSED).with("why", why)], Err(refusal.into()))
-    };
+    let refused = |why: String| event(kind::CHECKPOINT_DECISION_REFUSED).with("why", why);
     if let Some(why) = caller.barred.clone() {
-        return refused(why.clone(), DecisionRefusal::MayNotDecide { checkpoint: id, why });
+        return (vec![refused(why.clone())], Err(DecisionRefusal::MayNotDecide { checkpoint: id, why }.into()));
     }
     let before = marks.approval.clone();
     if let Some(first) = before.as_ref().filter(|before| before.is_by_person() && !request.changes) {
@@ -200,12 +198,9 @@ fn made(request: &DecisionRequest<'_>, caller: &Caller, marks: &Marks) -> (Vec<N
         let user = first.user.clone().unwrap_or_default();
         let why = format!("{user} had decided before: {}", first.status.name());
         let at = first.timestamp;
-        let (event, refusal) = (
-            event(kind::CHECKPOINT_DECISION_REFUSED),
-            DecisionRefusal::AlreadyDecided { checkpoint: id, status: first.status.name(), user, at },
-        );
+        let refusal = DecisionRefusal::AlreadyDecided { checkpoint: id, status: first.status.name(), user, at };
         // Whoever may decide, and has not said that they change what was decided, is no danger.
-        return (vec![event.with("why", why).with(MAY_DECIDE, true)], Err(refusal.into()));
+        return (vec![refused(why).with(MAY_DECIDE, true)], Err(refusal.into()));
     }
     let (policy, definition) =
         before.as_ref().map(|before| (before.policy.clone(), before.definition.clone())).unwrap_or_default();
