@@ -30,6 +30,8 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(3);
 /// The field of a run that says what was wanted of the session before, for the process that starts its agent.
 const GOAL_BEFORE: &str = "goal_before";
+/// The field of a run whose workspace was restored as it began.
+const IS_RESTORED: &str = "is_restored";
 /// The field of a run with what its agent should know.
 const NOTICES: &str = "notices";
 
@@ -112,6 +114,7 @@ pub fn take_on(store: &Store, host: &dyn Host, session: Session, run: &str) -> R
         before: run.extra.get(GOAL_BEFORE).and_then(|goal| Goal::deserialize(goal).ok()).unwrap_or(Goal::Running),
         notices: noticed.into_iter().map(|text| Notice::Noticed { text }).collect(),
         pin: None,
+        is_restored: run.extra.get(IS_RESTORED).and_then(|value| value.as_bool()).unwrap_or_default(),
         session,
     };
     // It lies where it should by now; this finds it.
@@ -124,7 +127,8 @@ pub fn take_on(store: &Store, host: &dyn Host, session: Session, run: &str) -> R
 pub(super) fn note_notices(store: &Store, host: &dyn Host, prepared: &Prepared, current: &Current) -> Result<()> {
     let notices: Vec<String> = prepared.notices.iter().map(ToString::to_string).collect();
     let noted = NewEvent::new(kind::RUN_CHANGED, &current.run, host.actor()).in_epoch(current.epoch);
-    store.append_events(&[noted.with(NOTICES, notices).with(GOAL_BEFORE, json!(prepared.before))], &())?;
+    let noted = noted.with(NOTICES, notices).with(GOAL_BEFORE, json!(prepared.before)).with(IS_RESTORED, prepared.is_restored);
+    store.append_events(&[noted], &())?;
     Ok(())
 }
 
@@ -181,6 +185,7 @@ fn everything_back(
         Workspace::Kept => {}
         Workspace::Copied { from } => prepared.notices.push(Notice::WorkspaceCopied { from }),
         Workspace::Restored(report) => {
+            prepared.is_restored = true;
             prepared.notices.push(Notice::WorkspaceRestored { files: report.counts.files });
             prepared.notices.extend(checkpoint.map(|restored| left_out_of(store, restored)).transpose()?.flatten());
             prepared.notices.extend(skipped(&report));

@@ -61,6 +61,8 @@ pub struct Prepared {
     pub(super) seen_epoch: u64,
     /// The goal of the session before.
     pub(super) before: Goal,
+    /// True once the workspace was gone, and was restored.
+    pub(super) is_restored: bool,
     /// Keeps the checkpoint there until everything is back.
     pub(super) pin: Option<Pin>,
 }
@@ -202,6 +204,7 @@ fn prepare(store: &Store, host: &dyn Host, session: Session, newest: Option<&Run
         permission_mode,
         seen_epoch,
         before,
+        is_restored: false,
         pin: None,
     };
     let names = prepared.environment(host).into_iter().map(|(name, _)| name).filter(|name| name != RESUMED_FROM);

@@ -214,6 +214,7 @@ impl Start<'_> {
             request: request.map(|request| self.as_started(request)),
             config: host.config(&prepared.workspace)?,
             before: prepared.before,
+            is_captured: prepared.is_restored,
             is_quiet: self.request.is_quiet,
             removed: Default::default(),
         };

@@ -149,6 +149,7 @@ impl Launch {
     ) -> Result<Ended> {
         let Begun { current, conversation, argv, environment, config_folder } = begun;
         let supervised = Supervised {
+            is_captured: false,
             host,
             current: &current,
             argv: &argv,

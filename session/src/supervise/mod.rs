@@ -98,6 +98,8 @@ pub struct Supervised<'a> {
     pub config: Config,
     /// The goal of the session before. It stays so where the start is called off.
     pub before: Goal,
+    /// True if a checkpoint has all that is in the workspace, as where that was just restored from it: then none is waited for before the start.
+    pub is_captured: bool,
     /// True if nothing is said of a good end.
     pub is_quiet: bool,
     /// The number of checkpoints that retention has removed meanwhile. The agent has the terminal: that is said when it has ended.
@@ -144,7 +146,8 @@ pub fn supervise(store: &Store, wanted: &Supervised<'_>, stops: &Stops, observer
         return Err(RunRefusal::EndedBefore { run: wanted.current.run.clone() }.into());
     }
     let host = wanted.host;
-    capture_first(store, wanted, stops, observer).inspect_err(|failure| {
+    let captured = if wanted.is_captured { Ok(()) } else { capture_first(store, wanted, stops, observer) };
+    captured.inspect_err(|failure| {
         let (status, goal) = match wanted.before {
             Goal::Running => (Status::Error, Goal::Running),
             Goal::Paused => (Status::Paused, Goal::Paused),
@@ -247,7 +250,7 @@ fn watch_over<'scope, 'env>(
     observer: &'env dyn Observer,
 ) -> Result<(Option<Signal>, Instant)> {
     let mut captures = Captures::default();
-    if wanted.host.tmux().is_some() {
+    if wanted.host.tmux().is_some() || wanted.is_captured {
         // One that dies early is brought back with the windows that it had.
         captures.ask(Asked::periodic(START));
     }
