@@ -42,11 +42,18 @@ pub fn cold(place: &Place, files: usize, rounds: usize) -> Result<Vec<Row>> {
     make_files(&session.workspace, files)?;
     session.begin(&place.folder.join("bin/claude"))?;
     let (mut by_service, mut by_command, mut restored, mut anew) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..rounds {
+    let mut restore = || Ok::<_, Error>(restored.push(session.restore(&place.folder.join("restored"))?));
+    for round in 0..rounds {
         by_service.push(session.dead(false)?.resumed_by_service()?);
         by_command.push(session.dead(false)?.resumed_by_command()?);
+        // Neither is always the one that comes behind the other.
+        if round % 2 == 0 {
+            restore()?;
+        }
         anew.push(session.dead(true)?.resumed_by_service()?);
-        restored.push(session.restore(&place.folder.join("restored"))?);
+        if round % 2 == 1 {
+            restore()?;
+        }
     }
     session.dead(false)?;
     let [by_service, by_command, restored, anew] = [by_service, by_command, restored, anew].map(half);

@@ -1230,6 +1230,8 @@ export interface components {
             sequence: number;
             /** @description True if the store takes no writes. */
             read_only: boolean;
+            /** @description Bytes that are free on the store's filesystem; null where that cannot be told. */
+            free_bytes: number | null;
             /** @description Number of sessions. */
             sessions: number;
             /** @description Time of its start. */
