@@ -42,7 +42,10 @@ pub fn cold(place: &Place, files: usize, rounds: usize) -> Result<Vec<Row>> {
     make_files(&session.workspace, files)?;
     session.begin(&place.folder.join("bin/claude"))?;
     let (mut by_service, mut by_command, mut restored, mut anew) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let mut restore = || Ok::<_, Error>(restored.push(session.restore(&place.folder.join("restored"))?));
+    let mut restore = || -> Result<()> {
+        restored.push(session.restore(&place.folder.join("restored"))?);
+        Ok(())
+    };
     for round in 0..rounds {
         by_service.push(session.dead(false)?.resumed_by_service()?);
         by_command.push(session.dead(false)?.resumed_by_command()?);
