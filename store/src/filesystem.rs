@@ -121,6 +121,11 @@ pub fn of(file: BorrowedFd<'_>) -> Filesystem {
     Filesystems::default().of(file, sys::stat_fd(file).map_or(0, |stat| stat.dev))
 }
 
+/// Bytes that are free for this user on the filesystem of a path; none where that cannot be told.
+pub(crate) fn free_bytes(path: &Path) -> Option<u64> {
+    rustix::fs::statvfs(path).ok().map(|found| found.f_bavail.saturating_mul(found.f_frsize))
+}
+
 fn identify(file: BorrowedFd<'_>) -> Filesystem {
     let Ok(stat) = rustix::fs::fstatfs(file) else { return Filesystem::default() };
     let kind = stat.f_type as u64 & 0xffff_ffff;

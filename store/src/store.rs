@@ -155,7 +155,7 @@ impl Store {
 
     /// Bytes that are free for this user on the filesystem that it lies on; none where that cannot be told.
     pub fn free_bytes(&self) -> Option<u64> {
-        rustix::fs::statvfs(self.path()).ok().map(|found| found.f_bavail.saturating_mul(found.f_frsize))
+        crate::filesystem::free_bytes(self.path())
     }
 
     /// Longest time to wait for what another process holds.

@@ -93,6 +93,8 @@ impl Start<'_> {
         let argv = agent.resume_argv(&Resume { conversation: Some(conversation.to_owned()), prompt, ..resume.clone() });
         let with = Conversation { id: Some(conversation.to_owned()), is_resumed: true };
         let ended = self.supervised(current, &argv, with)?;
+        // Another one that is started in its place finds what this one has left.
+        self.prepared.is_restored = false;
         let (conversation, session) = (conversation.to_owned(), current.session.clone());
         if ended.is_unknown {
             self.observer.warn(&Notice::UnknownConversation { conversation: conversation.clone() });

@@ -251,7 +251,7 @@ fn watch_over<'scope, 'env>(
 ) -> Result<(Option<Signal>, Instant)> {
     let mut captures = Captures::default();
     if wanted.host.tmux().is_some() || wanted.is_captured {
-        // One that dies early is brought back with the windows that it had.
+        // One that dies early is brought back with the windows that it had; and one that nothing was captured for before is captured now.
         captures.ask(Asked::periodic(START));
     }
     let mut ending: Option<Ending> = None;

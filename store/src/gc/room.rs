@@ -1,6 +1,6 @@
 //! Working on a full disk: the ballast is given up for the few bytes that a deletion needs, and made again afterwards.
 
-use crate::{error::Result, format::BALLAST_BYTES, layout::Layout, store};
+use crate::{error::Result, filesystem, format::BALLAST_BYTES, layout::Layout, store};
 
 /// The ballast is made again when this many times its length are free.
 const FREE_FACTOR: u64 = 2;
@@ -36,7 +36,7 @@ impl Room {
     /// Makes the ballast again if there is room. Says whether the disk was full.
     pub(crate) fn give_back(&mut self) -> bool {
         let missing = !self.layout.ballast().exists();
-        let free = rustix::fs::statvfs(&self.layout.root).map(|v| v.f_bavail.saturating_mul(v.f_frsize)).unwrap_or(0);
+        let free = filesystem::free_bytes(&self.layout.root).unwrap_or(0);
         if missing && free >= BALLAST_BYTES * FREE_FACTOR {
             store::make_ballast(&self.layout);
         }
