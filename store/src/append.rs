@@ -14,6 +14,7 @@ use crate::{
     lock::WriterLock,
     progress::Progress,
     projection::{Projections, Unfit},
+    record::Record,
     store::Store,
     view::{self, Db, View},
 };
@@ -152,6 +153,16 @@ impl<'a> Chain<'a> {
         if new.kind == kind::SESSION_HEAD {
             self.check_head(new)?;
         }
+        self.push(new, epoch)
+    }
+
+    /// Adds an event about a checkpoint that is appended together with it, and that nobody can have said anything about before.
+    pub(crate) fn add_of_new(&mut self, new: &NewEvent, made: &Record) -> Result<()> {
+        let new = NewEvent { subject: made.id.to_string(), ..new.clone() };
+        self.push(&new, made.epoch).map(|_| ())
+    }
+
+    fn push(&mut self, new: &NewEvent, epoch: u64) -> Result<Appended> {
         let event = Event {
             id: Ulid::generate(),
             at: clock::timestamp(),

@@ -157,6 +157,9 @@ pub struct Record {
 /// Name of the field that an imported checkpoint has.
 pub(crate) const IMPORTED: &str = "imported";
 
+/// Name of the field that says what an imported checkpoint was where it comes from.
+pub(crate) const IMPORTED_FROM: &str = "imported_from";
+
 /// Name of the field that a checkpoint has whose folder was not its session's.
 pub(crate) const ANOTHER_FOLDER: &str = "another_folder";
 
@@ -190,6 +193,11 @@ impl Record {
     /// True if it was made from an archive, of which nobody knows who wrote it.
     pub fn is_imported(&self) -> bool {
         self.extra.get(IMPORTED).is_some_and(|value| value == true)
+    }
+
+    /// What an imported checkpoint was where it comes from, by its manifest there. Nobody here has witnessed it.
+    pub fn imported_from(&self) -> Option<&Value> {
+        self.extra.get(IMPORTED_FROM).filter(|_| self.is_imported())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, sync::Arc};
 
-use parhelia_store::{name, record::Checkpoint};
+use parhelia_store::{Store, name, record::Checkpoint};
 use ulid::Ulid;
 
 use crate::{filesystem::store::Manifest, kernel::Log};
@@ -51,7 +51,7 @@ pub struct Options {
 }
 
 /// The sealed record, as it is stored.
-fn sealed(checkpoint: &Checkpoint) -> Vec<u8> {
+fn sealed(_: &Store, checkpoint: &Checkpoint) -> Vec<u8> {
     checkpoint.sealed.clone().into()
 }
 

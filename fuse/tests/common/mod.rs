@@ -63,7 +63,7 @@ impl Fixture {
     pub fn options(&self) -> Options {
         let log = self.log.clone();
         let log: Log = Arc::new(move |line| log.lock().unwrap().push(line.to_owned()));
-        Options { log, manifest: |checkpoint| Manifest::of(checkpoint).to_text(), ..Options::default() }
+        Options { log, manifest: |store, checkpoint| Manifest::sealed(store, checkpoint).to_text(), ..Options::default() }
     }
 
     pub fn mount(&self, what: What) -> Mounted {

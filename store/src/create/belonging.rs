@@ -21,6 +21,8 @@ pub struct Belonging {
     pub place: Option<Place>,
     /// Keep the session's recorded folder as it is, whatever is captured.
     pub keeps_place: bool,
+    /// Statements about the checkpoint that are appended with it; their subject is filled in.
+    pub marks: Vec<NewEvent>,
 }
 
 impl Belonging {

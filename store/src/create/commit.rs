@@ -145,6 +145,9 @@ fn events(current: &View, record: &Record, belonging: &Belonging, tail: &Tail, p
     for event in belonging.events(current, record)? {
         chain.add(&event)?;
     }
+    for mark in &belonging.marks {
+        chain.add_of_new(mark, record)?;
+    }
     Ok(chain.entries)
 }
 

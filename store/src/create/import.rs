@@ -3,9 +3,8 @@
 mod gather;
 mod items;
 
-use std::collections::BTreeMap;
-
 use jiff::Timestamp;
+use serde_json::Value;
 
 use self::gather::{Gathered, gather};
 use super::{
@@ -24,13 +23,13 @@ use crate::{
     archive::import::Reader,
     clock,
     error::{Error, Result},
-    event::Actor,
+    event::{Actor, NewEvent},
     name,
     omitted::Omission,
     pin::Pin,
     progress::{Phase, Progress},
     projection::Session,
-    record::{Consistency, IMPORTED, Part, RECORD_SCHEMA, Record, Rules, Trigger, Workspace},
+    record::{Consistency, IMPORTED, IMPORTED_FROM, Part, RECORD_SCHEMA, Record, Rules, Trigger, Workspace},
     store::Store,
     tree::Node,
     view::View,
@@ -38,6 +37,9 @@ use crate::{
 
 /// So many names are tried for a session whose own is taken.
 const NAMES_MAX: usize = 100;
+
+/// The way by which an import's events came, and the detail of a checkpoint of which no more is known.
+const IMPORT: &str = "import";
 
 /// As what to import.
 #[derive(Clone, Debug, Default)]
@@ -53,8 +55,38 @@ pub struct ImportOptions {
     pub origin: Option<String>,
 }
 
+/// Facts about a checkpoint that its archive does not tell, as another program has written them down.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Beside {
+    /// The reason for which it was made there; [`Trigger::Manual`] where it is not given.
+    pub trigger: Option<Trigger>,
+    /// Time at which its capture began; that of its end where it is not given.
+    pub started_at: Option<Timestamp>,
+    /// Time at which its capture ended; that of the import where it is not given.
+    pub created_at: Option<Timestamp>,
+    /// The folder that was captured, as shown text.
+    pub workspace: Option<String>,
+    /// Its state beside the workspace.
+    pub state: Captured,
+    /// What it was there: its id, its parent and the like. Kept in the record as it is.
+    pub from: Option<Value>,
+    /// Statements about it, which are appended with it. Their subject is filled in.
+    pub marks: Vec<NewEvent>,
+}
+
 /// Makes a checkpoint of what an archive holds.
 pub fn import(store: &Store, archive: &mut Reader<'_>, options: &ImportOptions, progress: &dyn Progress) -> Result<Outcome> {
+    import_with(store, archive, options, Beside::default(), progress)
+}
+
+/// Makes a checkpoint of what an archive holds, and of what is known beside it.
+pub fn import_with(
+    store: &Store,
+    archive: &mut Reader<'_>,
+    options: &ImportOptions,
+    mut beside: Beside,
+    progress: &dyn Progress,
+) -> Result<Outcome> {
     let started_at = clock::timestamp();
     store.check_writable()?;
     [&options.session, &options.origin_session].into_iter().flatten().try_for_each(|name| name::check_session(name))?;
@@ -67,14 +99,16 @@ pub fn import(store: &Store, archive: &mut Reader<'_>, options: &ImportOptions, 
     progress.phase(Phase::Archive, None, None);
     let packs = PackSink::new(store, store.view(), pin.op, adopted.content);
     let sink = Sink::Store(Box::new(packs));
-    let gathered = gather_and_store(store, archive, options, &sink, &mut pin, progress);
+    let gathered = gather_and_store(store, archive, options, &mut beside.state, &sink, &mut pin, progress);
     let (gathered, omissions, roots) = match gathered {
         Ok(gathered) => gathered,
         Err(e) => return Err(abandon(pin, sink, e)),
     };
-    let record = new_record(store, archive.record(), options, &gathered.root, roots, &omissions, started_at)?;
+    let marks = std::mem::take(&mut beside.marks);
+    let found = Found { root: &gathered.root, roots, omissions: &omissions, started_at };
+    let record = new_record(store, archive.record(), options, beside, &found)?;
     progress.phase(Phase::Commit, None, None);
-    let belonging = Belonging { actor: Actor::program("import"), place: None, keeps_place: false };
+    let belonging = Belonging { actor: Actor::program(IMPORT), place: None, keeps_place: false, marks };
     let Some(committed) = commit::commit(store, pin, sink, record, &belonging, adopted.packs, progress)? else {
         return Err(Error::Overtaken { tries: 1 });
     };
@@ -86,6 +120,7 @@ fn gather_and_store(
     store: &Store,
     archive: &mut Reader<'_>,
     options: &ImportOptions,
+    captured: &mut Captured,
     sink: &Sink<'_>,
     pin: &mut Pin,
     progress: &dyn Progress,
@@ -99,13 +134,20 @@ fn gather_and_store(
     omissions.extend(gathered.secrets.iter().cloned());
     omissions.sort_unstable();
     omissions.dedup();
-    let mut captured = Captured::default();
-    let listed = list_omissions(&omissions, &mut captured);
-    let state = state::take(store, sink, pin, None, &mut captured, progress)?.folder;
+    let listed = list_omissions(&omissions, captured);
+    let state = state::take(store, sink, pin, None, captured, progress)?.folder;
     let nodes: Vec<&Node> = state.iter().chain([&gathered.root]).collect();
     let links = store_links(store, sink, &gathered.links, None, progress)?;
     let roots = store_root(sink, &nodes, None, links, listed)?;
     Ok((gathered, omissions, roots))
+}
+
+/// What an import has found in its archive.
+struct Found<'a> {
+    root: &'a Node,
+    roots: Roots,
+    omissions: &'a [Omission],
+    started_at: Timestamp,
 }
 
 /// The record of an import. `from` is that of the exported checkpoint, where the archive has one.
@@ -113,13 +155,12 @@ fn new_record(
     store: &Store,
     from: Option<&Record>,
     options: &ImportOptions,
-    root: &Node,
-    roots: Roots,
-    omissions: &[Omission],
-    started_at: Timestamp,
+    beside: Beside,
+    found: &Found<'_>,
 ) -> Result<Record> {
-    let totals = root.as_folder().map(|(_, totals)| *totals).unwrap_or_default();
-    let created_at = clock::timestamp();
+    let totals = found.root.as_folder().map(|(_, totals)| *totals).unwrap_or_default();
+    let now = clock::timestamp();
+    let started_at = beside.started_at.or(beside.created_at).unwrap_or(found.started_at);
     let had = options.origin.clone().or_else(|| from.map(|o| o.id.to_string()));
     let session = match &options.session {
         Some(session) => session.clone(),
@@ -128,38 +169,42 @@ fn new_record(
             free_session(store, exported.unwrap_or("imported"))?
         }
     };
+    let told = beside.from.map(|from| (IMPORTED_FROM.to_owned(), from));
     Ok(Record {
         schema: RECORD_SCHEMA,
-        id: new_id(created_at),
+        id: new_id(now),
         session,
         run: None,
         epoch: 0,
         fenced: false,
         parent: None,
         depth: 1,
-        trigger: Trigger::Manual,
-        trigger_detail: Some(had.map_or_else(|| "import".to_owned(), |id| format!("import of {id}"))),
+        trigger: beside.trigger.unwrap_or_default(),
+        trigger_detail: Some(had.map_or_else(|| IMPORT.to_owned(), |id| format!("import of {id}"))),
         message: options.message.clone().or_else(|| from.and_then(|o| o.message.clone())),
-        root: roots.tree,
-        links: roots.links,
-        parts: BTreeMap::from([("workspace".to_owned(), Part::Captured)]),
-        consistency: from.map_or(Consistency::Unknown, |o| o.consistency),
+        root: found.roots.tree,
+        links: found.roots.links,
+        parts: beside.state.parts.into_iter().chain([("workspace".to_owned(), Part::Captured)]).collect(),
+        consistency: match (beside.state.consistency, from) {
+            (Consistency::Unknown, Some(origin)) => origin.consistency,
+            (told, _) => told,
+        },
         started_at,
-        created_at,
+        created_at: beside.created_at.unwrap_or(now),
         workspace: Workspace {
-            path: from.map(|o| o.workspace.path.clone()).unwrap_or_default(),
+            path: beside.workspace.or_else(|| from.map(|o| o.workspace.path.clone())).unwrap_or_default(),
             files: totals.files,
             folders: totals.folders,
             entries: totals.entries,
             bytes: totals.bytes,
         },
         rules: from.map_or_else(Rules::default, |o| o.rules.clone()),
-        omitted: count_omissions(roots, omissions),
-        conversation: None,
-        git: None,
-        environment: None,
-        usage: None,
-        extra: [(IMPORTED.to_owned(), true.into())].into_iter().collect(),
+        omitted: count_omissions(found.roots, found.omissions),
+        conversation: beside.state.conversation,
+        git: beside.state.git,
+        environment: beside.state.environment,
+        usage: beside.state.usage,
+        extra: [(IMPORTED.to_owned(), true.into())].into_iter().chain(told).collect(),
     })
 }
 

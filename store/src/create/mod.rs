@@ -33,7 +33,7 @@ use std::{
 };
 
 pub use append_cache::AppendCache;
-pub use import::{ImportOptions, import};
+pub use import::{Beside, ImportOptions, import, import_with};
 pub use judge::Judge;
 pub use sink::Looked;
 pub use source::{FullWalk, Scope, Source};
@@ -233,6 +233,7 @@ fn belonging(options: &Options, target: &Target) -> Belonging {
         actor: options.actor.clone(),
         place: Some(Place::of_open(&target.path, target.fd.as_fd())),
         keeps_place: options.keeps_place,
+        marks: Vec::new(),
     }
 }
 

@@ -55,7 +55,7 @@ struct Renewing {
 }
 
 /// Renders the `manifest.json` of a checkpoint.
-pub type Manifest = fn(&Checkpoint) -> Vec<u8>;
+pub type Manifest = fn(&Store, &Checkpoint) -> Vec<u8>;
 
 /// The whole store as a filesystem.
 pub struct StoreFilesystem {
@@ -164,7 +164,7 @@ impl Source for StoreFilesystem {
     fn read(&self, ino: u64, offset: u64, bytes: u64, take: &mut dyn FnMut(&[u8])) -> Result<(), Fault> {
         if let Inode::Manifest(number) = self.inode(ino)? {
             let catalogue = self.fresh()?;
-            let text = (self.manifest)(catalogue.checkpoint(number).ok_or(Fault::Stale)?);
+            let text = (self.manifest)(&self.store, catalogue.checkpoint(number).ok_or(Fault::Stale)?);
             let from = usize::try_from(offset).unwrap_or(usize::MAX).min(text.len());
             let until = from.saturating_add(usize::try_from(bytes).unwrap_or(usize::MAX)).min(text.len());
             take(&text[from..until]);

@@ -104,7 +104,7 @@ impl StoreFilesystem {
     }
 
     pub(super) fn manifest_shown(&self, number: u64, checkpoint: &Checkpoint) -> Shown {
-        let bytes = (self.manifest)(checkpoint).len() as u64;
+        let bytes = (self.manifest)(&self.store, checkpoint).len() as u64;
         let inode = Inode::Manifest(number);
         shown_of(checkpoint, self.virtual_attr(inode, FileType::RegularFile, bytes, 1, created(checkpoint)))
     }
