@@ -132,6 +132,16 @@ pub trait AgentKind: fmt::Debug + Sync {
     /// The file of settings with hooks in its own folder, or in its folder of a project, which has the name of the one in the home folder.
     fn hook_file(&self, folder: &Path) -> PathBuf;
 
+    /// The user's file with MCP servers, as JSON; none where it is of another form.
+    fn servers_of_user(&self, _variable: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+        None
+    }
+
+    /// The same of a project.
+    fn servers_of_project(&self, _project: &Path) -> Option<PathBuf> {
+        None
+    }
+
     /// True if its settings may have comments.
     fn takes_comments(&self) -> bool {
         false

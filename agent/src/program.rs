@@ -6,7 +6,8 @@ use std::{
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    thread::{self, JoinHandle},
+    sync::mpsc::{Receiver, channel},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -16,6 +17,9 @@ use rustix::{
 };
 
 use crate::error::{Error, Result};
+
+/// The most that a program may print, in bytes.
+const PRINTED_BYTES_MAX: usize = 64 << 20;
 
 /// The standard output of a program that succeeded.
 pub type Printed = Vec<u8>;
@@ -74,11 +78,17 @@ pub fn run_on(command: &mut Command, input: Stdio, limit: Duration) -> Result<Pr
         return Err(Error::Slow { command: shown, waited_ms: began.elapsed().as_millis() });
     }
     let status = child.wait().map_err(|source| Error::Start { program: program(command), source })?;
-    let printed = out.join().unwrap_or_default();
+    // Something that it has started may hold its pipes, and is not waited for.
+    let left = || limit.saturating_sub(began.elapsed());
     if status.success() {
+        let late = |_| Error::Slow { command: shown.clone(), waited_ms: began.elapsed().as_millis() };
+        let printed = out.recv_timeout(left()).map_err(late)?;
+        if printed.len() > PRINTED_BYTES_MAX {
+            return Err(Error::Program { command: shown, reason: format!("it printed more than {PRINTED_BYTES_MAX} bytes") });
+        }
         return Ok(printed);
     }
-    let words = err.join().unwrap_or_default();
+    let words = err.recv_timeout(left()).unwrap_or_default();
     let words = String::from_utf8_lossy(&words).trim().to_owned();
     Err(Error::Program { command: shown, reason: if words.is_empty() { status.to_string() } else { words } })
 }
@@ -104,15 +114,19 @@ pub fn is_readable_within(fd: &impl std::os::fd::AsFd, limit: Duration) -> bool 
     }
 }
 
-/// Reads a pipe to its end, so that the program never waits for us.
-fn reader(pipe: Option<impl Read + Send + 'static>) -> io::Result<JoinHandle<Vec<u8>>> {
+/// Reads a pipe to its end, so that the program never waits for us. Of what is too long the beginning is given, one byte more than the limit.
+fn reader(pipe: Option<impl Read + Send + 'static>) -> io::Result<Receiver<Vec<u8>>> {
+    let (sender, receiver) = channel();
     thread::Builder::new().spawn(move || {
         let mut bytes = Vec::new();
         if let Some(mut pipe) = pipe {
-            let _ = pipe.read_to_end(&mut bytes);
+            let _ = pipe.by_ref().take(PRINTED_BYTES_MAX as u64 + 1).read_to_end(&mut bytes);
+            let _ = io::copy(&mut pipe, &mut io::sink());
         }
-        bytes
-    })
+        // Nobody may wait any more.
+        let _ = sender.send(bytes);
+    })?;
+    Ok(receiver)
 }
 
 fn program(command: &Command) -> String {
@@ -144,6 +158,15 @@ mod tests {
     fn what_it_prints_comes_back_whole() {
         let printed = run(&mut sh("head -c 300000 /dev/zero"), Duration::from_secs(20)).unwrap();
         assert_eq!(printed.len(), 300_000);
+    }
+
+    #[test]
+    fn a_pipe_that_another_process_holds_is_not_waited_for_and_too_much_is_refused() {
+        let began = Instant::now();
+        let error = run(&mut sh("sleep 300 & echo $!"), Duration::from_millis(200)).unwrap_err();
+        assert!(matches!(error, Error::Slow { .. }) && began.elapsed() < Duration::from_secs(100), "{error}");
+        let error = run(&mut sh("head -c 70000000 /dev/zero"), Duration::from_secs(60)).unwrap_err();
+        assert!(error.to_string().contains("it printed more than"), "{error}");
     }
 
     #[test]

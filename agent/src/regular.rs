@@ -9,15 +9,36 @@ use std::{
 
 /// Opens a file for reading. Fails for what is no regular file.
 pub fn open(path: &Path) -> io::Result<File> {
-    let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no file")) }
+    ensure(open_any(path)?)
+}
+
+/// An open file, if it is a regular one.
+pub fn ensure(file: File) -> io::Result<File> {
+    length(&file).map(|_| file)
 }
 
 /// A file's bytes. Fails for what is no regular file, and for one of more than `bytes_max`.
 pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    open(path)?.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
+    read_from(open_any(path)?, bytes_max)
+}
+
+fn open_any(path: &Path) -> io::Result<File> {
+    let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+    OpenOptions::new().read(true).custom_flags(flags).open(path)
+}
+
+/// The length of a regular file, in bytes.
+fn length(file: &File) -> io::Result<u64> {
+    let metadata = file.metadata()?;
+    if metadata.is_file() { Ok(metadata.len()) } else { Err(io::Error::other("it is no file")) }
+}
+
+/// The bytes of an open file. Fails for what is no regular file, and if there are more than `bytes_max`.
+pub fn read_from(file: File, bytes_max: u64) -> io::Result<Vec<u8>> {
+    let length = length(&file)?;
+    // One byte more than the file has: its end is seen without growing.
+    let mut bytes = Vec::with_capacity(length.min(bytes_max).saturating_add(1) as usize);
+    file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > bytes_max {
         return Err(io::Error::other(format!("it is longer than {bytes_max} bytes")));
     }

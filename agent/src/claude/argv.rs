@@ -29,6 +29,9 @@ const OF_ONE_START: &[&str] = &[
     "--file",
 ];
 
+/// Flags of an agent whose prompts are messages on its standard input.
+const OF_STREAMED_PROMPTS: [&str; 2] = ["--input-format", "--replay-user-messages"];
+
 /// Its own management commands.
 const COMMANDS: [&str; 14] = [
     "agents",
@@ -122,6 +125,8 @@ pub(super) fn resume(words: &Words, resume: &Resume) -> Vec<OsString> {
         match piece {
             Piece::Flag { name, .. } if OF_ONE_START.contains(&name.as_str()) => {}
             Piece::Flag { name, .. } if name == "--settings" && !resume.hooks.is_empty() => {}
+            // An agent that takes its prompts from a stream does not take one from its arguments.
+            Piece::Flag { name, .. } if resume.prompt.is_some() && OF_STREAMED_PROMPTS.contains(&name.as_str()) => {}
             Piece::Flag { name, .. }
                 if mode.is_some() && (name == "--permission-mode" || name == "--dangerously-skip-permissions") =>
             {

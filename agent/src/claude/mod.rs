@@ -1,12 +1,16 @@
 //! Claude Code.
 
 mod argv;
+mod deeds;
 mod files;
 mod open;
 mod place;
 mod record;
 mod secrets;
+mod window;
 mod words;
+
+pub(crate) use window::window;
 
 use std::{
     ffi::{OsStr, OsString},
@@ -21,6 +25,7 @@ use crate::{
     error::{Error, IoContext, Result},
     hooks::{Events, HookCommand, settings_json},
     kind::{Abilities, AgentKind, FolderNames},
+    mcp,
     open::{Said, Unseen},
     secrets::SecretFiles,
     transcript::{Format, Located, files::RawSet, locate::is_session_id},
@@ -154,6 +159,14 @@ impl AgentKind for Claude {
 
     fn hook_file(&self, folder: &Path) -> PathBuf {
         folder.join("settings.json")
+    }
+
+    fn servers_of_user(&self, variable: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+        mcp::own_file(variable)
+    }
+
+    fn servers_of_project(&self, project: &Path) -> Option<PathBuf> {
+        Some(project.join(".mcp.json"))
     }
 
     fn folder_names(&self) -> FolderNames {

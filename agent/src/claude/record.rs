@@ -1,14 +1,15 @@
 //! Records of Claude Code's transcripts and of its stream, and how each changes an index.
 
+use super::deeds::deed;
 use crate::transcript::{
     changes::snippet,
     decisions::decided,
     facts::{self, Effect, UserText},
     index::{Cost, Format, Index, Phase, Todo, ToolCall},
-    json::{Object, clipped, end_of},
+    json::{Object, clipped},
     limits::{
-        DECISIONS_MAX, INPUT_BYTES_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX, QUEUED_MAX, REPLY_BYTES_MAX, SYSTEM_PROMPT_BYTES_MAX,
-        TODOS_MAX, TURN_BYTES_MAX,
+        DECISIONS_MAX, INPUT_BYTES_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX, QUEUED_MAX, SYSTEM_PROMPT_BYTES_MAX, TODOS_MAX,
+        TURN_BYTES_MAX,
     },
     usage::Usage,
 };
@@ -122,10 +123,7 @@ impl Index {
             self.counts.api_errors += 1;
         }
         if model.is_some() {
-            let text = facts::content_text(&message);
-            if !text.trim().is_empty() {
-                self.last_reply = Some(end_of(text.trim(), REPLY_BYTES_MAX).to_owned());
-            }
+            self.replied(&facts::content_text(&message), context.offset);
             self.facts.model = model;
             self.facts.last_message = message.name("id", NAME_BYTES_MAX).or(self.facts.last_message.take());
         }
@@ -162,6 +160,9 @@ impl Index {
             self.used_file(&call, context);
             self.used_todos(&call, record);
             self.note_decisions(&call, record);
+        }
+        if let Some(deed) = deed(&call, record, block) {
+            self.did(deed, context.offset);
         }
         if !call.is_subagents && self.pending_calls().next().is_none() {
             self.phase = Phase::Thinking;

@@ -4,10 +4,13 @@
 //! command line brings run once a person has trusted them in the agent's own dialog.
 
 mod argv;
+mod deeds;
 mod record;
 mod rollout;
+mod window;
 
 pub(crate) use record::message;
+pub(crate) use window::window;
 
 use std::{
     ffi::{OsStr, OsString},

@@ -4,20 +4,21 @@
 //! `event_msg` what a person sees: prompts are taken from the latter, as the former has instructions and notes of the agent's own among
 //! them.
 
+use super::deeds::{deeds, output_of};
 use crate::transcript::{
     Index, Phase,
     changes::snippet,
     index::ToolCall,
-    json::{Object, clipped, end_of},
-    limits::{INPUT_BYTES_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX, REPLY_BYTES_MAX, SYSTEM_PROMPT_BYTES_MAX},
+    json::{Object, clipped},
+    limits::{INPUT_BYTES_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX, SYSTEM_PROMPT_BYTES_MAX},
     messages::{Call, Message, Role},
     usage::Usage,
 };
 
 /// The tool that changes files, as the model calls it.
-const PATCHES: &str = "apply_patch";
+pub(super) const PATCHES: &str = "apply_patch";
 /// Lines of a patch that name a file, up to its path.
-const PATCHED: [&str; 4] = ["*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: "];
+pub(super) const PATCHED: [&str; 4] = ["*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: "];
 
 /// The text of a message's content: its blocks of text, joined by newlines.
 pub(crate) fn text_of(payload: &Object) -> String {
@@ -61,11 +62,7 @@ pub(crate) fn message(record: &Object, payload: &Object, bytes_max: usize) -> Op
             let call = Call { tool, about: clipped(&about, bytes_max).to_owned() };
             Some(Message { calls: vec![call], ..said(Role::Assistant, "") })
         }
-        Some("function_call_output" | "custom_tool_call_output") => {
-            let text = payload.text("output").map(|text| text.into_owned());
-            let text = text.or_else(|| payload.object("output").and_then(|output| Some(output.text("content")?.into_owned())));
-            Some(said(Role::Tool, &text.unwrap_or_default()))
-        }
+        Some("function_call_output" | "custom_tool_call_output") => Some(said(Role::Tool, &output_of(payload))),
         _ => None,
     }
 }
@@ -158,10 +155,7 @@ impl Index {
                 let id = payload.name("id", NAME_BYTES_MAX);
                 self.facts.last_message = id.clone().or(self.facts.last_message.take());
                 self.facts.last_record = id.or(self.facts.last_record.take());
-                let text = text_of(payload);
-                if !text.trim().is_empty() {
-                    self.last_reply = Some(end_of(text.trim(), REPLY_BYTES_MAX).to_owned());
-                }
+                self.replied(&text_of(payload), offset);
             }
             Some("function_call" | "custom_tool_call") => self.codex_call(payload, offset, at),
             Some("function_call_output" | "custom_tool_call_output") => self.codex_result(payload, offset),
@@ -182,12 +176,17 @@ impl Index {
 
     fn codex_result(&mut self, payload: &Object, offset: u64) {
         let Some(call) = self.answered(payload.name("call_id", NAME_BYTES_MAX)) else { return };
-        if payload.object("output").is_some_and(|output| output.get("success").is_some_and(|raw| raw.get() == "false")) {
+        let is_error =
+            payload.object("output").is_some_and(|output| output.get("success").is_some_and(|raw| raw.get() == "false"));
+        if is_error {
             self.counts.tool_errors += 1;
         } else if call.name == PATCHES {
             for path in call.input.as_deref().map(patched).into_iter().flatten() {
                 self.edited(&path, offset);
             }
+        }
+        for deed in deeds(&call, payload, is_error) {
+            self.did(deed, offset);
         }
         if self.pending_calls().next().is_none() {
             self.phase = Phase::Thinking;

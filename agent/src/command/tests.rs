@@ -68,6 +68,9 @@ fn a_resume_says_everything_again_but_the_conversation_and_the_prompt() {
         resumed("claude -p --allowedTools Bash Write", &prompt),
         format!("claude --resume {ID} -p --allowedTools Bash Write -- go on")
     );
+    let streamed = "claude -p --input-format stream-json --replay-user-messages --output-format=stream-json";
+    assert_eq!(resumed(streamed, &prompt), format!("claude --resume {ID} -p --output-format=stream-json -- go on"));
+    assert!(resumed(streamed, &of(ID)).contains("--input-format stream-json"), "its caller gives the prompts");
     let fresh = Resume { new_conversation: Some(ID.into()), prompt: Some("x".into()), ..Resume::default() };
     assert_eq!(resumed("npx claude first", &fresh), format!("npx claude --session-id {ID} -- x"));
 }

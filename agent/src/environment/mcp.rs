@@ -1,11 +1,6 @@
 //! The MCP servers that an agent is configured with: where each comes from, in which version, and what its configuration is, by hash.
 
-use std::{
-    collections::BTreeMap,
-    ffi::OsStr,
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeMap, ffi::OsStr, fs, path::Path};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -16,11 +11,10 @@ use super::{
     python::{self, Python},
     read_json, redact,
 };
-use crate::{git::Repository, program::locate, regular};
+use crate::{git::Repository, mcp::Configured, program::locate, regular};
 
 /// Largest local program that is hashed.
 const PROGRAM_BYTES_MAX: u64 = 256 << 20;
-const SERVERS_MAX: usize = 500;
 
 /// The kind of source that a server comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,52 +45,28 @@ pub struct Server {
     pub scope: String,
 }
 
-/// The places where servers are configured.
+/// The places where the programs of servers are found.
 #[derive(Clone, Debug)]
-pub(super) struct Places<'a> {
+pub(super) struct Programs<'a> {
     pub workspace: &'a Path,
-    /// `.claude.json`.
-    pub settings: Option<PathBuf>,
     pub home: Option<&'a OsStr>,
     pub path: Option<&'a OsStr>,
-    /// Folders of installed plugins, by name.
-    pub plugins: Vec<(String, PathBuf)>,
-    /// Files that the agent was given with `--mcp-config`.
-    pub arguments: &'a [PathBuf],
     /// The Python whose packages are known.
     pub python: Option<&'a Python>,
     pub cache: Cache,
 }
 
-/// The servers, by name. A file that is no JSON fails; the rest is tolerant.
-pub(super) fn look(places: &Places) -> Result<BTreeMap<String, Server>, String> {
-    let mut found: BTreeMap<String, (Value, &str)> = BTreeMap::new();
-    let mut add = |config: Option<&Value>, prefix: &str, scope: &'static str| {
-        for (name, server) in config.and_then(Value::as_object).into_iter().flatten() {
-            found.insert(format!("{prefix}{name}"), (server.clone(), scope));
-        }
-    };
-    for (plugin, folder) in &places.plugins {
-        let config = read_json(&folder.join(".mcp.json"))?.unwrap_or_default();
-        add(config.get("mcpServers").or(Some(&config)), &format!("plugin:{plugin}:"), "plugin");
-    }
-    // In rising order, as the agent takes them.
-    let settings = places.settings.as_deref().map(read_json).transpose()?.flatten().unwrap_or_default();
-    add(settings.get("mcpServers"), "", "user");
-    let project = read_json(&places.workspace.join(".mcp.json"))?.unwrap_or_default();
-    add(project.get("mcpServers"), "", "project");
-    let local = settings.get("projects").and_then(|projects| projects.get(places.workspace.to_str()?)?.get("mcpServers"));
-    add(local, "", "local");
-    for file in places.arguments {
-        let config = read_json(file)?.unwrap_or_default();
-        add(config.get("mcpServers"), "", "argument");
-    }
-    Ok(found.into_iter().take(SERVERS_MAX).map(|(name, (config, scope))| (name, server(&config, scope, places))).collect())
+/// The servers, by name.
+pub(super) fn look(configured: &BTreeMap<String, Configured>, places: &Programs) -> BTreeMap<String, Server> {
+    configured.iter().map(|(name, one)| (name.clone(), server(one, places))).collect()
 }
 
-fn server(config: &Value, scope: &str, places: &Places) -> Server {
-    let (source_type, version_id, source_detail) = origin(config, places);
-    Server { source_type, version_id, config_hash: config_hash(config), source_detail, scope: scope.to_owned() }
+fn server(configured: &Configured, places: &Programs) -> Server {
+    // A proxy of ours before it says nothing of the server.
+    let config = configured.unproxied();
+    let (source_type, version_id, source_detail) = origin(&config, places);
+    let scope = configured.scope.name().to_owned();
+    Server { source_type, version_id, config_hash: config_hash(&config), source_detail, scope }
 }
 
 /// Digest of a configuration without its credentials; the order of fields does not matter.
@@ -116,7 +86,7 @@ fn config_hash(config: &Value) -> String {
 
 type Origin = (Source, String, Option<String>);
 
-fn origin(config: &Value, places: &Places) -> Origin {
+fn origin(config: &Value, places: &Programs) -> Origin {
     let text = |field: &str| config.get(field).and_then(Value::as_str);
     let Some(command) = text("command") else {
         return (
@@ -215,14 +185,14 @@ fn is_user_of(user: &str, rest: &str) -> bool {
 }
 
 /// A package by its name and, where it is given, version. Else the version that npx has in its own cache, if it is there.
-fn npm(package: &str, places: &Places) -> Origin {
+fn npm(package: &str, places: &Programs) -> Origin {
     let (name, version) = named(package, &["@"]);
     let exact = version.clone().filter(|version| version.starts_with(|c: char| c.is_ascii_digit()));
     let known = exact.or_else(|| in_npx_cache(&name, places)).or(version);
     (Source::Npm, known.unwrap_or_else(|| "latest".into()), Some(name))
 }
 
-fn in_npx_cache(name: &str, places: &Places) -> Option<String> {
+fn in_npx_cache(name: &str, places: &Programs) -> Option<String> {
     let cache = Path::new(places.home?).join(".npm/_npx");
     let manifests =
         fs::read_dir(cache).ok()?.flatten().map(|entry| entry.path().join("node_modules").join(name).join("package.json"));
@@ -259,7 +229,7 @@ fn is_python(name: &str) -> bool {
 }
 
 /// The source of what an interpreter runs: a file, or a Python module, whose package is found among the interpreter's packages.
-fn interpreted(interpreter: &str, arguments: &[&str], folder: &Path, places: &Places) -> Option<Origin> {
+fn interpreted(interpreter: &str, arguments: &[&str], folder: &Path, places: &Programs) -> Option<Origin> {
     let is_script = |word: &&str| !word.starts_with('-') && folder.join(word).is_file();
     let at = arguments.iter().position(|argument| *argument == "-m").filter(|at| !arguments[..*at].iter().any(is_script));
     let module = at.and_then(|at| arguments.get(at + 1));
@@ -295,14 +265,14 @@ fn module_origin(interpreter: &str, module: &str, version: Option<String>) -> Or
 }
 
 /// The version of the package that a module or a command is named after, where the packages are those of the Python in a folder.
-fn version_in(bin: &Path, module: &str, places: &Places) -> Option<String> {
+fn version_in(bin: &Path, module: &str, places: &Programs) -> Option<String> {
     let python = places.python.filter(|python| Path::new(&python.executable).parent() == Some(bin))?;
     let package = module.split('.').next().unwrap_or(module);
     python::versions(python.freeze.iter().map(String::as_str)).remove(&python::normalised(package))
 }
 
 /// The source of what `uv run` runs in a project: a script, a module, or a command of one of the project's packages. uv does not report it.
-fn run_by_uv(launched: &Launched<'_>, places: &Places) -> Origin {
+fn run_by_uv(launched: &Launched<'_>, places: &Programs) -> Origin {
     let folder = launched.value(&["--directory"]).map_or(places.workspace.to_owned(), |to| places.workspace.join(to));
     let project = launched.value(&["--project"]).map_or(folder.clone(), |to| places.workspace.join(to));
     let bin = project.join(".venv/bin");
@@ -330,7 +300,7 @@ fn run_by_uv(launched: &Launched<'_>, places: &Places) -> Origin {
 }
 
 /// A program: of the npm package or the git repository that it lies in, else by its own hash.
-fn file(path: &Path, places: &Places) -> Origin {
+fn file(path: &Path, places: &Programs) -> Origin {
     let located =
         if path.components().count() > 1 { Some(places.workspace.join(path)) } else { locate(path.as_os_str(), places.path) };
     let Some(real) = located.and_then(|path| path.canonicalize().ok()) else {

@@ -36,10 +36,11 @@ pub use cache::Cache;
 pub use mcp::{Server, Source};
 pub use plugins::Plugin;
 pub use python::{Python, versions};
-pub use variables::{missing, recorded};
+pub use variables::{kept as kept_variables, missing, recorded};
 
 use crate::{
     kind::{KINDS, Kind},
+    mcp::{Places, configured},
     regular,
 };
 
@@ -177,16 +178,24 @@ fn look_at_extensions(
         return (Ok(None), Ok(BTreeMap::new()));
     }
     let own = variable(&request.variables, "CLAUDE_CONFIG_DIR").filter(|folder| !folder.is_empty()).map(PathBuf::from);
-    let config = own.clone().or_else(|| home.map(|home| Path::new(home).join(".claude")));
-    let settings = own.or_else(|| home.map(PathBuf::from)).map(|folder| folder.join(".claude.json"));
+    let config = own.or_else(|| home.map(|home| Path::new(home).join(".claude")));
     let plugins = config.map_or(Ok(None), |config| plugins::look(&config));
-    let installed = plugins.iter().flatten().flatten();
-    let folders =
-        installed.filter_map(|(name, plugin)| Some((name.clone(), PathBuf::from(plugin.install_path.as_ref()?)))).collect();
-    let (arguments, cache) = (&request.mcp_config[..], request.cache.clone());
-    let places = mcp::Places { workspace: &request.workspace, settings, home, path, plugins: folders, arguments, python, cache };
-    let servers = mcp::look(&places);
+    let programs = mcp::Programs { workspace: &request.workspace, home, path, python, cache: request.cache.clone() };
+    let places = Places {
+        plugins: folders_of(plugins.iter().flatten().flatten()),
+        ..Places::without_plugins(&request.workspace, &|name| variable(&request.variables, name), &request.mcp_config)
+    };
+    let servers = configured(&places).map(|configured| mcp::look(&configured, &programs));
     (plugins, servers)
+}
+
+/// The folders of installed plugins, by name.
+pub(crate) fn installed_plugins(config: &Path) -> Result<Vec<(String, PathBuf)>, String> {
+    Ok(folders_of(plugins::look(config)?.iter().flatten()))
+}
+
+fn folders_of<'a>(plugins: impl Iterator<Item = (&'a String, &'a Plugin)>) -> Vec<(String, PathBuf)> {
+    plugins.filter_map(|(name, plugin)| Some((name.clone(), PathBuf::from(plugin.install_path.as_ref()?)))).collect()
 }
 
 fn look_at_python(request: &Request, path: Option<&OsStr>, home: Option<&OsStr>) -> crate::Result<Option<Python>> {
@@ -209,7 +218,7 @@ fn named(python: &Python, packages: &[String]) -> BTreeMap<String, String> {
 }
 
 /// A JSON file; none where there is none.
-fn read_json(path: &Path) -> Result<Option<Value>, String> {
+pub(crate) fn read_json(path: &Path) -> Result<Option<Value>, String> {
     let shown = path.display();
     match fs::metadata(path) {
         Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),

@@ -72,20 +72,43 @@ pub fn is_secret_name(name: &str) -> bool {
         || spread.split('_').any(|word| SECRET_WORDS.contains(&word))
 }
 
+/// Words before a credential.
+const SCHEMES: [&str; 3] = ["Bearer", "Basic", "Token"];
+
 /// A text without the credentials that stand in it: in URLs, behind `Bearer`, and tokens of well-known services.
 pub fn text(text: &str) -> String {
+    redacted(text, |_, word, _| SCHEMES.iter().any(|scheme| word.eq_ignore_ascii_case(scheme)))
+}
+
+/// The same of what people and programs say, where `Basic` and `token` are mostly words: they count behind `Authorization:`, and `Bearer`
+/// before what is no word. Values of flags are taken out as well.
+pub fn prose(text: &str) -> String {
+    redacted(text, |before, word, behind| {
+        let is_scheme = SCHEMES.iter().any(|scheme| word.eq_ignore_ascii_case(scheme));
+        let is_header = before.trim_end_matches(':').to_ascii_lowercase().ends_with("authorization");
+        let is_word = behind.len() < TOKEN_BYTES_MIN && behind.chars().all(char::is_alphabetic);
+        let is_flag = word.starts_with("--") && word != "--author" && !word.contains('=') && is_secret_name(word);
+        is_scheme && (is_header || word.eq_ignore_ascii_case("Bearer") && !is_word) || is_flag && !behind.starts_with('-')
+    })
+}
+
+/// A text without credentials. `is_before` tells of a word, with the ones before and behind it, whether it announces one.
+fn redacted(text: &str, is_before: impl Fn(&str, &str, &str) -> bool) -> String {
+    let is_end = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ',' | ';');
     let mut out = String::with_capacity(text.len());
-    let mut is_behind_scheme = false;
-    for part in text.split_inclusive(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ',' | ';')) {
-        let word = part.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ',' | ';'));
-        let end = &part[word.len()..];
-        let is_scheme = ["Bearer", "Basic", "Token"].iter().any(|scheme| word.eq_ignore_ascii_case(scheme));
-        match is_behind_scheme && !word.is_empty() {
+    let (mut before, mut last) = ("", "");
+    for part in text.split_inclusive(is_end) {
+        let word = part.trim_end_matches(is_end);
+        if word.is_empty() {
+            out.push_str(part);
+            continue;
+        }
+        match is_before(before, last, word) {
             true => out.push_str(REDACTED),
             false => out.push_str(&self::word(word)),
         }
-        is_behind_scheme = if word.is_empty() { is_behind_scheme } else { is_scheme };
-        out.push_str(end);
+        (before, last) = (last, word);
+        out.push_str(&part[word.len()..]);
     }
     out
 }
@@ -248,6 +271,24 @@ mod tests {
             assert_eq!(text(from), to, "{from}");
         }
         assert_eq!(word("git+https://u:a,b;c@h/r@v1#egg=n"), "git+https://[redacted]@h/r@v1#egg=n");
+    }
+
+    #[test]
+    fn credentials_in_prose() {
+        for (from, to) in [
+            ("SyntaxError: Unexpected token } in Basic auth", "SyntaxError: Unexpected token } in Basic auth"),
+            ("a Bearer token", "a Bearer token"),
+            (
+                "curl -H 'Authorization: token abc' -H \"authorization: Basic x\"",
+                "curl -H 'Authorization: token [redacted]' -H \"authorization: Basic [redacted]\"",
+            ),
+            ("Bearer abc.def1", "Bearer [redacted]"),
+            ("login --api-key abc --token --x", "login --api-key [redacted] --token --x"),
+            ("API_KEY=abc make", "API_KEY=[redacted] make"),
+            ("git commit --author me", "git commit --author me"),
+        ] {
+            assert_eq!(prose(from), to, "{from}");
+        }
     }
 
     #[test]

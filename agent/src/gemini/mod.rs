@@ -5,10 +5,13 @@
 //! are put before its prompt; of such a prompt the agent knows nothing when it is resumed.
 
 mod argv;
+mod deeds;
 mod place;
 mod record;
+mod window;
 
 pub(crate) use record::{Repeated, is_message, messages};
+pub(crate) use window::window;
 
 use std::{
     ffi::{OsStr, OsString},
@@ -150,6 +153,14 @@ impl AgentKind for Gemini {
 
     fn hook_file(&self, folder: &Path) -> PathBuf {
         folder.join("settings.json")
+    }
+
+    fn servers_of_user(&self, variable: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+        ConfigFolder::of(&Gemini, variable).map(|found| self.hook_file(&found.path))
+    }
+
+    fn servers_of_project(&self, project: &Path) -> Option<PathBuf> {
+        Some(self.hook_file(&project.join(self.folder_names().in_home)))
     }
 
     fn takes_comments(&self) -> bool {

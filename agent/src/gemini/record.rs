@@ -7,11 +7,12 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::deeds::deed;
 use crate::transcript::{
     Index, Phase,
     index::{Todo, ToolCall},
-    json::{self, Object, clipped, end_of},
-    limits::{INPUT_BYTES_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX, REPLY_BYTES_MAX, TODOS_MAX},
+    json::{self, Object, clipped},
+    limits::{INPUT_BYTES_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX, TODOS_MAX},
     messages::{Call, Message, Role},
     usage::Usage,
 };
@@ -64,7 +65,7 @@ fn parts(content: &RawValue) -> Vec<Object<'_>> {
 }
 
 /// The text of a message's content that somebody or the model wrote.
-fn text_of(record: &Object) -> String {
+pub(super) fn text_of(record: &Object) -> String {
     let Some(content) = record.get("content") else { return String::new() };
     if let Some(text) = json::text(content) {
         return typed(&text).to_owned();
@@ -86,12 +87,12 @@ fn typed(text: &str) -> &str {
 }
 
 /// True if a user's message holds results of tools.
-fn has_results(record: &Object) -> bool {
+pub(super) fn has_results(record: &Object) -> bool {
     record.get("content").is_some_and(|content| parts(content).iter().any(|part| part.get("functionResponse").is_some()))
 }
 
 /// The text of a tool's result.
-fn result_of(call: &Object) -> String {
+pub(super) fn result_of(call: &Object) -> String {
     let responses = call.list("result").into_iter().filter_map(Object::of);
     let responses = responses.filter_map(|part| part.object("functionResponse")?.object("response"));
     let texts = responses.filter_map(|response| response.text("output").or_else(|| response.text("error")));
@@ -186,9 +187,7 @@ impl Index {
         let text = text_of(record);
         if self.repeated.begins(id.clone()) {
             self.counts.assistant_records += 1;
-            if !text.trim().is_empty() {
-                self.last_reply = Some(end_of(text.trim(), REPLY_BYTES_MAX).to_owned());
-            }
+            self.replied(&text, offset);
         }
         self.facts.model = record.name("model", NAME_BYTES_MAX).or(self.facts.model.take());
         self.gemini_tokens(record, id.as_deref());
@@ -242,6 +241,11 @@ impl Index {
             Some("success") if done.name == "write_todos" => self.gemini_todos(arguments.as_ref()),
             Some("success") => self.gemini_file(&done, offset),
             _ => {}
+        }
+        // One that the user has cancelled may not have run.
+        let is_error = status.as_deref() == Some("error");
+        if let Some(deed) = deed(&done, is_error, || result_of(call)).filter(|_| status.as_deref() != Some("cancelled")) {
+            self.did(deed, offset);
         }
     }
 

@@ -81,6 +81,13 @@ impl Repository {
         &self.root
     }
 
+    /// The folder of the repository's main worktree, where this is another one; else its own folder.
+    pub fn main_root(&self) -> PathBuf {
+        let common = self.is_linked_worktree().then(|| self.common().canonicalize().ok()).flatten();
+        let main = common.filter(|common| common.ends_with(".git")).and_then(|common| Some(common.parent()?.to_owned()));
+        main.unwrap_or_else(|| self.root.clone())
+    }
+
     /// Git's own folder.
     pub(super) fn git(&self) -> &Path {
         &self.git

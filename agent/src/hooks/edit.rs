@@ -7,16 +7,7 @@ use jsonc_parser::{
 use serde_json::Value;
 
 use super::{command::is_ours, comments::blanked};
-use crate::kind::Kind;
-
-/// The result of editing a text.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Edited {
-    /// It is as it should be already.
-    Unchanged,
-    /// The new text.
-    Changed(String),
-}
+use crate::{edited::Edited, kind::Kind};
 
 /// Puts an entry for each event into a text; entries of ours that say something else are replaced. Fails with what is wrong with the text.
 pub(super) fn install(text: &str, command: &str, kind: Kind) -> Result<Edited, String> {

@@ -7,6 +7,5 @@ mod event;
 mod settings;
 
 pub use command::{HookCommand, is_ours, store_of};
-pub use edit::Edited;
 pub use event::{Event, Kind};
-pub use settings::{Events, SettingsEdit, Status, install, settings_json, status, uninstall};
+pub use settings::{Events, Status, install, settings_json, status, uninstall};

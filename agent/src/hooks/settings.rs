@@ -1,40 +1,23 @@
 //! Our entries in the agent's settings: putting them in, taking them out, saying whether they are there. Whatever else the file holds
 //! stays as it is, byte for byte; a file that is not understood is not touched.
 
-use std::{
-    fs::{self, File, Permissions},
-    io::{self, Write},
-    os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
 use super::{
     command::{HookCommand, is_ours},
-    edit::{self, Edited},
+    edit,
 };
 use crate::{
-    error::{Error, IoContext, Result},
+    edited::{self, FileEdit, read, real_path, refused},
+    error::Result,
     kind::Kind,
-    regular,
 };
-
-/// No file of settings is longer.
-const SETTINGS_BYTES_MAX: u64 = 64 << 20;
 
 /// Events that come to our hooks, and for how long the agent waits at most, in the unit of its own settings. Every one is answered in well
 /// under a second; the rest is room for a machine under load.
 pub type Events = &'static [(&'static str, u64)];
-
-/// The result of editing a settings file.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SettingsEdit {
-    /// The file itself, behind symlinks.
-    pub path: PathBuf,
-    /// True if the file was changed.
-    pub changed: bool,
-}
 
 /// The entries of ours that a settings file has and lacks.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -62,17 +45,17 @@ fn entry(command: &HookCommand, timeout: u64) -> Value {
 }
 
 /// Puts our entries into a settings file, which is made where there is none. Entries of ours with another command are replaced.
-pub fn install(path: &Path, command: &HookCommand, kind: Kind) -> Result<SettingsEdit> {
+pub fn install(path: &Path, command: &HookCommand, kind: Kind) -> Result<FileEdit> {
     command.ensure_text()?;
-    change(path, &|text| edit::install(text, &command.text(), kind))
+    edited::edit(path, &|text| edit::install(text, &command.text(), kind))
 }
 
 /// Takes all entries of ours out of a settings file.
-pub fn uninstall(path: &Path, kind: Kind) -> Result<SettingsEdit> {
+pub fn uninstall(path: &Path, kind: Kind) -> Result<FileEdit> {
     if !real_path(path)?.exists() {
-        return Ok(SettingsEdit { path: real_path(path)?, changed: false });
+        return Ok(FileEdit { path: real_path(path)?, changed: false });
     }
-    change(path, &|text| edit::uninstall(text, kind))
+    edited::edit(path, &|text| edit::uninstall(text, kind))
 }
 
 /// Looks whether our entries are in a settings file.
@@ -101,85 +84,17 @@ pub fn status(path: &Path, kind: Kind) -> Result<Status> {
     Ok(status)
 }
 
-/// Reads, edits and replaces a file; again from the start where somebody else has changed it meanwhile.
-fn change(path: &Path, edit: &dyn Fn(&str) -> Result<Edited, String>) -> Result<SettingsEdit> {
-    const TRIES: u32 = 3;
-    let path = real_path(path)?;
-    for _ in 0..TRIES {
-        let before = read(&path)?;
-        let edited = edit(before.as_deref().unwrap_or_default()).map_err(|reason| refused(&path, reason))?;
-        let Edited::Changed(text) = edited else { return Ok(SettingsEdit { path, changed: false }) };
-        if replace(&path, before.as_deref(), &text)? {
-            return Ok(SettingsEdit { path, changed: true });
-        }
-    }
-    Err(refused(&path, "another program keeps changing it".into()))
-}
-
-fn refused(path: &Path, reason: String) -> Error {
-    Error::Settings { path: path.to_owned(), reason }
-}
-
-/// The file that a path leads to, also where that does not exist yet: a symlink stays one.
-fn real_path(path: &Path) -> Result<PathBuf> {
-    const LINKS_MAX: u32 = 40;
-    let mut path = path.to_owned();
-    for _ in 0..LINKS_MAX {
-        match fs::read_link(&path) {
-            Ok(target) => path = path.parent().map_or_else(|| target.clone(), |parent| parent.join(&target)),
-            Err(_) => return Ok(path),
-        }
-    }
-    Err(refused(&path, "its symlinks lead in a circle".into()))
-}
-
-/// The file's text; `None` where there is no file.
-fn read(path: &Path) -> Result<Option<String>> {
-    let bytes = match regular::read(path, SETTINGS_BYTES_MAX) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-        other => other.at("read", path)?,
-    };
-    String::from_utf8(bytes).map(Some).map_err(|_| refused(path, "it is not UTF-8".into()))
-}
-
-/// Replaces a file by rename, its mode and owner kept. `false` where its content is no longer `before`.
-fn replace(path: &Path, before: Option<&str>, text: &str) -> Result<bool> {
-    let folder = path.parent().ok_or_else(|| Error::Invalid(format!("{} has no folder", path.display())))?;
-    fs::create_dir_all(folder).at("create folder", folder)?;
-    let temporary = path.with_extension(format!("{}.tmp", uuid::Uuid::new_v4().simple()));
-    let written = (|| {
-        let mut file = File::options().write(true).create_new(true).mode(0o644).open(&temporary).at("create", &temporary)?;
-        if let Ok(old) = fs::metadata(path) {
-            file.set_permissions(Permissions::from_mode(old.mode() & 0o7777)).at("set the mode of", &temporary)?;
-            if let Ok(new) = file.metadata()
-                && (new.uid(), new.gid()) != (old.uid(), old.gid())
-            {
-                // Only root can give files away; otherwise it becomes ours, as any editor does it.
-                let _ = std::os::unix::fs::fchown(&file, Some(old.uid()), Some(old.gid()));
-            }
-        }
-        file.write_all(text.as_bytes()).at("write", &temporary)?;
-        file.sync_all().at("sync", &temporary)?;
-        if read(path)?.as_deref() != before {
-            fs::remove_file(&temporary).at("remove", &temporary)?;
-            return Ok(false);
-        }
-        fs::rename(&temporary, path).at("rename into place", path)?;
-        crate::durable::sync_names(folder)?;
-        Ok(true)
-    })();
-    if written.is_err() {
-        let _ = fs::remove_file(&temporary);
-    }
-    written
-}
-
 #[cfg(test)]
 mod tests {
+    use std::{
+        fs::{self, Permissions},
+        os::unix::fs::{MetadataExt, PermissionsExt},
+    };
+
     use proptest::prelude::*;
 
     use super::*;
-    use crate::kind::KINDS;
+    use crate::{error::Error, kind::KINDS};
 
     fn events() -> Events {
         KINDS[0].events()

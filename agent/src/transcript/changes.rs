@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::{
     facts,
     index::{FileUse, Index, Phase, Snippet, ToolCall, Turn},
-    json::{Object, clipped},
-    limits::{FILES_MAX, NAME_BYTES_MAX, NAMES_MAX, PENDING_MAX, PROMPT_BYTES_MAX, TURN_BYTES_MAX, TURNS_MAX},
+    json::{Object, clipped, end_of},
+    limits::{FILES_MAX, NAME_BYTES_MAX, NAMES_MAX, PENDING_MAX, PROMPT_BYTES_MAX, REPLY_BYTES_MAX, TURN_BYTES_MAX, TURNS_MAX},
 };
 use crate::briefing::{is_ours, without_briefing};
 
@@ -56,6 +56,7 @@ impl Index {
         if !is_ours(text) {
             self.first_prompt.get_or_insert_with(|| snippet.clone());
             self.last_prompt = Some(snippet);
+            self.statements.prompted(text, self.counts.prompts, offset);
         }
         if self.turns.len() == TURNS_MAX {
             self.turns.pop_front();
@@ -63,6 +64,15 @@ impl Index {
         }
         let prompt = clipped(text.trim(), TURN_BYTES_MAX).to_owned();
         self.turns.push_back(Turn { record, offset, at, prompt });
+    }
+
+    /// The model has said something.
+    pub(crate) fn replied(&mut self, text: &str, offset: u64) {
+        let text = text.trim();
+        if !text.is_empty() {
+            self.last_reply = Some(end_of(text, REPLY_BYTES_MAX).to_owned());
+            self.statements.replied(text, self.counts.prompts, offset);
+        }
     }
 
     /// Removes from the queue what the agent has taken up, and what was typed before: the next process does not take that up. Returns

@@ -9,13 +9,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
-    decisions::{asked, questions},
+    decisions::{APPROVED_PLAN, asked, blocked, questions},
     facts,
     files::RawSet,
     index::{Format, Index, Origin, Phase, Todo, ToolCall, update},
-    limits::FILES_MAX,
+    limits::{APPROACHES_MAX, DOCUMENTS_MAX, FILES_MAX, PACKAGES_MAX},
     locate::Located,
     prefix::Check,
+    statements::Statement,
+    story::{Approach, Command, Package, is_document},
     usage::Usage,
 };
 use crate::error::Result;
@@ -91,6 +93,21 @@ pub struct Summary {
     pub decisions: Vec<String>,
     /// Questions of the agent without an answer.
     pub open_questions: Vec<String>,
+    /// Approaches: plans that the user approved, and what failed or was undone, the last one first.
+    pub approaches: Vec<Approach>,
+    /// Sentences of the user and the model, and ports, that count when the conversation is gone.
+    pub statements: Vec<Statement>,
+    /// Blockers: commands that failed not long ago and have not passed since, tasks that are blocked, and what the last reply
+    /// says is.
+    pub blockers: Vec<String>,
+    /// The last commands, the last one first.
+    pub recent_commands: Vec<Command>,
+    /// Packages that commands installed, the last one first.
+    pub packages: Vec<Package>,
+    /// Documents and pages that were read, the last ones first.
+    pub relevant_docs: Vec<String>,
+    /// Commits that commands made, the last one first.
+    pub commits: Vec<String>,
     /// The end of what the model said since the last prompt.
     pub last_reply: Option<String>,
     /// The system prompt, or its beginning, where a record holds it.
@@ -197,8 +214,15 @@ impl Conversation {
             open_questions: main
                 .pending_calls()
                 .flat_map(asked)
-                .chain(main.last_reply.iter().filter(|_| main.phase == Phase::Idle).flat_map(|reply| questions(reply)))
+                .chain(self.final_reply().into_iter().flat_map(|reply| questions(reply)))
                 .collect(),
+            approaches: self.approaches(),
+            statements: main.statements.told(),
+            blockers: self.blockers(),
+            recent_commands: main.story.commands().cloned().collect(),
+            packages: self.packages(),
+            relevant_docs: self.relevant_docs(),
+            commits: main.story.commits().cloned().collect(),
             last_reply: main.last_reply.clone(),
             system_prompt: text(&main.system_prompt),
             first_prompt: text(&main.first_prompt),
@@ -216,6 +240,51 @@ impl Conversation {
 
     fn all(&self) -> impl Iterator<Item = &Index> {
         std::iter::once(&self.main).chain(self.subagents.values())
+    }
+
+    /// The last reply, where the agent waits for the user behind it.
+    fn final_reply(&self) -> Option<&String> {
+        self.main.last_reply.as_ref().filter(|_| self.main.phase == Phase::Idle)
+    }
+
+    fn blockers(&self) -> Vec<String> {
+        let todos = self.main.todos.iter().filter(|todo| todo.status == "blocked").map(|todo| todo.content.clone());
+        let said = self.final_reply().into_iter().flat_map(|reply| blocked(reply));
+        self.main.story.blockers().into_iter().chain(todos).chain(said).collect()
+    }
+
+    fn approaches(&self) -> Vec<Approach> {
+        let root = self.main.facts.cwd.as_deref();
+        let plan = |decision: &String| Some(format!("Plan: {}", decision.strip_prefix(APPROVED_PLAN)?));
+        let plans = self.main.decisions.iter().rev().filter_map(plan);
+        let plans = plans.map(|what| Approach { what, ..Approach::default() });
+        let failed = self.all().flat_map(|index| index.story.failed_approaches(root));
+        failed.take(APPROACHES_MAX).chain(plans).collect()
+    }
+
+    fn packages(&self) -> Vec<Package> {
+        let mut found: Vec<Package> = Vec::new();
+        for package in self.all().flat_map(|index| index.story.packages()) {
+            if found.len() < PACKAGES_MAX && !found.contains(package) {
+                found.push(package.clone());
+            }
+        }
+        found
+    }
+
+    /// Documents by the tools that read files, and those that commands have shown.
+    fn relevant_docs(&self) -> Vec<String> {
+        let is_read = |(path, used): &(&String, &super::index::FileUse)| used.reads > 0 && is_document(path);
+        let mut read: Vec<_> = self.all().flat_map(|index| index.files.iter().filter(is_read)).collect();
+        read.sort_by_key(|(_, used)| std::cmp::Reverse(used.last_offset));
+        let shown = self.all().flat_map(|index| index.story.documents());
+        let mut found: Vec<String> = Vec::new();
+        for path in read.into_iter().map(|(path, _)| path).chain(shown) {
+            if found.len() < DOCUMENTS_MAX && !found.contains(path) {
+                found.push(path.clone());
+            }
+        }
+        found
     }
 
     fn tools(&self) -> Vec<String> {

@@ -5,12 +5,15 @@ use super::{
     index::ToolCall,
     json::{Object, clipped},
     limits::{DECISION_BYTES_MAX, QUESTIONS_MAX},
+    prose::sentences,
 };
 
 /// The tool by which the agent asks its user to choose.
 const ASKS: &str = "AskUserQuestion";
 /// The tool by which the agent has its plan approved.
 const PLANS: &str = "ExitPlanMode";
+/// The beginning of a decision that is a plan.
+pub(crate) const APPROVED_PLAN: &str = "Approved plan: ";
 
 /// The decisions of a finished call: answers of the user, a plan that was approved.
 pub(crate) fn decided(call: &ToolCall, record: &Object) -> Vec<String> {
@@ -24,7 +27,7 @@ pub(crate) fn decided(call: &ToolCall, record: &Object) -> Vec<String> {
         PLANS => {
             let plan = result.text("plan").or_else(|| input.text("plan")).unwrap_or_default();
             let title = plan.lines().map(|line| line.trim_start_matches('#').trim()).find(|line| !line.is_empty());
-            title.map(|title| format!("Approved plan: {title}")).into_iter().collect()
+            title.map(|title| format!("{APPROVED_PLAN}{title}")).into_iter().collect()
         }
         _ => Vec::new(),
     };
@@ -42,33 +45,24 @@ pub(crate) fn asked(call: &ToolCall) -> Vec<String> {
     texts.take(QUESTIONS_MAX).map(|text| clipped(text.trim(), DECISION_BYTES_MAX).to_owned()).collect()
 }
 
+/// Words of a sentence that says what is in the way.
+const BLOCKS: [&str; 4] = ["blocked", "blocker", "blockers", "blocking"];
+
 /// The sentences of a reply that are questions, code left out; of many the last.
 pub(crate) fn questions(reply: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut is_code = false;
-    for line in reply.lines() {
-        if line.trim_start().starts_with("```") {
-            is_code = !is_code;
-        } else if !is_code {
-            sentences(line).filter(|sentence| sentence.ends_with('?')).for_each(|sentence| found.push(sentence.to_owned()));
-        }
-    }
-    found.split_off(found.len().saturating_sub(QUESTIONS_MAX))
+    prose(reply, |sentence| sentence.ends_with('?'))
 }
 
-/// The sentences of a line, without what marks it as an item of a list or as strong.
-fn sentences(line: &str) -> impl Iterator<Item = &str> {
-    let is_end = |at: usize, c: char| {
-        let next = line[at + c.len_utf8()..].chars().next();
-        matches!(c, '.' | '!' | '?') && next.is_none_or(|next| next.is_whitespace() || matches!(next, '*' | '_' | ')' | '"'))
-    };
-    let mut start = 0;
-    let ends = line.char_indices().filter(move |(at, c)| is_end(*at, *c)).map(|(at, c)| at + c.len_utf8());
-    ends.map(move |end| {
-        let sentence = &line[start..end];
-        start = end;
-        sentence.trim_start_matches(|c: char| !c.is_alphanumeric() && !matches!(c, '`' | '¿'))
-    })
+/// The sentences of a reply that say that something is blocked, code left out; of many the last.
+pub(crate) fn blocked(reply: &str) -> Vec<String> {
+    let is_word = |word: &str| BLOCKS.iter().any(|known| word.eq_ignore_ascii_case(known));
+    prose(reply, |sentence| !sentence.ends_with('?') && sentence.split(|c: char| !c.is_alphanumeric()).any(is_word))
+}
+
+fn prose(reply: &str, is_wanted: impl Fn(&str) -> bool) -> Vec<String> {
+    let mut found = sentences(reply);
+    found.retain(|sentence| is_wanted(sentence));
+    found.split_off(found.len().saturating_sub(QUESTIONS_MAX))
 }
 
 #[cfg(test)]
@@ -81,6 +75,7 @@ mod tests {
         assert_eq!(questions(reply), ["Should tabs stay?", "Which one: a.rs or b.rs?", "Or both?"]);
         assert!(questions("All is well. See https://example.org/?a=b for more!").is_empty());
         assert_eq!(questions(&"Why? ".repeat(50)).len(), QUESTIONS_MAX);
+        assert_eq!(blocked("I am blocked by the proxy. Is it blocked? All else is `unblocked`."), ["I am blocked by the proxy."]);
         assert_eq!(questions("¿Qué hacer? 何ですか? \u{1f600}?"), ["¿Qué hacer?", "何ですか?"]);
     }
 }

@@ -25,9 +25,10 @@ pub(crate) enum UserText {
 pub(crate) fn user_text(record: &Object, text: &str) -> UserText {
     let is_aside =
         ["isMeta", "isCompactSummary", "isVisibleInTranscriptOnly", "isSynthetic"].iter().any(|flag| record.is_true(flag));
+    let is_anothers = record.object("origin").and_then(|origin| origin.name("kind", 64)).is_some_and(|kind| kind != "human");
     if text.trim_start().starts_with("[Request interrupted by user") {
         UserText::Interruption
-    } else if is_aside || !is_prompt(text) {
+    } else if is_aside || is_anothers || !is_prompt(text) {
         UserText::Aside
     } else {
         UserText::Prompt
@@ -37,7 +38,15 @@ pub(crate) fn user_text(record: &Object, text: &str) -> UserText {
 /// True for a text that a person wrote, and not one in a tag of the agent's own.
 pub(crate) fn is_prompt(text: &str) -> bool {
     let text = text.trim_start();
-    let tags = ["<local-command-", "<command-name>", "<bash-", "<task-notification>"];
+    let tags = [
+        "<local-command-",
+        "<command-name>",
+        "<bash-",
+        "<task-notification>",
+        "<channel ",
+        "<teammate-message",
+        "<cross-session-message",
+    ];
     !text.is_empty() && !tags.iter().any(|tag| text.starts_with(tag))
 }
 
@@ -101,8 +110,8 @@ fn text_of(content: &RawValue) -> String {
     let texts = blocks
         .filter(|block| block.text("type").as_deref() == Some("text"))
         .filter_map(|block| block.text("text").map(|text| text.into_owned()));
-    // What the agent adds to a prompt is no part of it.
-    texts.filter(|text| !text.starts_with("<system-reminder>")).collect::<Vec<_>>().join("\n")
+    // What the agent or an editor adds to a prompt is no part of it.
+    texts.filter(|text| !["<system-reminder>", "<ide_"].iter().any(|tag| text.starts_with(tag))).collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]
@@ -118,6 +127,9 @@ mod tests {
         assert_eq!(kind("{}", " <local-command-stdout>"), UserText::Aside);
         assert_eq!(kind("{}", "<task-notification>\n<task-id>a"), UserText::Aside);
         assert_eq!(kind(r#"{"isMeta":true}"#, "caveat"), UserText::Aside);
+        assert_eq!(kind(r#"{"origin":{"kind":"channel"}}"#, "always push"), UserText::Aside);
+        assert_eq!(kind(r#"{"origin":{"kind":"human"}}"#, "fix it"), UserText::Prompt);
+        assert_eq!(kind("{}", "<teammate-message teammate_id=\"a\">never test</teammate-message>"), UserText::Aside);
         assert_eq!(kind(r#"{"isCompactSummary":true}"#, "summary"), UserText::Aside);
         assert_eq!(kind("{}", "[Request interrupted by user for tool use]"), UserText::Interruption);
     }
@@ -160,7 +172,7 @@ mod tests {
     fn content_is_a_string_or_blocks() {
         let text = |json: &str| content_text(&Object::parse(json.as_bytes()).unwrap());
         assert_eq!(text(r#"{"content":"a"}"#), "a");
-        let blocks = r#"{"content":[{"type":"text","text":"<system-reminder>x"},{"type":"text","text":"a"},5,{"type":"image"},{"type":"text","text":"b"}]}"#;
+        let blocks = r#"{"content":[{"type":"text","text":"<system-reminder>x"},{"type":"text","text":"<ide_selection>y"},{"type":"text","text":"a"},5,{"type":"image"},{"type":"text","text":"b"}]}"#;
         assert_eq!(text(blocks), "a\nb");
         assert_eq!(text(r#"{"content":7}"#), "");
     }

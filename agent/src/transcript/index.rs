@@ -15,6 +15,8 @@ use super::{
     open,
     prefix::{Check, Hashing, Prefix},
     rewind::Mark,
+    statements::Statements,
+    story::Story,
     usage::{Ledger, Usage},
 };
 use crate::{
@@ -26,7 +28,7 @@ use crate::{
 };
 
 /// Version of [`Index`]; one of another version is made anew.
-pub const INDEX_VERSION: u32 = 5;
+pub const INDEX_VERSION: u32 = 7;
 
 const READ_BYTES: usize = 256 << 10;
 
@@ -161,6 +163,10 @@ pub struct FileUse {
     pub reads: u64,
     /// Times it was written or edited.
     pub edits: u64,
+    /// Lines that its edits have added, as far as their texts are known.
+    pub lines_added: u64,
+    /// Lines that its edits have removed.
+    pub lines_removed: u64,
     /// Offset of the record that used it last, in bytes.
     pub last_offset: u64,
 }
@@ -272,6 +278,10 @@ pub struct Index {
     pub repeated: Repeated,
     /// The prompts that the user may withdraw, oldest first (chats alone).
     pub marks: VecDeque<Mark>,
+    /// Deeds of tools: commands, those that failed, edits that were undone.
+    pub story: Story,
+    /// Statements of the user and the model that count later.
+    pub statements: Statements,
     /// True if a list reached its bound ([`limits`](super::limits)).
     pub truncated: bool,
 }

@@ -37,3 +37,43 @@ pub const REPLY_BYTES_MAX: usize = 4 << 10;
 pub const INPUT_BYTES_MAX: usize = 64 << 10;
 /// Most prompts that wait in the agent's queue.
 pub const QUEUED_MAX: usize = 100;
+/// Commands that are kept as the last ones.
+pub const COMMANDS_MAX: usize = 30;
+/// Bytes kept of a command, and of the line that says why it failed.
+pub const COMMAND_BYTES_MAX: usize = 240;
+/// Commands that failed.
+pub const FAILURES_MAX: usize = 40;
+/// Steps between a failure and what came of it.
+pub const STEPS_MAX: usize = 6;
+/// Edits that may still be undone; the oldest go first.
+pub const EDITS_MAX: usize = 200;
+/// Contents of files that edits may go back to; the oldest go first.
+pub const STATES_MAX: usize = 200;
+/// Edits that were undone.
+pub const REVERTS_MAX: usize = 24;
+/// Bytes kept of an edit's text.
+pub const EXCERPT_BYTES_MAX: usize = 100;
+/// Plans that the user rejected.
+pub const PLANS_MAX: usize = 12;
+/// Documents that commands showed.
+pub const DOCUMENTS_MAX: usize = 40;
+/// Packages that commands installed.
+pub const PACKAGES_MAX: usize = 100;
+/// Commits that commands made.
+pub const COMMITS_MAX: usize = 40;
+/// Approaches that failed, of a summary.
+pub const APPROACHES_MAX: usize = 40;
+/// Bytes kept of a statement.
+pub const STATEMENT_BYTES_MAX: usize = 400;
+/// Statements of one prompt or reply; of too many the weightiest are kept.
+pub const STATEMENTS_OF_ONE_TEXT_MAX: usize = 16;
+/// Statements of the user; the lightest go first.
+pub const STATEMENTS_OF_USER_MAX: usize = 240;
+/// Those of them that a summary has.
+pub const STATEMENTS_OF_USER_TOLD: usize = 120;
+/// Statements of the model; the lightest go first.
+pub const STATEMENTS_OF_AGENT_MAX: usize = 80;
+/// Those of them that a summary has.
+pub const STATEMENTS_OF_AGENT_TOLD: usize = 40;
+/// Ports that commands printed; the oldest go first.
+pub const PORTS_MAX: usize = 24;

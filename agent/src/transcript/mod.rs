@@ -22,9 +22,13 @@ mod line;
 pub mod locate;
 pub mod messages;
 pub mod prefix;
+mod prose;
 mod repair;
 mod rewind;
+pub mod statements;
+pub mod story;
 pub mod usage;
+pub mod window;
 
 #[cfg(test)]
 mod tests;

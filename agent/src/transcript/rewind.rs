@@ -42,6 +42,10 @@ impl Index {
         self.counts.tool_calls_abandoned += self.pending.len() as u64;
         self.pending.clear();
         if let Some(turn) = self.turns.iter().position(|turn| turn.record.as_deref() == Some(record)) {
+            if let Some(turn) = self.turns.get(turn) {
+                self.story.withdraw(turn.offset);
+                self.statements.withdraw(turn.offset);
+            }
             self.turns.truncate(turn);
         }
         let Some(at) = self.marks.iter().position(|mark| mark.record == record) else {

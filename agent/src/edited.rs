@@ -1,0 +1,107 @@
+//! Files of the user's that other programs change as well: read, edited, and replaced whole, or left as they are.
+
+use std::{
+    fs::{self, File, Permissions},
+    io::{self, Write},
+    os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    error::{Error, IoContext, Result},
+    regular,
+};
+
+/// No such file is longer.
+const BYTES_MAX: u64 = 64 << 20;
+
+/// The result of editing a file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FileEdit {
+    /// The file itself, behind symlinks.
+    pub path: PathBuf,
+    /// True if it was changed.
+    pub changed: bool,
+}
+
+/// The result of editing a text.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Edited {
+    /// It is as it should be already.
+    Unchanged,
+    /// The new text.
+    Changed(String),
+}
+
+/// Reads, edits and replaces a file; again from the start where somebody else has changed it meanwhile.
+pub fn edit(path: &Path, edit: &dyn Fn(&str) -> Result<Edited, String>) -> Result<FileEdit> {
+    const TRIES: u32 = 3;
+    let path = real_path(path)?;
+    for _ in 0..TRIES {
+        let before = read(&path)?;
+        let edited = edit(before.as_deref().unwrap_or_default()).map_err(|reason| refused(&path, reason))?;
+        let Edited::Changed(text) = edited else { return Ok(FileEdit { path, changed: false }) };
+        if replace(&path, before.as_deref(), &text)? {
+            return Ok(FileEdit { path, changed: true });
+        }
+    }
+    Err(refused(&path, "another program keeps changing it".into()))
+}
+
+pub(crate) fn refused(path: &Path, reason: String) -> Error {
+    Error::Settings { path: path.to_owned(), reason }
+}
+
+/// The file that a path leads to, also where that does not exist yet: a symlink stays one.
+pub(crate) fn real_path(path: &Path) -> Result<PathBuf> {
+    const LINKS_MAX: u32 = 40;
+    let mut path = path.to_owned();
+    for _ in 0..LINKS_MAX {
+        match fs::read_link(&path) {
+            Ok(target) => path = path.parent().map_or_else(|| target.clone(), |parent| parent.join(&target)),
+            Err(_) => return Ok(path),
+        }
+    }
+    Err(refused(&path, "its symlinks lead in a circle".into()))
+}
+
+/// The file's text; `None` where there is no file.
+pub(crate) fn read(path: &Path) -> Result<Option<String>> {
+    let bytes = match regular::read(path, BYTES_MAX) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        other => other.at("read", path)?,
+    };
+    String::from_utf8(bytes).map(Some).map_err(|_| refused(path, "it is not UTF-8".into()))
+}
+
+/// Replaces a file by rename, its mode and owner kept. `false` where its content is no longer `before`.
+fn replace(path: &Path, before: Option<&str>, text: &str) -> Result<bool> {
+    let folder = path.parent().ok_or_else(|| Error::Invalid(format!("{} has no folder", path.display())))?;
+    fs::create_dir_all(folder).at("create folder", folder)?;
+    let temporary = path.with_extension(format!("{}.tmp", uuid::Uuid::new_v4().simple()));
+    let written = (|| {
+        let mut file = File::options().write(true).create_new(true).mode(0o644).open(&temporary).at("create", &temporary)?;
+        if let Ok(old) = fs::metadata(path) {
+            file.set_permissions(Permissions::from_mode(old.mode() & 0o7777)).at("set the mode of", &temporary)?;
+            if let Ok(new) = file.metadata()
+                && (new.uid(), new.gid()) != (old.uid(), old.gid())
+            {
+                // Only root can give files away; otherwise it becomes ours, as any editor does it.
+                let _ = std::os::unix::fs::fchown(&file, Some(old.uid()), Some(old.gid()));
+            }
+        }
+        file.write_all(text.as_bytes()).at("write", &temporary)?;
+        file.sync_all().at("sync", &temporary)?;
+        if read(path)?.as_deref() != before {
+            fs::remove_file(&temporary).at("remove", &temporary)?;
+            return Ok(false);
+        }
+        fs::rename(&temporary, path).at("rename into place", path)?;
+        crate::durable::sync_names(folder)?;
+        Ok(true)
+    })();
+    if written.is_err() {
+        let _ = fs::remove_file(&temporary);
+    }
+    written
+}
