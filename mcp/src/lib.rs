@@ -1,0 +1,7 @@
+//! The Model Context Protocol around a session: a [`proxy`] between an agent and a server, so that the live server's state can be had; a
+//! [`client`] of servers over HTTP; and a [`server`] for the agent itself. The async runtime stays inside.
+
+pub mod client;
+pub mod proxy;
+pub mod server;
+mod state;

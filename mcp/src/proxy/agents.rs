@@ -1,0 +1,76 @@
+//! From the agent to the server.
+
+use std::io::{self, BufRead, Write};
+
+use super::{Input, Server, asked, given, hello::Step, locked};
+use parhelia_session::mcp::pending::Pending;
+
+/// No more lines of the agent wait for a server that takes its state back.
+const HELD_MAX: usize = 10_000;
+
+/// Passes on what the agent says, until it has nothing more to say. A state that waits is given to the server before the first request.
+pub fn pass(server: &std::sync::Arc<Server>, mut waiting: Option<Pending>) {
+    let mut agent = io::stdin().lock();
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        match agent.read_until(b'\n', &mut line) {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+            Ok(0) | Err(_) => break,
+            Ok(_) => {}
+        }
+        let step = match is_beginning(server) {
+            true => locked(&server.hello).of_agent(&line),
+            false => Step::Within,
+        };
+        if step == Step::Request
+            && let Some(waiting) = waiting.take()
+        {
+            given::begin(server, waiting);
+        }
+        if put(server, &line).is_err() {
+            break;
+        }
+        if step == Step::Last
+            && let Some(waiting) = waiting.take()
+        {
+            given::begin(server, waiting);
+        }
+    }
+    given::release(server);
+    asked::keep_last(server);
+    locked(&server.input).pipe = None;
+}
+
+fn is_beginning(server: &Server) -> bool {
+    !locked(&server.hello).is_over()
+}
+
+/// Passes a line on, or keeps it where it is a request and the server is not ready for those.
+fn put(server: &Server, line: &[u8]) -> io::Result<()> {
+    let mut input = locked(&server.input);
+    match &mut input.held {
+        Some(held) if held.len() < HELD_MAX && is_request(line) => {
+            held.push(line.to_vec());
+            Ok(())
+        }
+        _ => write(&mut input, line),
+    }
+}
+
+/// True of a message that asks for an answer. The answers of the agent are not held: the server may wait for them.
+fn is_request(line: &[u8]) -> bool {
+    let message: serde_json::Value = serde_json::from_slice(line).unwrap_or_default();
+    message.is_array() || (message.get("method").is_some() && message.get("id").is_some())
+}
+
+/// Sends a message of ours.
+pub fn send(server: &Server, line: &[u8]) -> io::Result<()> {
+    write(&mut locked(&server.input), line)
+}
+
+/// Writes a line to the server.
+pub fn write(input: &mut Input, line: &[u8]) -> io::Result<()> {
+    let closed = || io::Error::new(io::ErrorKind::BrokenPipe, "the agent has ended");
+    input.pipe.as_mut().ok_or_else(closed)?.write_all(line)
+}

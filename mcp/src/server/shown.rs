@@ -1,0 +1,74 @@
+//! The results of the tools.
+
+use parhelia_wire::{
+    checkpoint::{Checkpoint, Found},
+    diff::{Change, Changes},
+    memory::Knowledge,
+};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// A checkpoint that was asked for.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Created {
+    /// The checkpoint.
+    pub checkpoint: Checkpoint,
+    /// Parts of the session that could not be captured, each with why; and other warnings.
+    pub warnings: Vec<String>,
+}
+
+/// Checkpoints.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Listed {
+    /// Checkpoints, newest first.
+    pub checkpoints: Vec<Checkpoint>,
+    /// True if there are more.
+    pub truncated: bool,
+}
+
+impl Listed {
+    /// The id of each, and a name for people.
+    pub fn names(&self) -> impl Iterator<Item = (String, String)> {
+        self.checkpoints.iter().map(|one| (one.id.clone(), format!("checkpoint of {}", one.created_at)))
+    }
+}
+
+/// The differences of two checkpoints.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Differences {
+    /// Older checkpoint.
+    pub old: String,
+    /// Newer checkpoint.
+    pub new: String,
+    /// Changes, by path.
+    pub changes: Vec<Change>,
+    /// True if there are more changes than these.
+    pub truncated: bool,
+    /// Numbers of all changes.
+    pub counts: Changes,
+}
+
+/// Knowledge of the project.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Recalled {
+    /// Entries, the best first. Those that contradict each other name each other.
+    pub entries: Vec<Knowledge>,
+}
+
+/// Something that was remembered.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Saved {
+    /// The entry.
+    pub entry: Knowledge,
+    /// False if the same was known already.
+    pub recorded: bool,
+}
+
+/// The result of a search.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Searched {
+    /// Checkpoints, the best first.
+    pub found: Vec<Found>,
+    /// Number of checkpoints that match.
+    pub matching: u64,
+}

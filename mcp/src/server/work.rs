@@ -1,0 +1,286 @@
+//! The tools, on a store.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use parhelia_session::{
+    changed,
+    checkpoint::{self, CheckpointRequest, Conversation},
+    environment,
+    host::{Host, Observer},
+    manifest::Manifest,
+    memory::{self, New, Project},
+    notice::Notice,
+    review::tag::{self, Tag},
+    run,
+    search::{self, Query, SearchRequest},
+    secrets::secrets,
+    target::{self, Target},
+};
+use parhelia_store::{
+    Error, OpenOptions, Store,
+    diff::{Summary, TextOptions, file_diff, store_content},
+    name,
+    pin::Pin,
+    progress::Progress,
+    record,
+    record::{Outline, Trigger},
+    selector,
+    tree::Kind,
+    view::View,
+};
+use parhelia_wire::{
+    checkpoint::{Checkpoint, Found},
+    diff::Change,
+    memory::Knowledge,
+};
+
+use super::{
+    asked::{Create, Diff, List, Read, Recall, Save, Search},
+    shown::{Created, Differences, Listed, Recalled, Saved, Searched},
+};
+
+/// So many checkpoints are listed, and found, unless another number is asked for.
+const LISTED: usize = 20;
+const FOUND: usize = 10;
+/// The most that may be asked for.
+const LISTED_MAX: usize = 1000;
+/// So many changes are handed out.
+const CHANGES_MAX: usize = 500;
+/// The shortest difference of a file's lines is looked for no longer.
+const LINES_TIME: Duration = Duration::from_secs(5);
+/// No longer file is handed out: agents take no more at once.
+const FILE_BYTES_MAX: u64 = 256 << 10;
+
+/// The way in which the store is opened.
+#[derive(Clone, Debug)]
+pub struct Opener {
+    /// Its folder.
+    pub path: PathBuf,
+    /// The longest wait for another process's commit.
+    pub lock_timeout: Duration,
+}
+
+/// The tools.
+pub struct Work {
+    opener: Opener,
+    host: Box<dyn Host + Send + Sync>,
+    /// One checkpoint is made at a time.
+    making: Mutex<()>,
+}
+
+/// Collects what a workflow says.
+#[derive(Default)]
+struct Said(Mutex<Vec<String>>);
+
+impl Progress for Said {
+    fn notice(&self, text: &str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(text.to_owned());
+    }
+}
+
+impl Observer for Said {
+    fn warn(&self, notice: &Notice) {
+        self.notice(&notice.to_string());
+    }
+}
+
+fn said(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+impl Work {
+    pub fn new(opener: Opener, host: Box<dyn Host + Send + Sync>) -> Self {
+        Work { opener, host, making: Mutex::default() }
+    }
+
+    /// The store as it is now. It is opened for each call: an agent may live for days beside other programs that work on the store.
+    fn store(&self, create: bool) -> Result<Store, String> {
+        let secrets = secrets(&|name| self.host.variable(name));
+        let options = OpenOptions { create, lock_timeout: self.opener.lock_timeout, secrets, ..OpenOptions::default() };
+        Store::open(&self.opener.path, &options).map_err(said)
+    }
+
+    /// The session that the agent works in: its run's, else that of its folder.
+    fn target(&self, store: &Store, folder: &Path) -> parhelia_session::error::Result<Target> {
+        let own = target::own_run(store, &*self.host)?;
+        let above = if own.is_none() { run::above(store)? } else { None };
+        let mut target = target::target(store, &*self.host, above.as_ref().map(|run| run.session.clone()), folder)?;
+        target.run = target.run.or(above);
+        Ok(target)
+    }
+
+    fn session(&self, store: &Store) -> Result<String, String> {
+        let folder = self.host.folder().ok_or("the working folder is gone")?;
+        Ok(self.target(store, &folder).map_err(said)?.session)
+    }
+
+    pub fn create(&self, asked: &Create) -> Result<Created, String> {
+        let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let tags = asked.tags.iter().map(|tag| tag.parse::<Tag>()).collect::<Result<Vec<_>, _>>().map_err(said)?;
+        let (store, host, heard) = (self.store(true)?, &*self.host, Said::default());
+        let made = (|| {
+            let folder = host.folder().unwrap_or_else(|| "/".into());
+            let target = self.target(&store, &folder)?;
+            let _turn = target.turn(&store, host, &heard)?;
+            let known = store.view().session(&target.session)?;
+            let workspace = target.run.as_ref().and_then(|_| known.as_ref()?.workspace.as_ref());
+            let workspace = workspace.map_or(folder, parhelia_store::projection::Place::folder);
+            let config = host.config(&workspace)?;
+            let agents = known.as_ref().filter(|known| known.run.is_some());
+            let folder = agents.map(|known| run::config_for(&store, host, known)).transpose()?.flatten();
+            let request = CheckpointRequest {
+                run: target.run.as_ref().map(|run| (run.id.as_str(), run.epoch)),
+                trigger: Trigger::Manual,
+                detail: Some("mcp".into()),
+                message: asked.message.clone(),
+                conversation: agents
+                    .map_or(Conversation::None, |known| Conversation::of(Some(known), None, folder.map(|folder| folder.path))),
+                tmux: agents.map(|known| run::tmux_of(&store, known)).transpose()?.flatten(),
+                environment: agents.map(|known| environment::request_for(host, &store, &workspace, &known.id)).transpose()?,
+                ..CheckpointRequest::new(&target.session, &workspace, &config)
+            };
+            let made = checkpoint::make(&store, host, &request, &heard)?;
+            let id = made.outcome.checkpoint.record.id;
+            if !tags.is_empty() {
+                tag::tag(&store, host, id, &tags, &heard)?;
+            }
+            Ok::<_, parhelia_session::Error>(made)
+        })();
+        let made = made.map_err(said)?;
+        let mut warnings = heard.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        warnings.extend(made.failed());
+        let view = store.refresh().map_err(said)?;
+        Ok(Created { checkpoint: shown(&view, &made.outcome.checkpoint)?, warnings })
+    }
+
+    pub fn list(&self, asked: &List) -> Result<Listed, String> {
+        let store = self.store(false)?;
+        let view = store.view();
+        let session = match &asked.session {
+            Some(name) => view.session_id(name).map_err(said)?,
+            None => self.session(&store)?,
+        };
+        let limit = asked.limit.unwrap_or(LISTED).clamp(1, LISTED_MAX);
+        let mut found = view.newest_first_of(&session).map_err(said)?;
+        let some: Vec<_> = found.by_ref().take(limit).collect::<Result<_, _>>().map_err(said)?;
+        let checkpoints = some.iter().map(|checkpoint| shown(&view, checkpoint)).collect::<Result<_, _>>()?;
+        Ok(Listed { checkpoints, truncated: found.next().is_some() })
+    }
+
+    pub fn manifest(&self, checkpoint: &str) -> Result<String, String> {
+        let store = self.store(false)?;
+        let found = self.find(&store, checkpoint)?;
+        let marks = store.view().marks(found.record.id).map_err(said)?;
+        serde_json::to_string_pretty(&Manifest::with(&store, &found, &marks).to_json()).map_err(said)
+    }
+
+    pub fn diff(&self, asked: &Diff) -> Result<Differences, String> {
+        let store = self.store(false)?;
+        let (old, _old) = self.pinned(&store, &asked.old)?;
+        let (new, _new) = self.pinned(&store, asked.new.as_deref().unwrap_or("latest"))?;
+        let mut changes = changed::between(&store, &old, &new).map_err(said)?;
+        let counts = (&Summary::of(&changes)).into();
+        if let Some(path) = &asked.path {
+            let wanted = name::parse(path);
+            changes.retain(|change| change.path == wanted || change.old_path() == wanted);
+        }
+        let truncated = changes.len() > CHANGES_MAX;
+        changes.truncate(CHANGES_MAX);
+        let shown = |change| -> Result<Change, Error> {
+            let shown = Change::from(change);
+            if asked.path.is_none() {
+                return Ok(shown);
+            }
+            let (old, new) = (store_content(&store), store_content(&store));
+            let options = TextOptions { time_max: Some(LINES_TIME), ..TextOptions::default() };
+            let lines = file_diff(change, &old, &new, options)?;
+            Ok(shown.with_diff(lines.map(|lines| String::from_utf8_lossy(&lines).into_owned())))
+        };
+        let changes = changes.iter().map(shown).collect::<Result<_, _>>().map_err(said)?;
+        Ok(Differences { old: old.id(), new: new.id(), changes, truncated, counts })
+    }
+
+    pub fn search(&self, asked: &Search) -> Result<Searched, String> {
+        let query: Query = asked.query.parse().map_err(said)?;
+        let store = self.store(false)?;
+        let limit = asked.limit.unwrap_or(FOUND).clamp(1, LISTED_MAX);
+        let request = SearchRequest { query: &query, session: None, since: None, limit };
+        let found = search::search(&store, &*self.host, &request, &()).map_err(said)?;
+        Ok(Searched { found: found.hits.iter().map(Found::of).collect(), matching: found.matching })
+    }
+
+    pub fn recall(&self, asked: &Recall) -> Result<Recalled, String> {
+        let store = self.store(true)?;
+        let known = memory::read(&store.layout().root, &self.project(&store)?, self.host.now()).map_err(said)?;
+        let hits = memory::recall(&known, &asked.words);
+        let entries = hits.iter().map(|hit| Knowledge::of(hit.section, hit.entry, hit.contradicts.iter().copied()));
+        Ok(Recalled { entries: entries.collect() })
+    }
+
+    pub fn save(&self, asked: Save) -> Result<Saved, String> {
+        let store = self.store(true)?;
+        let new = New { key: asked.key, text: asked.text, files: asked.files, replaces: false };
+        let folder = self.host.folder().ok_or("the working folder is gone")?;
+        let session = self.target(&store, &folder).map_err(said)?.run.map(|run| run.session);
+        let kept = memory::save_for_agent(&store, &*self.host, &self.project(&store)?, &new, session).map_err(said)?;
+        Ok(Saved { entry: Knowledge::of(kept.section, &kept.entry, &kept.contradicts), recorded: kept.is_new })
+    }
+
+    /// The project of the agent's session.
+    fn project(&self, store: &Store) -> Result<Project, String> {
+        let folder = self.host.folder().ok_or("the working folder is gone")?;
+        let target = self.target(store, &folder).map_err(said)?;
+        Ok(Project::of(&folder, target.known.as_ref()))
+    }
+
+    pub fn read(&self, asked: &Read) -> Result<String, String> {
+        let store = self.store(false)?;
+        let (checkpoint, _pin) = self.pinned(&store, &asked.checkpoint)?;
+        let node = store.node_at(&checkpoint, &name::parse(&asked.path)).map_err(said)?;
+        match node.kind {
+            Kind::File { size, .. } if size > FILE_BYTES_MAX => {
+                Err(format!("{} has {size} bytes, and files of {FILE_BYTES_MAX} bytes at most are read here", asked.path))
+            }
+            Kind::File { blob, size, .. } => {
+                let bytes = store.blob(blob, size).and_then(|blob| blob.read_all()).map_err(said)?;
+                String::from_utf8(bytes).map_err(|_| format!("{} is no text", asked.path))
+            }
+            Kind::Folder { tree, .. } => {
+                let nodes = store.folder(tree).map_err(said)?;
+                let names = nodes.iter().map(|node| {
+                    let slash = if node.as_folder().is_some() { "/" } else { "" };
+                    format!("{}{slash}", name::display(&node.name))
+                });
+                Ok(names.collect::<Vec<_>>().join("\n"))
+            }
+            kind => Err(format!("{} is a {}, and no file", asked.path, kind.name())),
+        }
+    }
+
+    /// A checkpoint by what names it; `latest` is that of the agent's session.
+    fn find(&self, store: &Store, text: &str) -> Result<record::Checkpoint, String> {
+        let text = match text.strip_prefix("latest") {
+            Some(_) => format!("{}@{text}", self.session(store)?),
+            None => text.to_owned(),
+        };
+        selector::find(&store.view(), &text).map_err(said)
+    }
+
+    /// The same, kept readable as long as the pin is held.
+    fn pinned(&self, store: &Store, text: &str) -> Result<(record::Checkpoint, Option<Pin>), String> {
+        let found = self.find(store, text)?;
+        let pin = store.pin_for_reading([found.record.id], "an MCP server", |_| {});
+        // It may have been deleted before it was pinned.
+        let found = store.refresh().and_then(|view| view.checkpoint(found.record.id)).map_err(said)?;
+        Ok((found.ok_or_else(|| said(Error::NoCheckpoint { selector: text.to_owned() }))?, pin))
+    }
+}
+
+/// A checkpoint as other programs see it.
+fn shown(view: &View, checkpoint: &record::Checkpoint) -> Result<Checkpoint, String> {
+    Ok(Checkpoint::of(&Outline::from(checkpoint), &view.marks(checkpoint.record.id).map_err(said)?))
+}
