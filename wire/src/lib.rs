@@ -9,14 +9,18 @@
 
 pub mod audit;
 pub mod checkpoint;
+pub mod context;
 pub mod diff;
 pub mod environment;
 pub mod event;
+pub mod memory;
 pub mod notification;
+pub mod phase;
 mod reference;
 pub mod repository;
 pub mod session;
 mod show;
+pub mod summarized;
 pub mod summary;
 pub mod tool;
 pub mod tree;
@@ -83,6 +87,8 @@ pub enum Line {
     Lost(repository::Lost),
     /// A session.
     Session(Box<session::Session>),
+    /// The summary of a session at a checkpoint.
+    SessionSummary(Box<summarized::SessionSummary>),
     /// One life of a session.
     Run(Box<session::Run>),
     /// An agent that was started, or has gone on.
@@ -109,6 +115,15 @@ pub enum Line {
     Notification(Box<notification::Notification>),
     /// Something that is to be delivered, or could not be.
     Delivery(Box<notification::Delivery>),
+    /// A phase checkpoint.
+    #[serde(rename = "phase_checkpoint")]
+    Phase(Box<phase::Phase>),
+    /// Something that is known of a project.
+    Knowledge(Box<memory::Knowledge>),
+    /// A session whose result a person decided about.
+    SessionOutcome(memory::SessionOutcome),
+    /// Something that is worth remembering of a project.
+    Suggestion(Box<memory::Suggestion>),
     /// A service that can be connected to.
     Service(tool::Service),
     /// The last line of a verb that did not fail.

@@ -82,6 +82,7 @@ by_serde!(
     parhelia_agent::trouble::Trouble,
     parhelia_session::retention::Kept,
     parhelia_session::retention::Removed,
+    parhelia_session::summary::GeneratedBy,
     parhelia_store::check::FindingKind,
     parhelia_store::projection::VerifyLevel,
     parhelia_store::restore::RestoreChange

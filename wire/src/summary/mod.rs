@@ -220,6 +220,14 @@ pub enum Summary {
         /// Its checkpoints.
         checkpoints: u64,
     },
+    /// The summary of a session.
+    #[serde(rename = "session summary")]
+    SessionSummary {
+        /// The session.
+        id: String,
+        /// The checkpoint that has it.
+        checkpoint: String,
+    },
     /// The number of sessions.
     #[serde(rename = "session list")]
     SessionList {
@@ -281,6 +289,9 @@ pub enum Summary {
         /// Its folder from now on.
         to: String,
     },
+    /// The state of a session's context window.
+    #[serde(rename = "session context")]
+    SessionContext(Box<crate::context::Context>),
     /// Numbers of what retention does.
     #[serde(rename = "session prune")]
     SessionPrune(Pruned),
@@ -325,16 +336,20 @@ pub enum Summary {
     HooksInstall {
         /// The agent's settings.
         path: String,
-        /// True if the file was changed.
+        /// True if a file was changed.
         changed: bool,
+        /// MCP servers with a proxy before them, where those were asked for.
+        proxied: Option<Vec<String>>,
     },
     /// Hooks that were removed.
     #[serde(rename = "hooks uninstall")]
     HooksUninstall {
         /// The agent's settings.
         path: String,
-        /// True if the file was changed.
+        /// True if a file was changed.
         changed: bool,
+        /// MCP servers that had a proxy before them.
+        unproxied: Vec<String>,
     },
     /// Hooks as they are.
     #[serde(rename = "hooks status")]
@@ -349,6 +364,8 @@ pub enum Summary {
         commands: Vec<String>,
         /// True if all hooks are turned off.
         disabled: bool,
+        /// MCP servers with a proxy before them.
+        proxied: Vec<String>,
     },
     /// Numbers of the log.
     #[serde(rename = "log")]
@@ -361,6 +378,100 @@ pub enum Summary {
     Serve {
         /// The unit that was written (`--install`).
         path: Option<String>,
+    },
+    /// A new phase checkpoint.
+    #[serde(rename = "phase create")]
+    PhaseCreate {
+        /// Its id.
+        id: String,
+    },
+    /// A phase checkpoint that was printed.
+    #[serde(rename = "phase load")]
+    PhaseLoad {
+        /// Its id.
+        id: String,
+    },
+    /// Phase checkpoints.
+    #[serde(rename = "phase list")]
+    PhaseList {
+        /// Their number.
+        phases: u64,
+    },
+    /// The newest phase checkpoint that is not completed.
+    #[serde(rename = "phase detect")]
+    PhaseDetect {
+        /// Its id; null where there is none.
+        id: Option<String>,
+    },
+    /// A phase checkpoint that is completed by now.
+    #[serde(rename = "phase complete")]
+    PhaseComplete {
+        /// Its id.
+        id: String,
+    },
+    /// Phase checkpoints that were removed.
+    #[serde(rename = "phase cleanup")]
+    PhaseCleanup {
+        /// Their number.
+        removed: u64,
+    },
+    /// Something that was remembered.
+    #[serde(rename = "memory save")]
+    MemorySave {
+        /// Its id.
+        id: String,
+        /// The project.
+        project: String,
+        /// False if the same was known already.
+        recorded: bool,
+    },
+    /// What is known, by words.
+    #[serde(rename = "memory recall")]
+    MemoryRecall {
+        /// The project.
+        project: String,
+        /// Entries that were found.
+        entries: u64,
+    },
+    /// What is known.
+    #[serde(rename = "memory list")]
+    MemoryList {
+        /// The project; null where all are listed.
+        project: Option<String>,
+        /// All projects, where these are listed.
+        projects: Vec<String>,
+        /// Entries.
+        entries: u64,
+        /// Sessions whose result a person decided about.
+        sessions: u64,
+    },
+    /// What was forgotten.
+    #[serde(rename = "memory forget")]
+    MemoryForget {
+        /// The project.
+        project: String,
+        /// Entries.
+        forgotten: u64,
+    },
+    /// Knowledge that was taken over from another project.
+    #[serde(rename = "memory adopt")]
+    MemoryAdopt {
+        /// The project.
+        project: String,
+        /// The other one.
+        from: String,
+        /// Entries that were not known before.
+        entries: u64,
+        /// Sessions whose result was not known before.
+        sessions: u64,
+    },
+    /// What is worth remembering.
+    #[serde(rename = "memory suggest")]
+    MemorySuggest {
+        /// The project.
+        project: String,
+        /// Suggestions.
+        suggestions: u64,
     },
     /// Numbers of the outbox.
     #[serde(rename = "outbox list")]
