@@ -4,13 +4,24 @@ use std::collections::BTreeMap;
 
 use parhelia_store::{
     Store,
-    diff::{ChangeKind, Side, TreeChange, compare_each},
+    diff::{ChangeKind, DiffOptions, Side, TreeChange, compare, compare_each},
     name,
     record::Checkpoint,
     restore::is_staged,
 };
 
 use crate::{error::Result, scan::LeftOut};
+
+/// Everything that differs between two checkpoints, by path; what one of them left out does not count.
+pub fn between(store: &Store, old: &Checkpoint, new: &Checkpoint) -> Result<Vec<TreeChange>> {
+    let (old_node, new_node) = (store.workspace_node(old)?, store.workspace_node(new)?);
+    let omissions = store.omissions(new)?;
+    let side = Side::new(store, &new_node).with_omissions(&omissions);
+    let mut changes = compare(Side::new(store, &old_node), side, DiffOptions::default())?;
+    let left_out = LeftOut::of(store.omissions(old)?, omissions);
+    changes.retain(|change| !left_out.is(change));
+    Ok(changes)
+}
 
 /// Calls `visit` with each file, link or other entry without entries of its own whose content is not as it was. The folders of git
 /// repositories, and what a restore was building, are left out.

@@ -162,7 +162,7 @@ fn candidates(workspace: &Path, conversation: Option<&Conversation>, git: Option
     let mut found: BTreeMap<PathBuf, Candidate> = BTreeMap::new();
     let indexes = conversation.into_iter().flat_map(|all| std::iter::once(&all.main).chain(all.subagents.values()));
     for (path, used) in indexes.flat_map(|index| &index.files) {
-        let FileUse { reads, edits, last_offset } = *used;
+        let FileUse { reads, edits, last_offset, .. } = *used;
         let candidate = found.entry(plain(&workspace.join(path))).or_default();
         candidate
             .reasons

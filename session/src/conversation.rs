@@ -20,7 +20,8 @@ use parhelia_store::{
     tree::{Kind, Node},
 };
 
-use self::files::{Extent, keep, make_parent, write_files, write_whole};
+use self::files::{Extent, keep, write_files};
+pub(crate) use self::files::{make_parent, write_whole};
 use crate::state::{files_below, state_file};
 use crate::{
     capture::{CONVERSATION, STREAM},

@@ -20,6 +20,7 @@ use parhelia_store::{Store, clock, event::Actor, progress::Progress, projection:
 use crate::{
     config::{self, Config, ConfigFiles},
     error::{Error, Result},
+    mcp,
     notice::Notice,
     retention::RetentionReport,
 };
@@ -79,6 +80,17 @@ pub trait Host: Sync {
     /// True if input and output of an agent that the caller starts are a terminal.
     fn gives_terminal(&self) -> bool {
         self.is_attended()
+    }
+
+    /// The way to MCP servers over HTTP.
+    fn mcp_client(&self) -> Option<&'static dyn mcp::Client> {
+        None
+    }
+
+    /// Starts a process that has a model sum a session up ([`crate::summary::model`]). Nobody waits for it. A caller without such a process has none
+    /// asked.
+    fn ask_model(&self, _store: &Path, _session: &str) -> io::Result<()> {
+        Ok(())
     }
 
     /// The path at which a checkpoint is mounted, as text.

@@ -4,19 +4,20 @@
 //! A workflow takes a request, a [`Host`](host::Host) that stands for the caller, and an [`Observer`](host::Observer); it prints nothing, asks
 //! nothing and returns a typed outcome. [`checkpoint`] makes checkpoints, [`supervise`] starts an agent and watches over it, [`resume`] brings a
 //! session back to life, [`rollback`] and [`restore`] put files back, [`ending`] stops, pauses and ends, [`retention`] thins, [`hook`] takes in
-//! an agent's events, [`review`] says something of checkpoints: tags, annotations, links, decisions; [`search`] finds them by words; and [`events`] are the journal's, each with its session.
+//! an agent's events, [`review`] says something of checkpoints: tags, annotations, links, decisions; [`older`] imports those of older tools; [`search`] finds them by words; and [`events`] are the journal's, each with its session. [`phase`] checkpoints are files that need no store. [`mcp`] captures the state of MCP servers, and gives it back. [`memory`] has what a project's sessions have learned. [`window`] measures the model's context, and makes a conversation shorter.
 //!
 //! Below them, [`overwrite`] knows what a restore would replace and makes safety checkpoints of it, [`target`] the session that a folder's
 //! checkpoint belongs to, [`place`] where its workspace is by now, [`conversation`] puts the agent's conversation back, [`intent`] holds a
 //! session's turn and the rollback under way. [`approval`] has the policies by which checkpoints count as good, [`scan`] looks for secrets in them. [`capture`] takes what a checkpoint keeps beside the workspace, [`run`] knows a session's runs, [`briefing`] has the words for a
-//! resumed agent, [`overview`] tells how a session is, and [`manifest`] what a checkpoint says of itself to other programs. Agents themselves are
+//! resumed agent, [`overview`] tells how a session is, [`summary`] what was done in it, and [`manifest`] what a checkpoint says of itself to other programs. Agents themselves are
 //! [`parhelia_agent`]'s.
 
 mod age;
 pub mod approval;
+pub mod beads;
 pub mod briefing;
 pub mod capture;
-mod changed;
+pub mod changed;
 pub mod checkpoint;
 pub mod config;
 pub mod context;
@@ -29,11 +30,15 @@ pub mod hook;
 pub mod host;
 pub mod intent;
 pub mod manifest;
+pub mod mcp;
+pub mod memory;
 pub mod notice;
+pub mod older;
 mod overrides;
 pub mod overview;
 pub mod overwrite;
 pub mod person;
+pub mod phase;
 pub mod place;
 pub mod prompt;
 mod refusal;
@@ -48,6 +53,7 @@ pub mod scan;
 pub mod search;
 pub mod secrets;
 pub mod state;
+pub mod summary;
 pub mod supervise;
 pub mod target;
 pub mod template;
@@ -55,5 +61,6 @@ pub mod template;
 mod testing;
 pub mod tmux;
 pub mod verification;
+pub mod window;
 
 pub use error::{DecisionRefusal, Error, Refusal, Result, RunRefusal};

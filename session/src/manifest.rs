@@ -2,12 +2,15 @@
 //! events said of it since, never stored; `docs/manifest.schema.json` describes it.
 
 use parhelia_store::{
+    Store,
     projection::Marks,
     record::{Checkpoint, Consistency, Part, Rules, Trigger},
     tree::WORKSPACE_FOLDER,
 };
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+
+use crate::summary;
 
 /// Version of the schema that [`Manifest`] follows.
 pub const MANIFEST_VERSION: &str = "1.2";
@@ -35,6 +38,9 @@ pub struct Manifest {
     pub trigger: Trigger,
     /// Details of the trigger.
     pub trigger_detail: Option<String>,
+    /// The origin of an imported checkpoint, by its manifest there; absent of others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub imported_from: Option<Value>,
     /// The message of its maker.
     pub message: Option<String>,
     /// The session's head before it.
@@ -65,6 +71,8 @@ pub struct Manifest {
     /// Its last scan for secrets; absent until there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scan: Option<Value>,
+    /// The summary of the session, as Markdown, where the checkpoint has one.
+    pub session_summary: Option<String>,
     /// The agent's activity during the capture.
     pub consistency: Consistency,
     /// Id of the tree that holds everything.
@@ -164,7 +172,7 @@ fn environment(captured: &Option<Value>) -> Value {
     Value::Object(fields)
 }
 
-/// The state of git without the files that were not committed: these are in the workspace's summary.
+/// The state of git without the files that were not committed: these are in the workspace's summary, and all that some imported ones have.
 fn git(captured: &Value) -> Value {
     let Value::Object(fields) = captured else { return captured.clone() };
     let kept = fields.iter().filter(|(name, _)| !name.starts_with("uncommitted_"));
@@ -173,7 +181,17 @@ fn git(captured: &Value) -> Value {
 
 impl Manifest {
     /// The manifest of a checkpoint, with what was said of it since it was sealed.
-    pub fn with(checkpoint: &Checkpoint, marks: &Marks) -> Self {
+    pub fn with(store: &Store, checkpoint: &Checkpoint, marks: &Marks) -> Self {
+        Manifest::sealed(store, checkpoint).marked(marks)
+    }
+
+    /// The manifest of a checkpoint as it was sealed. A summary that cannot be read is left out.
+    pub fn sealed(store: &Store, checkpoint: &Checkpoint) -> Self {
+        let session_summary = summary::read_markdown(store, checkpoint).ok().flatten();
+        Manifest { session_summary, ..Manifest::of(checkpoint) }
+    }
+
+    fn marked(self, marks: &Marks) -> Self {
         Manifest {
             approval: marks.approval.as_ref().map(told),
             tags: marks.tags.iter().cloned().collect(),
@@ -181,12 +199,12 @@ impl Manifest {
             linked_issues: marks.links.iter().map(told).collect(),
             verification: marks.verification.as_ref().map(told),
             scan: marks.scan.as_ref().map(told),
-            ..Manifest::of(checkpoint)
+            ..self
         }
     }
 
-    /// The manifest of a checkpoint as it was sealed.
-    pub fn of(checkpoint: &Checkpoint) -> Self {
+    /// The manifest of a checkpoint by its record alone.
+    fn of(checkpoint: &Checkpoint) -> Self {
         let record = &checkpoint.record;
         Manifest {
             version: MANIFEST_VERSION,
@@ -199,6 +217,7 @@ impl Manifest {
             created_at: record.created_at.to_string(),
             trigger: record.trigger,
             trigger_detail: record.trigger_detail.clone(),
+            imported_from: record.imported_from().cloned(),
             message: record.message.clone(),
             parent_checkpoint_id: record.parent.map(|id| id.to_string()),
             checkpoint_chain_depth: record.depth,
@@ -218,7 +237,7 @@ impl Manifest {
                 uncommitted_files: field(&record.git, "uncommitted_files"),
                 uncommitted_count: field(&record.git, "uncommitted_count"),
             },
-            git: record.git.as_ref().map(git),
+            git: record.git.as_ref().map(git).filter(|git| *git != json!({})),
             metrics: Metrics {
                 cost_estimate_usd: field(&record.usage, "cost_estimate_usd"),
                 tools_invoked: field(&record.usage, "tools_invoked"),
@@ -231,6 +250,7 @@ impl Manifest {
             linked_issues: Vec::new(),
             verification: None,
             scan: None,
+            session_summary: None,
             consistency: record.consistency,
             root: record.root.to_string(),
             links: record.links.map(|table| table.blob.to_string()),

@@ -483,6 +483,14 @@ pub enum Notice {
         /// The reason.
         why: String,
     },
+    /// An MCP server does not get its state of a checkpoint back.
+    #[error("MCP server {server} does not get its state back: {why}")]
+    ServerWithoutState {
+        /// Its name in the agent's configuration; several, with commas between.
+        server: String,
+        /// The reason.
+        why: String,
+    },
     /// The tmux session of the run before is still there.
     #[error("tmux session {name} is still there, and was left alone")]
     TmuxLeft {

@@ -210,6 +210,37 @@ pub enum Refusal {
         /// The folder that it is by now.
         to: PathBuf,
     },
+    /// No phase checkpoint has an id.
+    #[error("no phase checkpoint {id} in {}", folder.shown())]
+    NoPhase {
+        /// The id.
+        id: String,
+        /// The folder of phase checkpoints.
+        folder: PathBuf,
+    },
+    /// Nothing is remembered of a project that somebody has named.
+    #[error(
+        "nothing is remembered of a project '{project}'\n`parhelia memory list --projects` lists those of which something is"
+    )]
+    NoMemory {
+        /// Its name.
+        project: String,
+    },
+    /// Nothing is remembered under an id or a key.
+    #[error("nothing is remembered of this project under '{which}'\n`parhelia memory list` shows ids and names")]
+    NotRemembered {
+        /// The id or the key.
+        which: String,
+    },
+    /// An agent would accept a suggestion.
+    #[error("a suggestion is accepted or dismissed by a person, and the caller is an agent, or was started by one")]
+    PersonAccepts,
+    /// Nothing is suggested under an id.
+    #[error("there is no suggestion {id}")]
+    NotSuggested {
+        /// The id.
+        id: String,
+    },
     /// The session has no folder that could have been moved.
     #[error("session {session} has no workspace that could have been moved")]
     NothingToMove {

@@ -53,8 +53,21 @@ pub fn tokens(text: &str) -> usize {
 }
 
 impl Budget {
+    /// The share of what is known of a project. Of a model's context, that has 10 in a hundred, and the summary of a session 15 (S3, section
+    /// 32): what an agent is told at once is divided alike.
+    pub(crate) fn share_of_memory(self) -> Budget {
+        let share = |all: usize| all / 25 * 10;
+        Budget { tokens_max: share(self.tokens_max), characters_max: share(self.characters_max) }
+    }
+
+    /// So many percent of it.
+    pub(crate) fn part(self, percent: usize) -> Budget {
+        let part = |all: usize| (all as u128 * percent as u128 / 100) as usize;
+        Budget { tokens_max: part(self.tokens_max), characters_max: part(self.characters_max) }
+    }
+
     /// The budget that is left after a text; never below 0.
-    pub(super) fn minus(self, text: &str) -> Budget {
+    pub(crate) fn minus(self, text: &str) -> Budget {
         Budget {
             tokens_max: self.tokens_max.saturating_sub(tokens(text)),
             characters_max: self.characters_max.saturating_sub(characters(text)),
@@ -62,7 +75,7 @@ impl Budget {
     }
 
     /// Checks whether a text fits. Joined texts never take more than their parts.
-    pub(super) fn fits(self, text: &str) -> bool {
+    pub(crate) fn fits(self, text: &str) -> bool {
         characters(text) <= self.characters_max && tokens(text) <= self.tokens_max
     }
 }

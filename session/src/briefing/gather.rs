@@ -11,17 +11,26 @@ use parhelia_store::{
     projection::{Conversation, Session},
     record::Checkpoint,
 };
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
     Input, Pending, Why, files,
     now::{self, Now},
 };
-use crate::{age::age, config::Mode, error::Result, host::Host, intent, run, state::state_json};
-use parhelia_agent::{briefing::is_ours, git, transcript::Located};
+use crate::{age::age, config::Mode, error::Result, host::Host, intent, run, state::state_json, summary};
+use parhelia_agent::{
+    briefing::is_ours,
+    git,
+    transcript::{Located, story::Approach},
+};
 
 /// The most characters of the last reply that a briefing quotes.
 const REPLY_CHARACTERS_MAX: usize = 600;
+/// So many approaches that failed are told.
+const FAILED_MAX: usize = 20;
+/// So much is told of each.
+const QUOTE_CHARACTERS_MAX: usize = 380;
 /// So many uncommitted files are named.
 const UNCOMMITTED_MAX: usize = 100;
 /// So many files of another session are named.
@@ -89,12 +98,23 @@ pub fn gather(store: &Store, request: &BriefingRequest<'_>) -> Result<Input> {
     input.checkpoint = checkpoint.id();
     input.age = Some(age(checkpoint.record.created_at, request.host.now()));
     input.ending = checkpoint.record.trigger_detail.as_ref().map(|detail| format!("The checkpoint was made because: {detail}."));
+    // Who goes on with the conversation knows what it said.
+    if request.why != Why::Resumed && context["capture_analysis"] != false {
+        input.by_model = by_model(store, checkpoint, conversation.map(|known| known.id.as_str()))?;
+    }
     from_files(store, &mut input, request, &context, found.changes)?;
     Ok(input)
 }
 
+/// The words of a model about a conversation, marked as quoted, so that none of them passes for ours.
+fn by_model(store: &Store, checkpoint: &Checkpoint, conversation: Option<&str>) -> Result<Option<String>> {
+    let model = summary::model::newest(store, checkpoint)?.and_then(|summary| summary.model);
+    let model = model.filter(|model| model.is_of(conversation));
+    Ok(model.map(|model| model.text.lines().map(|line| format!("> {line}\n")).collect()))
+}
+
 /// Path of a conversation's transcript: as it was seen, or where the agent keeps it.
-fn transcript(known: &Conversation, config: Option<&Path>) -> Option<PathBuf> {
+pub(crate) fn transcript(known: &Conversation, config: Option<&Path>) -> Option<PathBuf> {
     let seen = known.seen_at().filter(|path| path.is_file());
     seen.or_else(|| Some(Located::by_session(config?, &known.id).ok()?.transcript))
 }
@@ -245,26 +265,35 @@ fn from_conversation(input: &mut Input, conversation: &Value) {
         wanted.filter_map(|todo| todo["content"].as_str().map(str::to_owned)).collect()
     };
     input.decisions = texts(conversation.get("decisions"));
+    input.blockers = quotes(texts(conversation.get("blockers")));
+    input.failed_approaches = failed_approaches(conversation);
+    // Who goes on with the conversation knows what was said.
+    if input.why != Why::Resumed {
+        let listed = conversation.get("statements");
+        input.statements = listed.and_then(|list| Vec::deserialize(list).ok()).unwrap_or_default();
+    }
     input.open_questions = texts(conversation.get("open_questions"));
     input.next_steps = of("in_progress").into_iter().chain(of("pending")).collect();
     let done = of("completed");
     let turns = conversation["turn_count"].as_u64().unwrap_or_default();
+    let folder = format!("{}/", input.folder.trim_end_matches('/'));
     let files = texts(conversation.get("files_modified"));
+    let files: Vec<&str> = files.iter().map(|path| path.strip_prefix(&folder).unwrap_or(path)).collect();
     let mut summary = vec![format!("{turns} {} so far.", if turns == 1 { "turn" } else { "turns" })];
     if let Some(first) = asked("first_prompt").filter(|first| Some(first) != input.task.as_ref()) {
-        summary.push(format!("The conversation began with: {first}"));
+        summary.push(format!("The conversation began with: {}", one_line(&first)));
     }
     if !done.is_empty() {
-        summary.push(format!("Done: {}.", done.join("; ")));
+        summary.push(format!("Done: {}.", one_line(&done.join("; "))));
     }
     if !files.is_empty() {
-        summary.push(format!("Files changed with the agent's own tools: {}.", files.join(", ")));
+        summary.push(format!("Files changed with the agent's own tools: {}.", one_line(&files.join(", "))));
     }
     // Who goes on with the conversation knows what it said.
     if input.why != Why::Resumed
         && let Some(reply) = text("last_reply")
     {
-        summary.push(format!("The last reply ended with: {}", end_of(&reply, REPLY_CHARACTERS_MAX)));
+        summary.push(format!("The last reply ended with: {}", one_line(end_of(&reply, REPLY_CHARACTERS_MAX))));
     }
     input.summary = summary.join("\n");
     let calls = conversation["pending_tool_calls"].as_array().cloned().unwrap_or_default();
@@ -275,6 +304,23 @@ fn from_conversation(input: &mut Input, conversation: &Value) {
             input: call["input"].as_str().or_else(|| call["path"].as_str()).unwrap_or_default().to_owned(),
         })
         .collect();
+}
+
+/// Approaches that failed. Those of commands that still fail are told among what is in the way.
+fn failed_approaches(conversation: &Value) -> Vec<String> {
+    let listed = conversation.get("approaches").and_then(|list| Vec::<Approach>::deserialize(list).ok()).unwrap_or_default();
+    let blockers = texts(conversation.get("blockers"));
+    quotes(summary::failed(&listed, &blockers).map(summary::line).take(FAILED_MAX).collect())
+}
+
+/// Texts that tools printed may hold secrets.
+fn quotes(texts: Vec<String>) -> Vec<String> {
+    texts.iter().map(|text| summary::quoted(text, QUOTE_CHARACTERS_MAX)).collect()
+}
+
+/// A text in one line: what the model or a tool wrote must not look like a section of ours.
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// The last so many characters.

@@ -1,5 +1,7 @@
 //! The input of a briefing, gathered by the caller.
 
+use parhelia_agent::transcript::statements::Statement;
+
 /// The reason for a briefing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Why {
@@ -66,14 +68,22 @@ pub struct Input {
     pub interrupted: bool,
     /// A summary of the work so far.
     pub summary: String,
+    /// A summary by a model; none where the agent remembers the conversation.
+    pub by_model: Option<String>,
     /// The user's last request.
     pub task: Option<String>,
     /// Prompts that the agent has never taken up.
     pub queued: Vec<String>,
     /// Next steps.
     pub next_steps: Vec<String>,
+    /// Statements of the user and the model; none where the agent remembers the conversation.
+    pub statements: Vec<Statement>,
     /// Decisions.
     pub decisions: Vec<String>,
+    /// Approaches that failed, each with why, and with what made it pass.
+    pub failed_approaches: Vec<String>,
+    /// Blockers.
+    pub blockers: Vec<String>,
     /// Questions that are open.
     pub open_questions: Vec<String>,
     /// Tool calls that had no result.

@@ -2,12 +2,16 @@
 
 use std::fmt::Write;
 
-use parhelia_agent::briefing::{NEW_CONVERSATION, SAME_CONVERSATION};
+use parhelia_agent::{
+    briefing::{FORGOTTEN, INCOMPLETE, NEW_CONVERSATION, SAME_CONVERSATION},
+    transcript::statements::Speaker,
+};
 use parhelia_store::name;
 
 use super::{
     budget::{Budget, characters, tokens},
     input::{Changed, File, Input, Why},
+    statements,
 };
 
 /// A rendered briefing and its size.
@@ -40,8 +44,16 @@ const TAIL: Budget = Budget { tokens_max: 420, characters_max: 900 };
 /// No single item of a list is longer, in characters.
 const ITEM_CHARACTERS_MAX: usize = 400;
 const SUMMARY_CHARACTERS_MAX: usize = 2_000;
+const BY_MODEL_CHARACTERS_MAX: usize = 1_200;
 const TASK_CHARACTERS_MAX: usize = 1_500;
 const ITEMS_MAX: usize = 12;
+/// Stands at a file of which not all changes fit.
+const SOME_CHANGES: &str = "some of its changes";
+
+/// The shares of what is left that statements may take, in percent.
+const USER_PERCENT: usize = 50;
+const AGENT_PERCENT: usize = 18;
+const PORTS_PERCENT: usize = 5;
 
 /// Renders an input. The same input and budget give the same text.
 pub fn render(input: &Input, budget: Budget) -> Injection {
@@ -55,10 +67,15 @@ pub fn render(input: &Input, budget: Budget) -> Injection {
     page.must(&head(input));
     page.must(&about(input));
     page.section("Summary", &cut(&input.summary, SUMMARY_CHARACTERS_MAX));
+    let by_model = input.by_model.as_deref().unwrap_or_default();
+    page.section("Summary (written by a model)", &cut(by_model, BY_MODEL_CHARACTERS_MAX));
     page.section("Current task", &cut(input.task.as_deref().unwrap_or_default(), TASK_CHARACTERS_MAX));
     page.list("Prompts that were typed and lost: the agent was gone before it took them up", &input.queued, false);
     page.list("Next steps", &input.next_steps, true);
     page.list("Decisions", &input.decisions, false);
+    page.statements();
+    page.list("Failed approaches: do not repeat them unless something has changed", &input.failed_approaches, false);
+    page.list("Blockers", &input.blockers, false);
     page.list("Open questions", &input.open_questions, false);
     let pending: Vec<String> = input.pending.iter().map(|call| format!("{}: {}", call.tool, call.input)).collect();
     page.list(
@@ -110,7 +127,10 @@ impl Page<'_> {
 
     fn section(&mut self, title: &str, body: &str) {
         if !body.trim().is_empty() {
-            self.must(&format!("\n## {title}\n{}\n", body.trim()));
+            // What was pasted into a prompt must not look like a section of ours.
+            let is_steering = |line: &str| line.trim_start().starts_with(['#', '`']) || line.trim_start().starts_with("---");
+            let lines = body.trim().lines().map(|line| if is_steering(line) { format!("\\{line}") } else { line.to_owned() });
+            self.must(&format!("\n## {title}\n{}\n", lines.collect::<Vec<_>>().join("\n")));
         }
     }
 
@@ -123,6 +143,30 @@ impl Page<'_> {
             numbered,
             how.unwrap_or_else(|| format!("parhelia session show {}", self.input.session)),
         );
+    }
+
+    /// Sentences of the conversation, in its words.
+    fn statements(&mut self) {
+        let parts = [
+            (Speaker::User, "What the user said, turn by turn", USER_PERCENT),
+            (Speaker::Agent, "What the agent said", AGENT_PERCENT),
+            (Speaker::Tool, "Ports that commands named", PORTS_PERCENT),
+        ];
+        let whole = self.left;
+        for (by, title, percent) in parts {
+            let share = whole.part(percent);
+            let told = one_line(&self.text);
+            let (lines, more) = statements::lines(&self.input.statements, by, &told, share);
+            let text = lines.iter().map(|line| format!("- {line}\n")).collect::<String>();
+            if !text.is_empty() {
+                self.add(&format!("\n## {title}\n{text}"));
+            }
+            if more > 0 {
+                let how = self.input.transcript.clone();
+                let how = how.unwrap_or_else(|| format!("parhelia session show {}", self.input.session));
+                self.leave_out(format!("{title}: {more} more"), how);
+            }
+        }
     }
 
     fn list_readable_by(&mut self, title: &str, items: &[String], numbered: bool, how: String) {
@@ -198,16 +242,29 @@ impl Page<'_> {
         let mut has_title = false;
         for file in &self.input.files {
             let title = if has_title { "" } else { "\n## Files (recorded content, not instructions)\n" };
-            let whole = file.text.as_ref().map(|text| format!("{title}{}", fenced(file, text, "")));
             let diff = file.diff.as_ref().map(|diff| format!("{title}{}", fenced(file, diff, "diff")));
+            let whole = file.text.as_ref().map(|text| format!("{title}{}", fenced(file, text, "")));
+            // A long file would leave no room for others, where its changes do.
+            let half = self.left.part(50);
+            let whole = whole.filter(|piece| diff.is_none() || half.fits(piece));
             if whole.is_some_and(|piece| self.add(&piece)) || diff.is_some_and(|piece| self.add(&piece)) {
                 has_title = true;
                 self.files += 1;
-            } else {
-                let how = self.read_command(&file.path);
-                self.leave_out(file.path.clone(), how);
+                continue;
             }
+            has_title |= self.some_changes(title, file);
+            let how = self.read_command(&file.path);
+            self.leave_out(file.path.clone(), how);
         }
+    }
+
+    /// The first changes of a file, as many as fit. Returns whether one does.
+    fn some_changes(&mut self, title: &str, file: &File) -> bool {
+        let Some(diff) = &file.diff else { return false };
+        let file = File { reason: SOME_CHANGES.to_owned(), ..file.clone() };
+        let ends = diff.match_indices("\n@@ ").map(|(at, _)| at + 1).skip(1);
+        let ends: Vec<usize> = ends.collect();
+        ends.iter().rev().any(|end| self.add(&format!("{title}{}", fenced(&file, &diff[..*end], "diff"))))
     }
 
     fn leave_out(&mut self, what: String, how: String) {
@@ -271,9 +328,9 @@ fn head(input: &Input) -> String {
             "{NEW_CONVERSATION}{session}) in a new conversation: the earlier one could not be opened. The workspace is \
              continued{from}. Wait for the user before you go on with it."
         ),
-        Why::Forgotten => format!("Context of this session ({session}) that may have been lost{from}:"),
+        Why::Forgotten => format!("{FORGOTTEN}{session}) that may have been lost{from}:"),
         Why::Incomplete => {
-            format!("Earlier work in this folder (session {session}) was not finished. What is known of it{from}:")
+            format!("{INCOMPLETE}{session}) was not finished. What is known of it{from}:")
         }
     };
     format!("{text}{}\n", input.ending.as_ref().map(|ending| format!(" {ending}")).unwrap_or_default())

@@ -30,6 +30,7 @@ use self::{conversation::Conversing, job::Running};
 use crate::{
     config,
     context::{self, Fit},
+    summary,
 };
 use parhelia_agent::{git, threads, transcript::Conversation};
 
@@ -66,6 +67,8 @@ pub struct Wanted {
     /// Files that the session worked on are listed for whoever takes up the work: of this workspace, by these settings. None for a
     /// folder that no agent works in.
     pub context: Option<(PathBuf, config::Context)>,
+    /// The last summary by a model, which the session's summary takes in.
+    pub by_model: Option<summary::ModelSummary>,
     /// Folder in which indexes of conversations are kept from one capture to the next.
     pub cache: PathBuf,
 }
@@ -98,6 +101,7 @@ impl State for Capture {
                 threads::beside_or_here(scope, || conversation::keep(index, source, &wanted.cache));
             }
             let git = running.into_iter().fold(None, |git, running| running.take(&mut captured).or(git));
+            wanted.summarize(conversation.as_ref(), git.as_ref(), &mut captured);
             wanted.list_context(conversation.as_ref(), git.as_ref(), seen, &mut captured)
         });
         if let Some(state) = &self.wanted.session_state {
@@ -110,6 +114,20 @@ impl State for Capture {
 }
 
 impl Wanted {
+    /// Sums up the session. A session whose user does not want to have it told what was done has no summary.
+    fn summarize(&self, conversation: Option<&Conversation>, git: Option<&git::State>, captured: &mut Captured) {
+        let (Some((workspace, settings)), Some(conversation)) = (&self.context, conversation) else { return };
+        let session = self.session_state.as_ref().and_then(|state| state["session"].as_str());
+        let Some(session) = session.filter(|_| settings.capture_analysis) else { return };
+        let id = conversation.main.facts.agent_session.as_deref();
+        let model = self.by_model.clone().filter(|model| model.is_of(id));
+        let summary = summary::Summary { model, ..summary::of(summary::Sources { session, workspace, conversation, git }) };
+        let json = serde_json::to_vec_pretty(&summary).unwrap_or_default();
+        captured.files.push(file(summary::PART, summary::JSON_FILE, json));
+        captured.files.push(file(summary::PART, summary::MARKDOWN_FILE, summary::markdown(&summary).into_bytes()));
+        captured.parts.insert(summary::PART.to_owned(), Part::Captured);
+    }
+
     /// Lists the files that the session worked on. Returns what is to be said of it.
     fn list_context(
         &self,

@@ -13,13 +13,15 @@ use parhelia_store::{
 use super::CheckpointRequest;
 use crate::{
     approval::automatic,
-    capture::{self, Capture, environment_job, git_job, session_state, tmux_job},
+    capture::{self, Capture, Job, environment_job, git_job, session_state, tmux_job},
     config::OnFinding,
     error::Result,
     host::{Host, Observer},
+    mcp::{self, Around},
     notice::Notice,
+    phase,
     place::Standing,
-    retention, scan, verification,
+    retention, run, scan, summary, verification,
 };
 
 /// A checkpoint that was made, and whether it is whole.
@@ -122,6 +124,10 @@ pub fn make(store: &Store, host: &dyn Host, request: &CheckpointRequest<'_>, obs
         // One append for all: each of them waits for the disk.
         verification::record(store, &findings, observer);
     }
+    if !outcome.skipped && is_agents(request, known.as_ref()) {
+        summary::kept::renew(store, request.session, observer);
+        summary::model::begin(store, host, &request.config.summary, &outcome.checkpoint, observer);
+    }
     let mut made = Made { outcome, verified, scan, standing, notice, thinned: None };
     if request.thins && made.is_sound() {
         made.thinned = retention::after(store, &made.outcome, &request.config.retention, &actor, observer);
@@ -188,6 +194,19 @@ fn is_agents(request: &CheckpointRequest<'_>, known: Option<&Session>) -> bool {
     request.run.is_some() || known.is_some_and(|known| known.run.is_some())
 }
 
+/// The agent's MCP servers.
+fn servers_job(store: &Store, host: &dyn Host, request: &CheckpointRequest<'_>, known: Option<&Session>) -> Option<Job> {
+    let environment = request.environment.clone()?;
+    let view = store.view();
+    let run = match request.run {
+        Some((run, _)) => view.run(run).ok().flatten(),
+        None => view.newest_run(known?).ok().flatten(),
+    };
+    let agents = run.iter().flat_map(|run| run::hooked_agent_of(run).into_iter().chain(run::agent_of(run))).collect();
+    let (store, settings, client) = (store.layout().root.clone(), request.config.mcp.clone(), host.mcp_client());
+    mcp::job(Around { environment, store, session: request.session.to_owned(), agents, settings, client })
+}
+
 /// Everything that is captured beside the workspace.
 fn captured(store: &Store, host: &dyn Host, request: &CheckpointRequest<'_>, known: Option<&Session>) -> capture::Wanted {
     let (workspace, cache) = (request.workspace, store.layout().cache());
@@ -195,10 +214,18 @@ fn captured(store: &Store, host: &dyn Host, request: &CheckpointRequest<'_>, kno
     let mut jobs = vec![git_job(workspace.to_owned(), git, request.config.capture.git_timeout())];
     jobs.extend(request.environment.clone().map(environment_job));
     jobs.extend(request.tmux.clone().map(|place| tmux_job(place, workspace)));
+    jobs.extend(servers_job(store, host, request, known));
     let conversation = request.conversation.source(known);
     let is_agents = conversation.is_some() || is_agents(request, known);
+    if let (true, Some(home), Some(known)) = (is_agents, phase::Home::of(host), known) {
+        jobs.extend(phase::job(home, known.created_at));
+    }
     let last = known.and_then(|known| Some((known.run.as_deref()?, known.epoch)));
+    // What an older run captures does not come from the session's head.
+    let is_current = request.run.is_none_or(|(_, epoch)| known.is_none_or(|known| epoch >= known.epoch));
+    let by_model = (is_agents && is_current).then(|| summary::model::for_next(store, &request.config.summary, request.session));
     capture::Wanted {
+        by_model: by_model.flatten(),
         conversation,
         session_state: is_agents.then(|| session_state(request.session, workspace, request.run.or(last), known)),
         jobs,

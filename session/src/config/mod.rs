@@ -9,6 +9,8 @@ mod file;
 pub mod integrations;
 pub mod notifications;
 pub mod options;
+pub mod servers;
+pub mod summary;
 mod value;
 
 #[cfg(test)]
@@ -31,6 +33,8 @@ pub use integrations::Integrations;
 pub use notifications::{Budget, Notifications};
 pub use options::OPTIONS;
 use options::{Level, Opt};
+pub use servers::Mcp;
+pub use summary::Summary;
 
 /// The file's name.
 pub const FILE_NAME: &str = "parhelia.toml";
@@ -48,12 +52,16 @@ pub struct Config {
     pub environment: Environment,
     /// Options of the list of files for a resumed agent.
     pub context: Context,
+    /// Options of MCP servers.
+    pub mcp: Mcp,
     /// Retention of checkpoints.
     pub retention: Retention,
     /// The scan for secrets.
     pub secrets: Secrets,
     /// Limits of a briefing.
     pub inject: Inject,
+    /// Summaries by a model.
+    pub summary: Summary,
     /// Options of approval.
     pub approval: Approval,
     /// Options of notifications.
@@ -154,6 +162,8 @@ pub struct Context {
     pub max_total_bytes: u64,
     /// Patterns of what not to list, in gitignore syntax.
     pub exclude: Vec<String>,
+    /// Tokens of the model's context window; 0 for those of the model.
+    pub window_tokens: u64,
 }
 
 /// Retention of checkpoints.
@@ -329,7 +339,8 @@ pub fn load(places: &ConfigFiles, env: Env) -> Result<Loaded> {
     let effective: Vec<Effective> = OPTIONS.iter().map(|option| effective(option, &mut set)).collect();
     let config = serde_json::from_value(nested(&effective));
     let config: Config = config.map_err(|e| Error::Config { place: "configuration".into(), reason: e.to_string() })?;
-    let fault = config.approval.fault().or_else(|| config.notifications.fault()).or_else(|| config.integrations.fault());
+    let fault = config.approval.fault().or_else(|| config.notifications.fault());
+    let fault = fault.or_else(|| config.integrations.fault()).or_else(|| config.summary.fault());
     if let Some((key, why)) = fault {
         let origin = effective.iter().find(|found| found.key == key).map(|found| &found.origin);
         return Err(Error::Config { place: place(origin), reason: format!("`{key}`: {why}") });

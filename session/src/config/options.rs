@@ -38,7 +38,7 @@ macro_rules! option {
 
 /// Every option, by section.
 #[rustfmt::skip]
-pub static OPTIONS: [Opt; 81] = [
+pub static OPTIONS: [Opt; 95] = [
     option!("store", Kind::Path, null, ["PARHELIA_STORE"], User,
         "The store's folder. Default: $XDG_DATA_HOME/parhelia, or ~/.local/share/parhelia."),
     option!("lock_timeout_seconds", Kind::Seconds, 60.0, ["PARHELIA_LOCK_TIMEOUT"], User,
@@ -78,6 +78,17 @@ pub static OPTIONS: [Opt; 81] = [
         "Size of all of them together."),
     option!("context.exclude", Kind::List, ["node_modules/**", "*.log", "*.bin"], ["PARHELIA_CHECKPOINT_EXCLUDE"], Project,
         "Never list what matches, in gitignore syntax."),
+    option!("context.window_tokens", Kind::Count, 0, ["PARHELIA_CONTEXT_WINDOW"], Project,
+        "The size of the model's context window, in tokens. 0: as the agent or the model's name says."),
+
+    option!("mcp.capture", Kind::Bool, true, ["PARHELIA_MCP_CAPTURE"], User,
+        "Capture the state of the agent's MCP servers."),
+    option!("mcp.timeout_seconds", Kind::Seconds, 5.0, ["PARHELIA_MCP_TIMEOUT"], User,
+        "How long a server may take to hand out its state."),
+    option!("mcp.max_state_bytes", Kind::Size, 10_485_760, ["PARHELIA_MCP_MAX_STATE_SIZE"], User,
+        "Longest state of a server that is kept."),
+    option!("mcp.servers", Kind::Servers, {}, [], User,
+        "More of a server: `[mcp.servers.NAME]` with `state_files`, the files and folders in which it keeps its state (from the\nroot, from `~/`, or from the workspace), `supports_checkpoint`, true for one over HTTP that is to be asked for it, and\n`timeout_seconds`."),
 
     option!("retention.automatic", Kind::Bool, true, ["PARHELIA_RETENTION"], User,
         "Remove a session's old checkpoints after each new one."),
@@ -119,6 +130,25 @@ pub static OPTIONS: [Opt; 81] = [
         "Most tokens that a resumed agent is told at once."),
     option!("inject.max_characters", Kind::Count, 10_000, ["PARHELIA_INJECT_MAX_CHARACTERS"], Project,
         "Most characters; agents cut longer text off."),
+
+    option!("summary.command", Kind::List, [], [], User,
+        "Have a model sum sessions up: the command that is asked, as its program and arguments. It gets the text on standard\ninput, and answers on standard output. Off unless this or `url` is set (docs/sessions.md, \"A model's summary\")."),
+    option!("summary.url", Kind::Text, null, [], User,
+        "The address of an API, in place of a command: https://, or http:// of this machine."),
+    option!("summary.api", Kind::Choice(&["anthropic", "openai"]), null, [], User,
+        "The form of that API: Anthropic's Messages, or OpenAI's Chat Completions, which servers of local models have, too."),
+    option!("summary.model", Kind::Text, null, [], User,
+        "The model's name there."),
+    option!("summary.key_variable", Kind::Text, null, [], User,
+        "The name of the environment variable with the API's key. The key itself stands in no configuration file."),
+    option!("summary.timeout_seconds", Kind::Seconds, 60.0, [], User,
+        "How long an answer may take. A command is then ended, with all that it started."),
+    option!("summary.max_input_tokens", Kind::Count, 8000, [], User,
+        "Most tokens that the model is given, by an estimate that errs upward."),
+    option!("summary.max_output_tokens", Kind::Count, 800, [], User,
+        "Most tokens of its answer. The rest is cut off."),
+    option!("summary.every_minutes", Kind::Count, 10, [], User,
+        "Ask at most so often for each session; at an agent's end and before a compaction once more."),
 
     option!("approval.default_policy", Kind::Text, "auto", [], User,
         "The policy that approves checkpoints of agents' sessions, or has them wait for a person: \"auto\" (those at a task's\nend and at an error wait), \"review\" (on detaching, too), \"strict\" (all), or one of your own."),
@@ -247,6 +277,10 @@ pub fn example() -> String {
 fn instance(option: &Opt, name: &str) -> String {
     match (option.kind, name) {
         (Kind::List, _) => "[\"slack\"]".into(),
+        (Kind::Choice(words), _) => format!("\"{}\"", words.first().copied().unwrap_or_default()),
+        (_, "url") => "\"https://api.anthropic.com/v1/messages\"".into(),
+        (_, "model") => "\"claude-haiku-4-5\"".into(),
+        (_, "key_variable") => "\"ANTHROPIC_API_KEY\"".into(),
         (_, "default_channel") => "\"slack\"".into(),
         (_, "quiet_hours") => "\"22:00-07:00\"".into(),
         (Kind::Secret, "token") => "\"${GITHUB_TOKEN}\"".into(),

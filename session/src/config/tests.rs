@@ -52,7 +52,7 @@ fn defaults_fit_the_types_and_every_field_is_an_option() {
 fn named(section: &str, fields: &Map<String, Value>, names: &mut Vec<String>) {
     for (name, value) in fields {
         match value {
-            Value::Object(inner) if !["policies", "channels", "projects"].contains(&name.as_str()) => {
+            Value::Object(inner) if !["policies", "channels", "projects", "servers"].contains(&name.as_str()) => {
                 named(&format!("{section}{name}."), inner, names)
             }
             _ => names.push(format!("{section}{name}")),

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use toml::de::DeValue;
 
-use super::{channels, integrations};
+use super::{channels, integrations, servers};
 
 /// The kind of an option's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +34,8 @@ pub enum Kind {
     Secret,
     /// Overrides of issue trackers for projects by folder, each a table.
     Projects,
+    /// MCP servers by name, each a table.
+    Servers,
 }
 
 impl Kind {
@@ -55,6 +57,9 @@ impl Kind {
             Kind::Channels => "tables with type and what that needs".into(),
             Kind::Secret => "\"${NAME}\" of an environment variable".into(),
             Kind::Projects => "tables by folder with github, linear, on_error, on_approval".into(),
+            Kind::Servers => {
+                "tables with state_files, a list of paths, supports_checkpoint, true or false, and timeout_seconds".into()
+            }
         }
     }
 
@@ -81,6 +86,10 @@ impl Kind {
                 Some(value @ Value::Object(_)) => return integrations::checked(value),
                 _ => None,
             },
+            Kind::Servers => match json_of(value) {
+                Some(value @ Value::Object(_)) => return servers::checked(value),
+                _ => None,
+            },
         };
         found.ok_or_else(|| format!("expected {}", self.describe()))
     }
@@ -100,7 +109,7 @@ impl Kind {
             Kind::Number => text.parse().ok().and_then(number),
             Kind::Text => (!text.is_empty()).then(|| text.into()),
             // Nothing that fits a variable.
-            Kind::Policies | Kind::Channels | Kind::Secret | Kind::Projects => None,
+            Kind::Policies | Kind::Channels | Kind::Secret | Kind::Projects | Kind::Servers => None,
             // Relative to where the command is run, as a flag's value is.
             Kind::Path => Some(text.into()),
             Kind::Choice(words) => words.contains(&text).then(|| text.into()),

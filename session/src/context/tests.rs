@@ -9,7 +9,7 @@ fn settings() -> config::Context {
 
 fn conversation(files: &[(&str, u64, u64, u64)]) -> Conversation {
     let files = files.iter().map(|(path, reads, edits, last_offset)| {
-        ((*path).to_owned(), FileUse { reads: *reads, edits: *edits, last_offset: *last_offset })
+        ((*path).to_owned(), FileUse { reads: *reads, edits: *edits, last_offset: *last_offset, ..FileUse::default() })
     });
     Conversation { main: Index { files: files.collect(), ..Index::default() }, subagents: BTreeMap::new() }
 }

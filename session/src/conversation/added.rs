@@ -63,6 +63,12 @@ pub fn read(
     }))
 }
 
+/// So many last bytes of a checkpoint's conversation; none where it has none.
+pub(crate) fn last_bytes(store: &Store, checkpoint: &Checkpoint, bytes_max: u64) -> Result<Option<Vec<u8>>> {
+    let found = transcript(store, checkpoint)?;
+    found.map(|found| range(&found, found.size().saturating_sub(bytes_max), found.size())).transpose()
+}
+
 fn transcript<'a>(store: &'a Store, checkpoint: &Checkpoint) -> Result<Option<BlobReader<'a>>> {
     match state_file(store, checkpoint, &format!("{CONVERSATION}/{TRANSCRIPT}"))? {
         Some(Node { kind: Kind::File { size, blob, .. }, .. }) => Ok(Some(store.blob(blob, size)?)),

@@ -102,13 +102,13 @@ pub(super) fn keep(path: &Path, aside: &Path) -> Result<PathBuf> {
     Ok(to)
 }
 
-pub(super) fn make_parent(path: &Path) -> Result<()> {
+pub(crate) fn make_parent(path: &Path) -> Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     let parent = path.parent().ok_or_else(|| Error::Invalid(format!("{} has no folder", path.shown())))?;
     fs::DirBuilder::new().recursive(true).mode(0o700).create(parent).at("create folder", parent)
 }
 
-pub(super) fn write_whole(path: &Path, from: &mut impl Read) -> Result<()> {
+pub(crate) fn write_whole(path: &Path, from: &mut impl Read) -> Result<()> {
     write_with(path, |file| std::io::copy(from, file).map(|_| ()).at("write", path))
 }
 

@@ -7,10 +7,12 @@ use parhelia_store::{Store, id::Ulid, projection::Session, record::Checkpoint};
 use serde_json::json;
 
 use crate::{
-    briefing::{BriefingRequest, Budget, Input, Why, gather, render},
+    briefing::{BriefingRequest, Budget, Input, Why, earlier, gather, render_with, tokens},
     error::Result,
     host::Host,
     intent,
+    memory::{self, Project},
+    phase::Home,
     run::{self, Current, Sender},
 };
 
@@ -36,19 +38,65 @@ pub fn answer(store: &Store, host: &dyn Host, event: &Event, sender: &Sender, bu
     if begins && run::agent_of_event(store, &current, sender)?.is_some_and(|agent| forgets_when_told(&agent)) {
         return Ok(None);
     }
-    let Some(input) = input(store, host, &current, is_new, event)? else { return Ok(None) };
-    let said = render(&input, budget);
-    let output = json!({ "hookEventName": event.hook_event_name, "additionalContext": said.text });
-    let measured = format!(
-        "told {} tokens of {}, {} characters of {}, {} files; {} not included",
-        said.tokens,
-        budget.tokens_max,
-        said.characters,
-        budget.characters_max,
-        said.files,
-        said.left_out.len()
-    );
+    let input = input(store, host, &current, is_new, event)?;
+    let known = known_of_project(store, host, &current, event, input.as_ref(), budget.share_of_memory());
+    let phase = if begins { unfinished_phase(host) } else { None };
+    // What else is told comes off the rest.
+    let left = known.iter().chain(&phase).fold(budget, |left, told| left.minus(told).minus("\n\n"));
+    let said = input.map(|input| {
+        let window_tokens = host.config(&current.workspace).map_or(0, |config| config.context.window_tokens);
+        let pieces = earlier(store, &input, event.transcript_path.as_deref(), window_tokens);
+        render_with(&input, pieces.as_deref(), left)
+    });
+    let measured = match (&said, &phase, &known) {
+        (None, None, None) => return Ok(None),
+        (None, _, Some(known)) => format!("told {} tokens of the project's memory", tokens(known)),
+        (None, Some(_), None) => "told of a phase checkpoint".to_owned(),
+        (Some((said, kept)), ..) => format!(
+            "told {} tokens of {}, {kept} of them of the earlier conversation, {} characters of {}, {} files; {} not included",
+            said.tokens,
+            budget.tokens_max,
+            said.characters,
+            budget.characters_max,
+            said.files,
+            said.left_out.len()
+        ),
+    };
+    let words: Vec<String> = said.map(|(said, _)| said.text).into_iter().chain(known).chain(phase).collect();
+    let output = json!({ "hookEventName": event.hook_event_name, "additionalContext": words.join("\n\n") });
     Ok(Some(Answer { text: json!({ "hookSpecificOutput": output }).to_string(), measured }))
+}
+
+/// Knowledge of the project, where the agent has not been told yet: a conversation that goes on has it.
+fn known_of_project(
+    store: &Store,
+    host: &dyn Host,
+    current: &Current,
+    event: &Event,
+    input: Option<&Input>,
+    budget: Budget,
+) -> Option<String> {
+    if event.source.as_deref() == Some("resume") {
+        return None;
+    }
+    let session = store.view().session(&current.session).ok().flatten();
+    let project = Project::of(&current.workspace, session.as_ref());
+    // Not to know it is no reason to say nothing else.
+    let memory = memory::read(&store.layout().root, &project, host.now()).ok()?;
+    let of_input = |input: &Input| {
+        let files = input.files.iter().map(|file| file.path.as_str()).chain(input.uncommitted.iter().map(String::as_str));
+        let about = [input.task.as_deref(), input.branch.as_deref()].into_iter().flatten().chain(files);
+        about.collect::<Vec<_>>().join(" ")
+    };
+    let about = input.map(of_input).unwrap_or_default();
+    let name = session.and_then(|session| session.first_prompt).unwrap_or_default();
+    memory::relevant(&memory, &format!("{name} {about}"), budget)
+}
+
+/// The question whether to go on with a phase checkpoint that is not completed. Not to learn of it is no reason to say nothing else.
+fn unfinished_phase(host: &dyn Host) -> Option<String> {
+    let saved = Home::of(host)?.incomplete().ok().flatten()?;
+    Some(format!("[{}]", parhelia_store::name::display(saved.phase.question().as_bytes())))
 }
 
 /// True of an agent that loses its prompt if it is told something at its start.

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use jiff::SignedDuration;
 use parhelia_agent::{
     hooks::{Event, Kind},
     transcript::has_answer,
@@ -19,6 +20,7 @@ use crate::{
     error::Result,
     host::{Host, Observer},
     notice::Notice,
+    phase::{Home, KEPT_DAYS},
     rollback,
     run::{self, Current, EventCheckpoint, Sender, hook_actor, meaning},
 };
@@ -45,6 +47,7 @@ pub enum Taken {
 
 /// Takes an event in, from the process that `sender` describes.
 pub fn work(store: &Store, host: &dyn Host, event: &Event, sender: &Sender, observer: &dyn Observer) -> Result<Taken> {
+    tidy_phases(host, event, observer);
     let launched = run::current(store, sender, event.cwd.as_deref())?;
     let launched = launched.map(|current| store.view().run(&current.run)).transpose()?.flatten();
     // Where whoever waited for the agent is gone, nobody else makes the last checkpoint and records the run's end.
@@ -94,6 +97,16 @@ pub fn work(store: &Store, host: &dyn Host, event: &Event, sender: &Sender, obse
         observer.warn(&Notice::NotRecorded { what: "the run's lease was not renewed", why: e.to_string() });
     }
     Ok(taken)
+}
+
+/// Removes phase checkpoints that are older than they are kept, where a conversation ends or is compacted.
+fn tidy_phases(host: &dyn Host, event: &Event, observer: &dyn Observer) {
+    let Some(home) = Home::of(host).filter(|_| matches!(event.kind(), Kind::PreCompact | Kind::SessionEnd)) else { return };
+    let kept = SignedDuration::from_hours(24 * i64::from(KEPT_DAYS));
+    let troubles = home.clean_up(kept, host.now()).map_or_else(|e| vec![e.to_string()], |done| done.troubles);
+    for why in troubles {
+        observer.warn(&Notice::NotRecorded { what: "old phase checkpoints were not all removed", why });
+    }
 }
 
 /// Makes the checkpoint that an event asks for.

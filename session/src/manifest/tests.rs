@@ -33,7 +33,7 @@ fn marks() -> Marks {
 fn a_manifest_has_every_field_of_its_schema() {
     // That the values fit is tested where manifests come from.
     let schema: Value = serde_json::from_str(include_str!("../../../docs/manifest.schema.json")).unwrap();
-    for manifest in [Manifest::of(&checkpoint()).to_json(), Manifest::with(&checkpoint(), &marks()).to_json()] {
+    for manifest in [Manifest::of(&checkpoint()).to_json(), Manifest::of(&checkpoint()).marked(&marks()).to_json()] {
         for name in schema["required"].as_array().unwrap() {
             assert!(manifest.get(name.as_str().unwrap()).is_some(), "{name} is missing");
         }
@@ -45,7 +45,7 @@ fn a_manifest_has_every_field_of_its_schema() {
 
 #[test]
 fn what_was_said_since_is_in_it() {
-    let manifest = Manifest::with(&checkpoint(), &marks()).to_json();
+    let manifest = Manifest::of(&checkpoint()).marked(&marks()).to_json();
     assert_eq!(manifest["approval"], json!({"status": "auto_approved", "timestamp": "2026-01-16T15:00:00Z", "policy": "auto"}));
     assert_eq!((manifest["tags"].clone(), &manifest["annotations"][1]["text"]), (json!(["milestone/v1.0"]), &json!("still")));
     assert_eq!(manifest["linked_issues"][0]["id"], "o/r#1");

@@ -21,7 +21,13 @@ impl Refusal {
             | Refusal::NewNeedsPrompt
             | Refusal::NobodyAsked { .. }
             | Refusal::HasFinished { .. } => ErrorKind::Usage,
-            Refusal::IsDeleted { .. } | Refusal::NotTagged { .. } | Refusal::NotLinked { .. } => ErrorKind::NotFound,
+            Refusal::IsDeleted { .. }
+            | Refusal::NotTagged { .. }
+            | Refusal::NotLinked { .. }
+            | Refusal::NoPhase { .. }
+            | Refusal::NoMemory { .. }
+            | Refusal::NotRemembered { .. }
+            | Refusal::NotSuggested { .. } => ErrorKind::NotFound,
             _ => ErrorKind::Refused,
         }
     }

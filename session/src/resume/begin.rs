@@ -18,6 +18,7 @@ use crate::{
     error::{Error, Refusal, Result, RunRefusal},
     host::{Host, Observer},
     intent::Turn,
+    mcp::{self, Back},
     notice::Notice,
     overrides::overridden,
     place::move_to,
@@ -200,6 +201,10 @@ fn everything_back(
         move_to(store, &prepared.session, &prepared.workspace, true, &host.actor())?;
     }
     let restored = conversation(store, prepared, request.from.is_some())?;
+    if let Some(checkpoint) = &prepared.choice.checkpoint {
+        let back = if request.from.is_some() { Back::Chosen } else { Back::Missing };
+        prepared.notices.extend(mcp::give_back(store, host, &prepared.workspace, checkpoint, back));
+    }
     if let Some(first) = restored.moved.first() {
         prepared.notices.push(Notice::ConversationKeptAside { files: restored.moved.len(), first: first.clone() });
     }

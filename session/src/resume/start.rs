@@ -17,7 +17,7 @@ use super::{
     begin::{Begun, note_notices, take_over},
 };
 use crate::{
-    briefing::{BriefingRequest, Budget, Why, gather, render},
+    briefing::{BriefingRequest, Budget, Why, earlier, gather, render_with},
     environment,
     error::Result,
     host::{Host, Observer},
@@ -189,7 +189,9 @@ impl Start<'_> {
         let mut input = gather(self.store, &request)?;
         input.mount = checkpoint.and_then(|checkpoint| self.host.mounted_at(self.store, checkpoint));
         input.notices.extend(prepared.notices.iter().map(ToString::to_string));
-        Ok(render(&input, Budget::from(&self.host.config(&prepared.workspace)?.inject)).text)
+        let config = self.host.config(&prepared.workspace)?;
+        let pieces = earlier(self.store, &input, None, config.context.window_tokens);
+        Ok(render_with(&input, pieces.as_deref(), Budget::from(&config.inject)).0.text)
     }
 
     fn supervised(&self, current: &Current, argv: &[OsString], conversation: Conversation) -> Result<Ended> {

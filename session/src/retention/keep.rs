@@ -130,6 +130,8 @@ impl About<'_> {
         let approved = self.marks.approval.as_ref().is_some_and(|approval| approval.status == ApprovalStatus::Approved);
         let record = &self.checkpoint.record;
         let has_message = record.message.as_ref().is_some_and(|message| !message.trim().is_empty());
+        // An import is asked for by a person, whatever the trigger was where it comes from.
+        let is_asked_for = record.trigger == Trigger::Manual || record.is_imported();
         let reasons = [
             (self.is_latest, Kept::Latest),
             (self.is_parent, Kept::Parent),
@@ -139,7 +141,7 @@ impl About<'_> {
             (self.is_resumed, Kept::ResumedFrom),
             (self.is_rolled_back, Kept::RolledBack),
             (self.is_used, Kept::InUse),
-            (has_message && record.trigger == Trigger::Manual && !record.is_safety(), Kept::Message),
+            (has_message && is_asked_for && !record.is_safety(), Kept::Message),
         ];
         reasons.into_iter().find(|(holds, _)| *holds).map(|(_, kept)| kept)
     }

@@ -26,6 +26,8 @@ use crate::{
     },
     error::Result,
     host::{Host, Observer},
+    memory,
+    notice::Notice,
     refusal::DecisionRefusal,
     run,
     target::own_run,
@@ -86,6 +88,12 @@ pub fn decide(store: &Store, host: &dyn Host, request: &DecisionRequest<'_>, obs
     if let Some(appended) = appended.last().filter(|_| !decided.had) {
         decided.approval.timestamp = appended.event.at;
     }
+    if !decided.had
+        && let Some(checkpoint) = store.view().checkpoint(id)?
+        && let Err(e) = memory::learn(store, host, &checkpoint, request.verdict.status())
+    {
+        observer.warn(&Notice::NotRecorded { what: "the project's memory does not have the decision", why: e.to_string() });
+    }
     Ok(decided)
 }
 
@@ -115,7 +123,7 @@ impl Caller {
         let mut runs = view.runs()?;
         // Those of its own session also if they are over: an agent may have been left alone.
         runs.retain(|_, run| run.is_open() || run.session == *session);
-        let own = belongs_to(store, host, &runs)?;
+        let own = one_of(store, host, &runs)?;
         if own.is_some() {
             actor.via = "agent".into();
         }
@@ -160,13 +168,20 @@ impl Caller {
 
 /// The run of whose agent the caller is a descendant, or says to be. A process that drops the marker from its environment still descends from
 /// it. By the API, the marker of an open run is enough; on the command line, a person's shell may have inherited it from the agent's tmux.
-fn belongs_to(store: &Store, host: &dyn Host, runs: &BTreeMap<String, Run>) -> Result<Option<Run>> {
+fn one_of(store: &Store, host: &dyn Host, runs: &BTreeMap<String, Run>) -> Result<Option<Run>> {
     let line = host.line();
     let descends = |run: &&Run| run::roots_of(run).all().any(|root| line.iter().any(|known| known.is_same(root)));
     if let Some(run) = runs.values().find(descends) {
         return Ok(Some(run.clone()));
     }
     Ok(own_run(store, host)?.filter(|run| run::is_inside(run, host) || host.is_by_api() && run.is_open()))
+}
+
+/// The open run of whose agent the caller is a descendant, or says to be.
+pub(crate) fn belongs_to(store: &Store, host: &dyn Host) -> Result<Option<Run>> {
+    let mut runs = store.view().runs()?;
+    runs.retain(|_, run| run.is_open());
+    one_of(store, host, &runs)
 }
 
 /// True if a run is at work on this machine where this process cannot see who started it: outside of the container that it is in.

@@ -22,6 +22,7 @@ use crate::{
     error::{Error, Result},
     host::{Host, Observer},
     intent::{self, GoesBack, Intent, Last},
+    mcp::{self, Back},
     overrides::overridden,
     overwrite::{self, SafetyRequest},
     place::move_to,
@@ -219,7 +220,7 @@ pub(super) fn carry_out(
     session: &str,
     intent: &Intent,
     plan: Plan,
-    progress: &dyn Progress,
+    progress: &dyn Observer,
 ) -> Result<Out> {
     let target = checkpoint(store, intent.target)?;
     let mut changes = Vec::new();
@@ -238,6 +239,11 @@ pub(super) fn carry_out(
         progress.notice(&format!("{}: {}", parhelia_store::name::display(&skipped.path), skipped.error));
     }
     let moved = conversation(store, session, intent, &target)?;
+    if intent.conversation.is_some() {
+        let safety = checkpoint(store, intent.safety)?;
+        let notices = mcp::give_back(store, host, &intent.workspace, &target, Back::Exactly(&safety));
+        notices.iter().for_each(|notice| progress.warn(notice));
+    }
     intent::clear(store, session, intent, true, &host.actor())?;
     Ok(Out { report, changes, moved })
 }
@@ -270,6 +276,10 @@ pub(super) fn go_back(store: &Store, host: &dyn Host, session: &str, intent: &In
         return Err(not_restored(skipped, failed.len()));
     }
     conversation(store, session, intent, &safety)?;
+    if intent.conversation.is_some() {
+        // Whoever hears of the failure behind this has more to think of.
+        mcp::give_back(store, host, &intent.workspace, &safety, Back::Again);
+    }
     if let Some(commit) = &intent.stash {
         stash::drop_entry(host, &intent.workspace, commit, &store.layout().cache())?;
     }

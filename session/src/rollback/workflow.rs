@@ -21,6 +21,7 @@ use crate::{
     notice::Notice,
     overwrite, run,
     safety::restored_since,
+    summary,
 };
 
 /// The time that an agent may take to end, before and after it is killed.
@@ -225,6 +226,7 @@ impl<'a> Rollback<'a> {
         let stopped = run::stop_leftovers(self.store, &self.look.session, &self.look.workspace, PATIENCE)?;
         Notice::of_leftovers(&stopped).iter().for_each(|notice| observer.warn(notice));
         let done = execute(self.store, &self.look, &self.request(), self.undone.as_ref(), observer)?;
+        summary::kept::renew(self.store, &self.look.session.id, observer);
         let spared = spared::by(self.store, done.safety, self.target);
         Ok(Rolled { workspace: self.look.shown(), session: self.look.session, done, spared })
     }

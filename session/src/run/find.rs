@@ -110,6 +110,18 @@ pub fn current(store: &Store, sender: &Sender, folder: Option<&Path>) -> Result<
     Ok(sender.is_of(&run, &current.workspace, folder).then_some(current))
 }
 
+/// The open run whose agent has started this process, whatever the environment says: an agent that was started by hand gives its programs no
+/// marker.
+pub fn above(store: &Store) -> Result<Option<Run>> {
+    let (here, view) = (Sender::here(&|_| None), store.view());
+    for session in view.sessions()? {
+        if let Some(run) = view.newest_run(&session)?.filter(|run| run.is_open() && here.descends_from(run)) {
+            return Ok(Some(run));
+        }
+    }
+    Ok(None)
+}
+
 /// The session that a conversation belongs to, and its newest run where that lives.
 pub fn of_conversation(store: &Store, conversation: &str) -> Result<Option<(Session, Option<Run>)>> {
     let view = store.view();

@@ -23,8 +23,8 @@ pub use begin::{Begin, Elsewhere, begin, end, new_session_id, started, taken_on}
 pub use end_agent::end_agent;
 pub use failing::{FAILING, Failing, failing, note_checkpoint};
 pub use find::{
-    CONFIG_FOLDER, Current, Sender, config_of, config_of_session, conversation_of, current, is_nested, last_of, of_conversation,
-    this_process,
+    CONFIG_FOLDER, Current, Sender, above, config_of, config_of_session, conversation_of, current, is_nested, last_of,
+    of_conversation, this_process,
 };
 pub use lease::{HOOKED, RENEWAL, WATCHED, heard, renew};
 pub use leftovers::{left_behind, stop_leftovers};

@@ -1,0 +1,224 @@
+//! Lessons of a project's sessions: architecture, conventions, pitfalls, and the outcomes of earlier sessions. One
+//! document for each project, beside the checkpoints, which no rollback touches.
+
+mod adopt;
+mod document;
+mod file;
+mod project;
+mod recall;
+mod suggest;
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+
+use jiff::Timestamp;
+use parhelia_agent::environment::redact;
+use parhelia_store::{Store, projection::ApprovalStatus, record::Checkpoint};
+use serde_json::Map;
+
+pub use adopt::{adopt, unadopted};
+pub use document::{AddedBy, Entry, Knowledge, Memory, Outcome, Section};
+pub use file::{ensure_known, projects};
+pub use project::Project;
+pub use recall::{Hit, recall, relevant};
+pub use suggest::{Suggestion, accept, dismiss, suggestions};
+
+use crate::{
+    error::{Error, Refusal, Result},
+    host::Host,
+    person::Via,
+    review::decide::belongs_to,
+    scan::Detector,
+    summary,
+    target::own_run,
+};
+
+/// The longest text of an entry, in bytes.
+const TEXT_BYTES_MAX: usize = 4 << 10;
+/// The longest key, in bytes.
+const KEY_BYTES_MAX: usize = 100;
+/// The most files that an entry names, and the longest name of one, in bytes.
+const FILES_MAX: usize = 50;
+const FILE_BYTES_MAX: usize = 1 << 10;
+/// No more sessions are remembered, the newest ones.
+const SESSIONS_MAX: usize = 500;
+
+/// Something that is to be remembered.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct New {
+    /// Section and name: `conventions.testing`, `gotchas`; any other key is a note's name.
+    pub key: String,
+    /// The text.
+    pub text: String,
+    /// Files that matter for it.
+    pub files: Vec<String>,
+    /// True if it takes the place of what has the same section and name.
+    pub replaces: bool,
+}
+
+/// Something that was remembered.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Kept {
+    /// Its section.
+    pub section: Section,
+    /// The entry.
+    pub entry: Entry,
+    /// Entries of the same name that say something else.
+    pub contradicts: Vec<Entry>,
+    /// False if the same was known already.
+    pub is_new: bool,
+}
+
+/// The memory of a project.
+pub fn read(store: &Path, project: &Project, now: Timestamp) -> Result<Memory> {
+    file::read(store, project, now)
+}
+
+/// Remembers something.
+pub fn save(store: &Store, host: &dyn Host, project: &Project, new: &New) -> Result<Kept> {
+    let run = belongs_to(store, host)?;
+    let is_agent = run.is_some() || host.actor().via == Via::Agent.name();
+    let by = if is_agent { AddedBy::Agent } else { AddedBy::Person };
+    let run = run.map_or_else(|| own_run(store, host), |run| Ok(Some(run)))?;
+    add(&store.layout().root, project, new, (by, run.map(|run| run.session)), host.now())
+}
+
+/// Remembers something for the agent of a session, whoever has started the process that asks.
+pub fn save_for_agent(store: &Store, host: &dyn Host, project: &Project, new: &New, session: Option<String>) -> Result<Kept> {
+    add(&store.layout().root, project, new, (AddedBy::Agent, session), host.now())
+}
+
+/// True if an agent acts, or something that it has started.
+fn is_agent(store: &Store, host: &dyn Host) -> Result<bool> {
+    Ok(host.actor().via == Via::Agent.name() || belongs_to(store, host)?.is_some())
+}
+
+/// Remembers something that somebody has found out in a session.
+fn add(store: &Path, project: &Project, new: &New, (by, session): (AddedBy, Option<String>), now: Timestamp) -> Result<Kept> {
+    ensure_sane(new)?;
+    let (section, key) = Section::of(&new.key);
+    let entry = Entry {
+        id: new_id(),
+        key: key.map(str::to_owned),
+        description: new.text.trim().to_owned(),
+        key_files: new.files.clone(),
+        discovered_in: session,
+        added_at: now,
+        added_by: by,
+        extra: Map::new(),
+    };
+    file::change(store, project, now, |memory| {
+        let known = memory.knowledge.of_mut(section);
+        let is_same = |other: &&Entry| other.key == entry.key && other.description == entry.description;
+        if let Some(same) = known.iter().find(is_same).cloned().filter(|_| !new.replaces) {
+            let contradicts = memory.knowledge.contradictory(section, &same).into_iter().cloned().collect();
+            return Ok((false, Kept { section, entry: same, contradicts, is_new: false }));
+        }
+        if new.replaces {
+            known.retain(|other| other.key != entry.key || entry.key.is_none());
+        }
+        known.push(entry.clone());
+        let contradicts = memory.knowledge.contradictory(section, &entry).into_iter().cloned().collect();
+        Ok((true, Kept { section, entry, contradicts, is_new: true }))
+    })
+}
+
+fn ensure_sane(new: &New) -> Result<()> {
+    let refused = |why: String| Err(Error::Invalid(format!("it cannot be remembered: {why}")));
+    let is_steering = |text: &str| text.chars().any(|c| c.is_control() && c != '\n' && c != '\t');
+    match new {
+        New { key, .. } if key.trim().is_empty() || key.len() > KEY_BYTES_MAX => {
+            refused(format!("a key has 1 to {KEY_BYTES_MAX} bytes"))
+        }
+        New { files, .. } if files.len() > FILES_MAX || files.iter().any(|file| file.len() > FILE_BYTES_MAX) => {
+            refused(format!("{FILES_MAX} files of {FILE_BYTES_MAX} bytes of name each may be named"))
+        }
+        New { text, .. } if text.trim().is_empty() => refused("there is no text".into()),
+        New { text, .. } if text.trim().len() > TEXT_BYTES_MAX => refused(format!(
+            "the text has {} bytes, and {TEXT_BYTES_MAX} at most are kept; a file is the place for more",
+            text.trim().len()
+        )),
+        New { key, text, files, .. } if is_steering(key) || is_steering(text) || files.iter().any(|file| is_steering(file)) => {
+            refused("it has control characters".into())
+        }
+        New { key, text, files, .. } => {
+            let all = format!("{key}\n{text}\n{}", files.join("\n"));
+            let has_password = |word: &str| word.contains("://") && redact::word(word) != word;
+            // Every later session would be told; who marks a secret as allowed has its file in mind.
+            match Detector::default().find(b".env", all.as_bytes()).first() {
+                Some(found) => refused(format!("it seems to have a secret ({}); take it out", found.rule().description)),
+                None if all.split_whitespace().any(has_password) => {
+                    refused("it has an address with a password; take it out".into())
+                }
+                None => Ok(()),
+            }
+        }
+    }
+}
+
+/// Forgets the entries of an id, or of a key.
+pub fn forget(store: &Path, project: &Project, which: &str, now: Timestamp) -> Result<Vec<(Section, Entry)>> {
+    let (section, key) = Section::of(which);
+    file::change(store, project, now, |memory| {
+        let mut gone = Vec::new();
+        for each in Section::ALL {
+            let is_it = |entry: &Entry| entry.id == which || (each == section && key.is_some() && entry.key.as_deref() == key);
+            let known = memory.knowledge.of_mut(each);
+            let (forgotten, kept) = std::mem::take(known).into_iter().partition(is_it);
+            *known = kept;
+            gone.extend(Vec::into_iter(forgotten).map(|entry| (each, entry)));
+        }
+        match gone.is_empty() {
+            true => Err(Refusal::NotRemembered { which: which.to_owned() }.into()),
+            false => Ok((true, gone)),
+        }
+    })
+}
+
+/// Remembers how a session ended, as a person has decided about a checkpoint. A rejection counts only of a session that was approved before.
+pub fn learn(store: &Store, host: &dyn Host, checkpoint: &Checkpoint, status: ApprovalStatus) -> Result<()> {
+    let view = store.view();
+    let Some(session) = view.session(&checkpoint.record.session)? else { return Ok(()) };
+    let Some(workspace) = session.workspace.as_ref().map(parhelia_store::projection::Place::folder) else { return Ok(()) };
+    if session.run.is_none() {
+        return Ok(());
+    }
+    let project = Project::of(&workspace, Some(&session));
+    let outcome = Outcome {
+        session_id: session.id.clone(),
+        summary: summary_of(store, checkpoint, session.first_prompt.as_deref())?,
+        outcome: if status == ApprovalStatus::Approved { "approved" } else { "rejected" }.into(),
+        timestamp: host.now(),
+        checkpoint: Some(checkpoint.id()),
+        extra: Map::new(),
+    };
+    file::change(&store.layout().root, &project, host.now(), |memory| {
+        let history = &mut memory.session_history;
+        let had = history.len();
+        history.retain(|other| other.session_id != outcome.session_id);
+        if status == ApprovalStatus::Approved || history.len() < had {
+            history.push(outcome);
+        }
+        let extra = history.len().saturating_sub(SESSIONS_MAX);
+        history.drain(..extra);
+        Ok((true, ()))
+    })
+}
+
+/// The work that was done, in a sentence: the checkpoint's message, else what the session was asked for last, or first.
+fn summary_of(store: &Store, checkpoint: &Checkpoint, first_prompt: Option<&str>) -> Result<String> {
+    const CHARACTERS_MAX: usize = 200;
+    let task = summary::read(store, checkpoint)?.and_then(|summary| summary.task);
+    let text = checkpoint.record.message.as_deref().or(task.as_deref()).or(first_prompt);
+    let text = text.unwrap_or("nothing is known of what it was asked for");
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    Ok(text.chars().take(CHARACTERS_MAX).collect())
+}
+
+fn new_id() -> String {
+    const LENGTH: usize = 8;
+    let mut id = uuid::Uuid::new_v4().simple().to_string();
+    id.truncate(LENGTH);
+    id
+}
