@@ -9,8 +9,8 @@ use crate::{
     exit::{Code, Result},
     export, gc,
     global::Global,
-    help, hook, hooks, import, init, log, man, mount, mount_guard, mounts, notify, outbox, serve, session, stats, status,
-    suggest, umount, version,
+    help, hook, hooks, import, init, log, man, mcp, mcp_proxy, memory, mount, mount_guard, mounts, notify, outbox, phase, serve,
+    session, stats, status, suggest, umount, version,
 };
 
 /// Everything on the command line.
@@ -108,6 +108,10 @@ pub enum Verb {
     /// Try the channels of notifications
     #[command(subcommand)]
     Notify(notify::Verb),
+    /// Note how far a task has come, and find it again in another session
+    Phase(phase::Phases),
+    /// Remember what a project's sessions have learned
+    Memory(memory::Args),
     /// Look at the environment of an agent, and compare two
     #[command(subcommand)]
     Env(env::Verb),
@@ -119,6 +123,10 @@ pub enum Verb {
     Hooks(hooks::Verb),
     /// Take in an event of the agent from standard input
     Hook(hook::Args),
+    /// Serve checkpoints to the agent as an MCP server on standard input and output
+    Mcp,
+    /// Stand between an agent and one of its MCP servers, so that checkpoints have the server's state
+    McpProxy(mcp_proxy::Args),
     /// Make the store; not needed, as the first checkpoint makes it
     #[command(hide = true)]
     Init,
@@ -156,14 +164,14 @@ impl Verb {
         match self {
             Verb::Session(verb) => verb.has_own_signals(),
             // A guard is ended by a signal like any other process.
-            Verb::MountGuard(_) | Verb::Serve(_) => true,
+            Verb::MountGuard(_) | Verb::Serve(_) | Verb::Mcp | Verb::McpProxy(_) => true,
             _ => false,
         }
     }
 
     /// True if the verb delivers notifications itself.
     pub fn delivers(&self) -> bool {
-        matches!(self, Verb::Serve(_) | Verb::Outbox(_))
+        matches!(self, Verb::Serve(_) | Verb::Outbox(_) | Verb::McpProxy(_))
     }
 
     /// Does it.
@@ -177,10 +185,14 @@ impl Verb {
             Verb::Audit(verb) => verb.run(context),
             Verb::Outbox(verb) => verb.run(context),
             Verb::Notify(verb) => verb.run(context),
+            Verb::Phase(phases) => phases.run(context),
+            Verb::Memory(args) => args.run(context),
             Verb::Env(verb) => verb.run(context),
             Verb::Config(verb) => verb.run(context),
             Verb::Hooks(verb) => verb.run(context),
             Verb::Hook(args) => hook::run(context, args),
+            Verb::Mcp => mcp::run(context),
+            Verb::McpProxy(args) => mcp_proxy::run(context, args),
             Verb::Init => init::run(context),
             Verb::Gc(args) => gc::run(context, args),
             Verb::Check(args) => check::run(context, args),

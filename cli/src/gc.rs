@@ -1,6 +1,6 @@
 //! `gc`: frees what no checkpoint needs.
 
-use parhelia_session::search;
+use parhelia_session::{search, summary};
 use parhelia_store::gc::{self, GcOptions, GcPlan, GcReport};
 use parhelia_wire::{Summary, summary::Collection};
 
@@ -31,6 +31,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     } else {
         let report = gc::run(&store, &options, &progress)?;
         search::forget_deleted(&store, &context.host()?, &progress)?;
+        summary::kept::forget_deleted(&store, &progress)?;
         drop(progress);
         context.out.did(format!("gc has freed {}", human::size(report.freed_bytes)));
         print_report(context, &report)?;

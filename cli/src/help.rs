@@ -7,7 +7,25 @@ use clap::{Command, builder::StyledStr};
 /// Headings, and the verbs below each; below the first one also those of `checkpoint`.
 const GROUPS: [(&str, &[&str]); 4] = [
     ("Checkpoints", &["checkpoint", "export", "import", "mount", "umount", "mounts"]),
-    ("Sessions of agents", &["status", "session", "log", "audit", "serve", "env", "hooks", "hook"]),
+    (
+        "Sessions of agents",
+        &[
+            "status",
+            "session",
+            "log",
+            "audit",
+            "serve",
+            "outbox",
+            "notify",
+            "phase",
+            "memory",
+            "env",
+            "hooks",
+            "hook",
+            "mcp",
+            "mcp-proxy",
+        ],
+    ),
     ("The store", &["check", "gc", "stats"]),
     ("The program", &["config", "completions", "man", "version", "help"]),
 ];

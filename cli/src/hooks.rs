@@ -7,8 +7,9 @@ use clap::Subcommand;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use parhelia_agent::{
     folder::ConfigFolder,
-    hooks::{self, HookCommand, SettingsEdit},
+    hooks::{self, HookCommand},
     kind::{self, KINDS, Kind},
+    mcp::{self, ProxyCommand},
 };
 use parhelia_wire::Summary;
 
@@ -23,11 +24,21 @@ use crate::{
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Put them into the agent's settings
-    Install(SettingsArgs),
+    Install(InstallArgs),
     /// Take them out of the agent's settings
     Uninstall(SettingsArgs),
     /// Report which of them are there
     Status(SettingsArgs),
+}
+
+/// Flags of `hooks install`.
+#[derive(Debug, clap::Args)]
+pub struct InstallArgs {
+    #[command(flatten)]
+    settings: SettingsArgs,
+    /// Put `parhelia mcp-proxy` before the MCP servers that are configured there, too, so that checkpoints have their state
+    #[arg(long)]
+    mcp: bool,
 }
 
 fn kind_parser() -> impl TypedValueParser<Value = Kind> {
@@ -66,6 +77,14 @@ impl SettingsArgs {
         command
     }
 
+    /// The file with the MCP servers.
+    fn servers(&self) -> Option<PathBuf> {
+        match &self.project {
+            Some(folder) => self.agent.servers_of_project(folder),
+            None => self.agent.servers_of_user(&|name| std::env::var_os(name)),
+        }
+    }
+
     fn path(&self) -> Result<PathBuf> {
         match &self.project {
             Some(folder) => {
@@ -87,19 +106,122 @@ impl Verb {
     /// Does it.
     pub fn run(&self, context: &mut Context) -> Result<Code> {
         match self {
-            Verb::Install(place) => {
-                // The agent calls it in folders of its own.
-                let absolute = |path: &PathBuf| {
-                    std::path::absolute(path).map_err(|source| Failure::File { action: "find", path: path.clone(), source })
-                };
-                let store = context.global.store.as_ref().map(absolute).transpose()?;
-                let command = HookCommand { program: program(place)?, store };
-                report(context, "install", &hooks::install(&place.path()?, &command, place.agent)?)
-            }
-            Verb::Uninstall(place) => report(context, "uninstall", &hooks::uninstall(&place.path()?, place.agent)?),
+            Verb::Install(args) => install(context, args),
+            Verb::Uninstall(place) => uninstall(context, place),
             Verb::Status(place) => status(context, place),
         }
     }
+}
+
+fn install(context: &mut Context, args: &InstallArgs) -> Result<Code> {
+    let place = &args.settings;
+    // The agent calls it in folders of its own.
+    let absolute =
+        |path: &PathBuf| std::path::absolute(path).map_err(|source| Failure::File { action: "find", path: path.clone(), source });
+    let store = context.global.store.as_ref().map(absolute).transpose()?;
+    let servers = args.mcp.then(|| place.servers().ok_or_else(|| by_hand(place))).transpose()?;
+    let command = HookCommand { program: program(place)?, store: store.clone() };
+    // A file that cannot be edited is told before anything is.
+    servers.as_deref().map(mcp::wrapped).transpose()?;
+    let change = hooks::install(&place.path()?, &command, place.agent)?;
+    let path = change.path.shown();
+    context.out.remark(match change.changed {
+        true => format!("Hooks were put into {path}. Agents that are started from now on use them."),
+        false => format!("The hooks are in {path} already."),
+    })?;
+    let proxy = ProxyCommand { program: command.program.clone(), store };
+    let wrapped = servers.map(|file| mcp::wrap(&file, &proxy)).transpose()?;
+    if let Some(wrapped) = &wrapped {
+        let (file, names) = (wrapped.edit.path.shown(), wrapped.servers.join(", "));
+        context.out.remark(match (wrapped.servers.is_empty(), wrapped.edit.changed) {
+            (true, _) => format!("{file} has no MCP servers that the agent starts."),
+            (false, true) => format!("A proxy was put before each MCP server in {file}: {names}."),
+            (false, false) => format!("The proxies before the MCP servers are in {file} already: {names}."),
+        })?;
+    }
+    if let Some(store) = command.store.as_ref().filter(|_| place.project.is_some()) {
+        context.out.remark(format!("They name the store {}, which whoever else has the project may not have.", store.shown()))?;
+    }
+    if let Some(other) = Elsewhere::of(place).filter(|other| other.has_hooks) {
+        let settings = other.settings.shown();
+        context
+            .out
+            .remark(format!("{settings} has hooks, too. The agent runs both, and makes two checkpoints in place of one."))?;
+    }
+    let changed = change.changed || wrapped.as_ref().is_some_and(|wrapped| wrapped.edit.changed);
+    if changed {
+        context.out.did(format!("hooks were put into {path}"));
+    }
+    context.out.summary(Summary::HooksInstall { path, changed, proxied: wrapped.map(|wrapped| wrapped.servers) })?;
+    Ok(Code::Done)
+}
+
+/// An agent whose servers are configured in a file that is not edited here.
+fn by_hand(place: &SettingsArgs) -> Failure {
+    Failure::Usage(format!(
+        "--mcp edits JSON, and {} keeps its MCP servers in a file of another form\nPut `parhelia mcp-proxy --name NAME --` before each \
+         server's command there",
+        place.agent.title()
+    ))
+}
+
+/// Takes hooks and proxies out: a server must start without this program.
+fn uninstall(context: &mut Context, place: &SettingsArgs) -> Result<Code> {
+    let change = hooks::uninstall(&place.path()?, place.agent)?;
+    let path = change.path.shown();
+    context.out.remark(match change.changed {
+        true => format!("Hooks were taken out of {path}."),
+        false => format!("There are no hooks of ours in {path}."),
+    })?;
+    let unwrapped = place.servers().map(|file| mcp::unwrap(&file)).transpose()?;
+    if let Some(unwrapped) = unwrapped.as_ref().filter(|unwrapped| unwrapped.edit.changed) {
+        let (file, names) = (unwrapped.edit.path.shown(), unwrapped.servers.join(", "));
+        context.out.remark(format!("The proxies before the MCP servers were taken out of {file}: {names}."))?;
+    }
+    elsewhere(context, place)?;
+    let changed = change.changed || unwrapped.as_ref().is_some_and(|unwrapped| unwrapped.edit.changed);
+    if changed {
+        context.out.did(format!("hooks were taken out of {path}"));
+    }
+    let unproxied = unwrapped.map(|unwrapped| unwrapped.servers).unwrap_or_default();
+    context.out.summary(Summary::HooksUninstall { path, changed, unproxied })?;
+    Ok(Code::Done)
+}
+
+/// The other settings that an agent in a folder reads: the user's beside a project's, the project's here beside the user's.
+struct Elsewhere {
+    settings: PathBuf,
+    has_hooks: bool,
+    /// The file of MCP servers, and those before which a proxy stands.
+    servers: Option<(PathBuf, Vec<String>)>,
+}
+
+impl Elsewhere {
+    /// None where they are the same, or cannot be read.
+    fn of(place: &SettingsArgs) -> Option<Self> {
+        let project = if place.project.is_some() { None } else { Some(PathBuf::from(".")) };
+        let other = SettingsArgs { user: false, agent: place.agent, project };
+        let settings = other.path().ok()?;
+        let (own, other_real) = (place.path().ok()?.canonicalize(), settings.canonicalize());
+        if own.is_ok_and(|own| other_real.is_ok_and(|other| other == own)) {
+            return None;
+        }
+        let has_hooks = hooks::status(&settings, other.agent).is_ok_and(|status| !status.installed.is_empty());
+        let servers = other.servers().and_then(|file| Some((file.clone(), mcp::wrapped(&file).ok()?)));
+        Some(Elsewhere { settings, has_hooks, servers: servers.filter(|(_, names)| !names.is_empty()) })
+    }
+}
+
+/// Says what of ours is in the other settings.
+fn elsewhere(context: &mut Context, place: &SettingsArgs) -> Result<()> {
+    let Some(Elsewhere { settings, has_hooks, servers }) = Elsewhere::of(place) else { return Ok(()) };
+    if has_hooks {
+        context.out.remark(format!("There are hooks in {} as well.", settings.shown()))?;
+    }
+    if let Some((file, names)) = servers {
+        context.out.remark(format!("A proxy stands before these MCP servers of {}: {}.", file.shown(), names.join(", ")))?;
+    }
+    Ok(())
 }
 
 /// The program by its path; in a project's settings, which other machines read too, by its name.
@@ -108,26 +230,6 @@ fn program(place: &SettingsArgs) -> Result<PathBuf> {
         return Ok("parhelia".into());
     }
     std::env::current_exe().map_err(|source| Failure::File { action: "find", path: "the program itself".into(), source })
-}
-
-fn report(context: &mut Context, verb: &str, change: &SettingsEdit) -> Result<Code> {
-    let path = change.path.shown();
-    let text = match (verb, change.changed) {
-        ("install", true) => format!("Hooks were put into {path}. Agents that are started from now on use them."),
-        ("install", false) => format!("The hooks are in {path} already."),
-        (_, true) => format!("Hooks were taken out of {path}."),
-        (_, false) => format!("There are no hooks of ours in {path}."),
-    };
-    if change.changed {
-        context.out.did(format!("hooks were {} {path}", if verb == "install" { "put into" } else { "taken out of" }));
-    }
-    context.out.remark(text)?;
-    let changed = change.changed;
-    context.out.summary(match verb {
-        "install" => Summary::HooksInstall { path, changed },
-        _ => Summary::HooksUninstall { path, changed },
-    })?;
-    Ok(Code::Done)
 }
 
 fn status(context: &mut Context, place: &SettingsArgs) -> Result<Code> {
@@ -141,6 +243,11 @@ fn status(context: &mut Context, place: &SettingsArgs) -> Result<Code> {
     for command in &status.commands {
         context.out.line(format!("  {command}"))?;
     }
+    let proxied = place.servers().map(|file| mcp::wrapped(&file)).transpose()?.unwrap_or_default();
+    if !proxied.is_empty() {
+        context.out.line(format!("A proxy stands before these MCP servers: {}.", proxied.join(", ")))?;
+    }
+    elsewhere(context, place)?;
     if let Some(setting) = status.disabled {
         context.out.line(format!("All hooks are turned off there ({setting})."))?;
     }
@@ -150,6 +257,7 @@ fn status(context: &mut Context, place: &SettingsArgs) -> Result<Code> {
         missing: status.missing,
         commands: status.commands,
         disabled: status.disabled.is_some(),
+        proxied,
     })?;
     Ok(Code::Done)
 }

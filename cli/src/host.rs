@@ -3,16 +3,19 @@
 use std::{
     ffi::OsString,
     io::{self, IsTerminal},
-    os::fd::AsFd,
-    path::PathBuf,
-    process::{Child, Command},
+    os::{fd::AsFd, unix::process::CommandExt as _},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
     sync::{Mutex, PoisonError},
+    thread,
 };
 
 use parhelia_agent::process::RUN_MARKER;
+use parhelia_mcp::client::Http;
 use parhelia_session::{
     Error,
     host::{Host, Observer},
+    mcp,
     notice::Notice,
     person::{self, Via},
     retention::RetentionReport,
@@ -21,7 +24,8 @@ use parhelia_session::{
 use parhelia_store::{Store, event::Actor, record::Checkpoint};
 
 use crate::{
-    hook_log as log, limits, progress::Bar, terminal::Terminal, thinned::removed_text, words, workspace::current_folder,
+    hook_log as log, limits, progress::Bar, session::summary::ASK_WORDS, terminal::Terminal, thinned::removed_text, words,
+    workspace::current_folder,
 };
 
 /// This process as a host.
@@ -101,6 +105,26 @@ impl Host for Shell {
     fn gives_terminal(&self) -> bool {
         let output = if self.is_json { io::stderr().is_terminal() } else { io::stdout().is_terminal() };
         io::stdin().is_terminal() && output
+    }
+
+    fn mcp_client(&self) -> Option<&'static dyn mcp::Client> {
+        Some(&Http)
+    }
+
+    fn ask_model(&self, store: &Path, session: &str) -> io::Result<()> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg("--store").arg(std::path::absolute(store)?);
+        if let Some(config) = &self.named_config {
+            command.arg("--config").arg(std::path::absolute(config)?);
+        }
+        command.args(ASK_WORDS).arg("--").arg(session);
+        let log = log::open().map_or_else(Stdio::null, Stdio::from);
+        // It is no process of the agent's run, whoever has it started.
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).current_dir("/").process_group(0).env_remove(RUN_MARKER);
+        let mut started = limits::for_others(|| command.spawn())?;
+        // The service and `session run` live on, and somebody has to wait for it. Without a thread nobody does.
+        let _ = thread::Builder::new().name("summary".into()).spawn(move || started.wait());
+        Ok(())
     }
 
     fn mounted_at(&self, store: &Store, checkpoint: &Checkpoint) -> Option<String> {

@@ -1,6 +1,4 @@
-//! `import`: a checkpoint from a `.tar.zst` or `.tar`, or from a checkpoint's folder of the manifest's schema 1.0 or 1.1.
-
-mod folder;
+//! `import`: a checkpoint from a `.tar.zst` or `.tar`, or from a checkpoint's folder of the manifest's schema 1.0, 1.1 or 1.2.
 
 use std::{
     fs::File,
@@ -8,13 +6,13 @@ use std::{
     path::PathBuf,
 };
 
+use parhelia_session::older::{Checked, Older, Request};
 use parhelia_store::{
     archive::import::{Limits, Reader},
-    create::{self, ImportOptions},
+    create::{self, ImportOptions, Outcome},
 };
 use parhelia_wire::{Summary, summary::Imported};
 
-use self::folder::Folder;
 use crate::{
     context::Context,
     exit::{Code, Failure, Result},
@@ -24,7 +22,7 @@ use crate::{
 /// Flags of `import`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The archive to read, or the folder of a checkpoint of schema 1.0 or 1.1; `-` is standard input
+    /// The archive to read, or the folder of a checkpoint of schema 1.0, 1.1 or 1.2; `-` is standard input
     archive: PathBuf,
     /// The session of the new checkpoint; not one that works in a folder here [default: the exported checkpoint's, or SESSION-imported]
     #[arg(long, value_name = "SESSION")]
@@ -34,33 +32,19 @@ pub struct Args {
     message: Option<String>,
 }
 
-/// Reads the archive into a new checkpoint.
+/// Reads the archive or the folder into a new checkpoint.
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
-    let old = args.archive.is_dir().then(|| Folder::read(&args.archive)).transpose()?;
-    let archive = old.as_ref().map_or(&args.archive, |old| &old.archive);
-    let input: Box<dyn Read> = if archive.as_os_str() == "-" {
-        Box::new(io::stdin().lock())
+    let (outcome, checked) = if args.archive.is_dir() {
+        let (outcome, checked) = of_folder(context, args)?;
+        (outcome, checked_text(checked))
     } else {
-        let failed = |source| Failure::File { action: "open", path: archive.clone(), source };
-        Box::new(File::open(archive).map_err(failed)?)
+        (of_archive(context, args)?, String::new())
     };
-    let store = context.open_with(true)?;
-    let progress = context.progress();
-    let mut reader = Reader::new(input, archive, Limits::default())?;
-    let of_folder = old.as_ref();
-    let options = ImportOptions {
-        session: args.session.clone(),
-        origin_session: of_folder.and_then(|old| old.session.clone()),
-        message: args.message.clone().or_else(|| of_folder.map(|old| old.message.clone())),
-        origin: of_folder.and_then(|old| old.id.clone()),
-    };
-    let outcome = create::import(&store, &mut reader, &options, &progress)?;
-    drop(progress);
     let record = &outcome.checkpoint.record;
     let id = outcome.checkpoint.id();
     let (files, stored) = (human::count(record.workspace.files, "file"), human::size(outcome.stored_bytes));
     context.out.did(format!("checkpoint {id} is made"));
-    context.out.remark(format!("Imported as {id} of session {}: {files}, {stored} stored.", record.session))?;
+    context.out.remark(format!("Imported as {id} of session {}: {files}, {stored} stored.{checked}", record.session))?;
     context.out.summary(Summary::Import(Imported {
         id,
         session: record.session.clone(),
@@ -71,4 +55,44 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         stored_bytes: outcome.stored_bytes,
     }))?;
     Ok(Code::Done)
+}
+
+fn of_folder(context: &mut Context, args: &Args) -> Result<(Outcome, Checked)> {
+    // No store is made for a folder that cannot be imported.
+    let progress = context.progress();
+    let older = Older::read(&args.archive, &progress)?;
+    let store = context.open_with(true)?;
+    let checked = older.checked();
+    let request = Request { session: args.session.clone(), message: args.message.clone() };
+    Ok((older.import(&store, request, &progress)?, checked))
+}
+
+fn of_archive(context: &mut Context, args: &Args) -> Result<Outcome> {
+    let archive = &args.archive;
+    let input: Box<dyn Read> = if archive.as_os_str() == "-" {
+        Box::new(io::stdin().lock())
+    } else {
+        let failed = |source| Failure::File { action: "open", path: archive.clone(), source };
+        Box::new(File::open(archive).map_err(failed)?)
+    };
+    let store = context.open_with(true)?;
+    let progress = context.progress();
+    let mut reader = Reader::new(input, archive, Limits::default())?;
+    let options = ImportOptions { session: args.session.clone(), message: args.message.clone(), ..ImportOptions::default() };
+    Ok(create::import(&store, &mut reader, &options, &progress)?)
+}
+
+/// The checks of a folder, in words.
+fn checked_text(checked: Checked) -> String {
+    match (checked.whole, checked.files) {
+        (true, 0) => " Its checksum is right.".into(),
+        (false, 0) => " Its manifest has no checksum.".into(),
+        (is_whole, files) => {
+            format!(
+                " {} of single files are right{}.",
+                human::count(files as u64, "checksum"),
+                if is_whole { ", and that of the whole" } else { "" }
+            )
+        }
+    }
 }

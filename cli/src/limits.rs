@@ -53,7 +53,7 @@ const THREAD_ADDRESS_BYTES: u64 = 72 << 20;
 /// ... and what all of them share: buffers, and the index's caches.
 const SHARED_ADDRESS_BYTES: u64 = 128 << 20;
 /// ... and the program itself.
-const OWN_ADDRESS_BYTES: u64 = 64 << 20;
+const OWN_ADDRESS_BYTES: u64 = 96 << 20;
 /// Threads that work at a time on one store, at most; four more are the index's.
 const THREADS_MAX: usize = 16;
 

@@ -83,8 +83,13 @@ fn foreground(context: &mut Context, args: &Args, what: Option<&OsString>, mount
     };
     let log = Arc::new(|line: &str| tell!("{} {line}", clock::timestamp()));
     let guard = GUARD.map(OsString::from).into();
-    let options =
-        Options { allow_other: args.allow_other, guard, log, manifest: |of| Manifest::of(of).to_text(), ..Options::default() };
+    let options = Options {
+        allow_other: args.allow_other,
+        guard,
+        log,
+        manifest: |store, of| Manifest::sealed(store, of).to_text(),
+        ..Options::default()
+    };
     let mounted = parhelia_fuse::mount(store, what, mountpoint, &options)?;
     let (stopper, cancel) = (mounted.stopper(), context.cancel());
     let stopping = thread::Builder::new().spawn(move || {

@@ -178,6 +178,34 @@ fn advice_on_hooks_is_of_the_same_settings() {
 }
 
 #[test]
+fn hooks_in_the_other_settings_of_a_folder_are_told() {
+    let (home, _) = work();
+    let project = home.folder.path().join("project");
+    std::fs::create_dir(&project).unwrap();
+    let servers = r#"{"mcpServers": {"notes": {"command": "notes"}}}"#;
+    std::fs::write(project.join(".mcp.json"), "{").unwrap();
+    let words = ["hooks", "install", "--project", "--mcp"];
+    let broken = Run::of(home.command(&words).current_dir(&project).output().unwrap());
+    assert!(broken.code != 0 && broken.err.contains("it is not JSON") && !project.join(".claude").exists(), "{broken:?}");
+    std::fs::write(project.join(".mcp.json"), servers).unwrap();
+    let run =
+        |words: &[&str]| Run::of(home.command(&[&["hooks"], words].concat()).current_dir(&project).output().unwrap()).expect(0);
+    let alone = run(&["install", "--project", "--mcp"]);
+    assert!(!alone.out.contains("runs both") && alone.out.contains("whoever else has the project"), "{alone:?}");
+    let both = run(&["install"]);
+    assert!(both.out.contains("./.claude/settings.json has hooks, too"), "{both:?}");
+    for verb in ["status", "uninstall"] {
+        let told = run(&[verb]);
+        assert!(
+            told.out.contains("settings.json as well.") && told.out.contains("before these MCP servers of ./.mcp.json: notes"),
+            "{told:?}"
+        );
+    }
+    run(&["uninstall", "--project"]);
+    assert!(!run(&["status"]).out.contains("as well"));
+}
+
+#[test]
 fn a_file_that_is_no_archive_is_no_damage() {
     let (home, _) = work();
     let run = home.run(&["import", "work/README.md"]).expect(1);

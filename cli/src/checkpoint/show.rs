@@ -1,8 +1,11 @@
 //! `checkpoint show`: everything about one checkpoint.
 
-use parhelia_session::manifest::Manifest;
+use parhelia_session::{
+    manifest::Manifest,
+    mcp::{self, Kept, Server, live::GivenBack},
+};
 use parhelia_store::{
-    Error, clock,
+    Error, Store, clock,
     projection::{Marks, VerifyLevel},
     record::{Checkpoint, Consistency, Part, Rules},
 };
@@ -51,7 +54,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         other => other?,
     };
     if context.out.json {
-        if let Value::Object(manifest) = Manifest::with(checkpoint, &marks).to_json() {
+        if let Value::Object(manifest) = Manifest::with(&store, checkpoint, &marks).to_json() {
             context.out.object(Line::Manifest(manifest))?;
         }
         for omission in &omissions {
@@ -63,6 +66,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     }
     context.out.page()?;
     context.out.facts(facts(checkpoint), 12)?;
+    context.out.facts(servers(&store, checkpoint)?, 12)?;
     let shown = if context.global.verbose { omissions.len() } else { OMISSIONS_SHOWN };
     for omission in omissions.iter().take(shown) {
         context.out.line(format!("  {}", changed::omission_text(omission)))?;
@@ -94,6 +98,12 @@ fn facts(checkpoint: &Checkpoint) -> Vec<(&'static str, String)> {
     }
     if let Some(parent) = record.parent {
         facts.push(("Parent", parent.to_string()));
+    }
+    if let Some(from) = record.imported_from() {
+        let text = |value: &Value| value.as_str().map(|text| human::path(text.as_bytes()));
+        let approval = text(&from["approval"]["status"]).map(|status| format!(", {status} there")).unwrap_or_default();
+        let version = text(&from["version"]).unwrap_or_default();
+        facts.push(("Imported", format!("from a manifest of schema {version}{approval}")));
     }
     let another = if record.is_of_another_folder() { ", another folder than the session's" } else { "" };
     facts.push(("Workspace", format!("{}{another}", workspace.path)));
@@ -132,6 +142,34 @@ fn facts(checkpoint: &Checkpoint) -> Vec<(&'static str, String)> {
         facts.push(("Left out", text));
     }
     facts
+}
+
+/// The MCP servers, and what is kept of each.
+fn servers(store: &Store, checkpoint: &Checkpoint) -> Result<Vec<(&'static str, String)>> {
+    let saved = mcp::saved(store, checkpoint)?.unwrap_or_default();
+    let kept = |kept: &Kept| match kept {
+        Kept::State { bytes, as_of: None, .. } => format!("its state, {}", human::size(*bytes)),
+        Kept::State { bytes, as_of: Some(at), .. } => format!("its state of {}, {}", human::local(*at), human::size(*bytes)),
+        Kept::Files { files } => human::count(files.iter().filter(|file| file.file.is_some()).count() as u64, "file"),
+        Kept::Stateless { why } => format!("nothing: {}", human::path(why.as_bytes())),
+        Kept::Failed { error } => format!("failed: {}", human::path(error.as_bytes())),
+    };
+    let servers = saved.servers.iter();
+    Ok(servers
+        .map(|(name, server)| {
+            ("MCP server", format!("{}: {}{}", human::path(name.as_bytes()), kept(&server.kept), not_taken(server)))
+        })
+        .collect())
+}
+
+/// The state that a server did not take back as it was started, in words.
+fn not_taken(server: &Server) -> String {
+    match &server.given_back {
+        Some(GivenBack { checkpoint, error: Some(why) }) => {
+            format!("; it did not take back that of checkpoint {checkpoint}: {}", human::path(why.as_bytes()))
+        }
+        _ => String::new(),
+    }
 }
 
 /// A field of what was captured; a dash where it is not known.

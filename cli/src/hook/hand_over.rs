@@ -9,7 +9,7 @@ use std::{
 
 use parhelia_agent::hooks::Event;
 use parhelia_session::{
-    hook::{Taken, work},
+    hook::{Taken, fullness, work},
     run::Sender,
 };
 use serde_json::json;
@@ -73,6 +73,9 @@ pub fn run(context: &Context) {
     match take(context, &event) {
         Ok(done) => log::line(&format!("{}: {done} in {} ms", event.hook_event_name, began.elapsed().as_millis())),
         Err(e) => log::line(&format!("{}: {e}", event.hook_event_name)),
+    }
+    if let Some(text) = fullness(&context.hook_host(), &event) {
+        log::line(&format!("{}: {text}", event.hook_event_name));
     }
 }
 

@@ -17,6 +17,7 @@ use parhelia_session::{
     briefing::Budget,
     hook::{Answer, answer},
     run::{Sender, is_nested, meaning},
+    summary::model::ASKING,
 };
 use parhelia_store::{OpenOptions, Store};
 
@@ -60,6 +61,9 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
 }
 
 fn take(context: &Context, event: Event) {
+    if std::env::var_os(ASKING).is_some() {
+        return log::line(&format!("{}: of an agent that is asked for a summary", event.hook_event_name));
+    }
     if is_nested() {
         return log::line(&format!("{}: left to the agent that has started this one", event.hook_event_name));
     }

@@ -1,6 +1,7 @@
 //! `session`: one file per verb.
 
 mod attach;
+mod context;
 mod decide;
 pub mod list;
 pub mod moved;
@@ -14,6 +15,7 @@ mod run;
 pub mod show;
 mod signals;
 pub mod stop;
+pub mod summary;
 pub mod tmux;
 mod unit;
 
@@ -31,6 +33,8 @@ pub enum Verb {
     List(list::Args),
     /// Show everything about one session
     Show(show::Args),
+    /// Print what was done in a session, what failed, and where to go on
+    Summary(summary::Args),
     /// Remove the checkpoints that retention does not keep
     Prune(prune::Args),
     /// Start an agent, and keep checkpoints of what it does
@@ -52,6 +56,8 @@ pub enum Verb {
     InPane(tmux::handover::Args),
     /// Say something to the agent of a session
     Prompt(prompt::Args),
+    /// Show how full the model's context window is, or the conversation made shorter
+    Context(context::Args),
     /// Record that a session's workspace was moved
     Move(moved::Args),
     /// End a session for good; its checkpoints stay
@@ -70,6 +76,7 @@ impl Verb {
         match self {
             Verb::List(args) => list::run(context, args),
             Verb::Show(args) => show::run(context, args),
+            Verb::Summary(args) => summary::run(context, args),
             Verb::Prune(args) => prune::run(context, args),
             Verb::Run(args) => run::run(context, args),
             Verb::Resume(args) => resume::run(context, args),
@@ -80,6 +87,7 @@ impl Verb {
             Verb::Stop(args) => stop::run(context, args),
             Verb::Pause(args) => pause::pause(context, args),
             Verb::Prompt(args) => prompt::run(context, args),
+            Verb::Context(args) => context::run(context, args),
             Verb::Move(args) => moved::run(context, args),
             Verb::End(args) => pause::end(context, args),
             Verb::Review(args) => review::run(context, args),

@@ -1,7 +1,5 @@
 //! `session prompt`: says something to the agent of a session from another terminal, or from a script.
 
-use std::io::{self, Read};
-
 use parhelia_session::{Refusal, prompt};
 use parhelia_store::projection::Status;
 use parhelia_wire::{Summary, summary::Prompted};
@@ -10,7 +8,8 @@ use super::resume;
 use crate::{
     complete,
     context::Context,
-    exit::{Code, Failure, Result},
+    exit::{Code, Result},
+    input,
 };
 
 /// Flags of `session prompt`.
@@ -25,7 +24,11 @@ pub struct Args {
 
 /// Types it in for an agent that has nothing to do, and resumes a dead one with it.
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
-    let text = if args.text == "-" { from_input()? } else { args.text.clone() };
+    let text = if args.text == "-" {
+        input::text(prompt::BYTES_MAX as u64)?.trim_end_matches('\n').to_owned()
+    } else {
+        args.text.clone()
+    };
     prompt::check(&text)?;
     let store = context.open()?;
     let session = store.view().session_named(&args.session)?;
@@ -40,12 +43,4 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     context.out.remark(format!("Session {} has got the prompt.", session.id))?;
     context.out.summary(Summary::SessionPrompt(Prompted { id: session.id }))?;
     Ok(Code::Done)
-}
-
-fn from_input() -> Result<String> {
-    let mut text = String::new();
-    let failed = |source| Failure::File { action: "read", path: "standard input".into(), source };
-    // One byte more than may be tells that it is too long.
-    io::stdin().take(prompt::BYTES_MAX as u64 + 1).read_to_string(&mut text).map_err(failed)?;
-    Ok(text.trim_end_matches('\n').to_owned())
 }

@@ -1,0 +1,44 @@
+//! `memory save`: remembers something.
+
+use parhelia_session::memory::{self, New};
+use parhelia_wire::Summary;
+
+use crate::{
+    context::Context,
+    exit::{Code, Result},
+    input,
+};
+
+/// So much of standard input is read: enough to tell how much too long it is.
+const INPUT_BYTES_MAX: u64 = 1 << 20;
+
+/// Flags of `memory save`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Section and name: conventions.testing, architecture, gotchas; anything else is the name of a note
+    key: String,
+    /// The text; `-` reads it from standard input
+    text: String,
+    /// A file that matters for it; may be repeated
+    #[arg(short, long, value_name = "PATH")]
+    file: Vec<String>,
+    /// Take the place of what has the same section and name; else both are kept, and shown as contradictory
+    #[arg(long)]
+    replace: bool,
+}
+
+/// Remembers it.
+pub fn run(context: &mut Context, place: &super::Args, args: &Args) -> Result<Code> {
+    let text = if args.text == "-" { input::text(INPUT_BYTES_MAX)? } else { args.text.clone() };
+    let host = context.host()?;
+    let store = context.open_with(true)?;
+    let project = place.project(&store)?;
+    let new = New { key: args.key.clone(), text, files: args.file.clone(), replaces: args.replace };
+    let kept = memory::save(&store, &host, &project, &new)?;
+    if kept.is_new {
+        context.out.did(format!("{} is remembered", kept.entry.id));
+    }
+    super::print(context, kept.section, &kept.entry, &kept.contradicts)?;
+    context.out.summary(Summary::MemorySave { id: kept.entry.id, project: project.name, recorded: kept.is_new })?;
+    Ok(Code::Done)
+}
