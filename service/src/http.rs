@@ -1,4 +1,4 @@
-//! Requests to channels and trackers: over TLS, in bounded time, to where the configuration says and nowhere else.
+//! Requests to channels, trackers and models: over TLS, in bounded time, to where the configuration says and nowhere else.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use ureq::{
     http::{HeaderMap, Method, Request, Response, Uri},
 };
 
-/// A request takes no longer.
-const LIMIT: Duration = Duration::from_secs(30);
+/// A request to a channel or a tracker takes no longer.
+pub const LIMIT: Duration = Duration::from_secs(30);
 /// Nobody is waited for longer than this because they ask for it.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(3600);
 /// A longer answer is not read, in bytes.
@@ -66,6 +66,8 @@ pub struct Call<'a> {
     pub headers: &'a [(&'a str, &'a str)],
     /// The body, which is JSON.
     pub body: Option<&'a str>,
+    /// The time that it may take.
+    pub limit: Duration,
 }
 
 /// An answer.
@@ -81,7 +83,7 @@ pub struct Answer {
 
 /// Sends JSON, with headers. Errors do not name the address, which may be a secret.
 pub fn post(insecure_loopback: bool, address: &str, headers: &[(&str, &str)], body: &str) -> Result<(), Trouble> {
-    let call = Call { insecure_loopback, method: Method::POST, address, headers, body: Some(body) };
+    let call = Call { insecure_loopback, method: Method::POST, address, headers, body: Some(body), limit: LIMIT };
     judged(&sent(&call)?).map(drop)
 }
 
@@ -90,7 +92,7 @@ pub fn call(call: &Call) -> Result<Answer, Trouble> {
     let mut response = sent(call)?;
     let (status, wait) = (response.status().as_u16(), wait(response.headers()));
     let read = response.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_string();
-    Ok(Answer { status, wait, body: read.map_err(|e| of_error(&e))? })
+    Ok(Answer { status, wait, body: read.map_err(|e| of_error(&e, call.limit))? })
 }
 
 fn sent(call: &Call) -> Result<Response<Body>, Trouble> {
@@ -100,7 +102,7 @@ fn sent(call: &Call) -> Result<Response<Body>, Trouble> {
     let proxy = (uri.scheme_str() == Some("https")).then(Proxy::try_from_env).flatten();
     let config = Agent::config_builder()
         .proxy(proxy)
-        .timeout_global(Some(LIMIT))
+        .timeout_global(Some(call.limit))
         // Whoever answers does not choose another receiver.
         .max_redirects(0)
         .http_status_as_error(false)
@@ -117,7 +119,7 @@ fn sent(call: &Call) -> Result<Response<Body>, Trouble> {
         Some(body) => agent.run(request.header("Content-Type", "application/json").body(body.to_owned()).map_err(bad)?),
         None => agent.run(request.body(()).map_err(bad)?),
     };
-    answered.map_err(|e| of_error(&e))
+    answered.map_err(|e| of_error(&e, call.limit))
 }
 
 /// Refuses addresses at which others could listen.
@@ -172,9 +174,9 @@ impl Answer {
 }
 
 /// The reason without the address.
-fn of_error(error: &Error) -> Trouble {
+fn of_error(error: &Error, limit: Duration) -> Trouble {
     let why = match error {
-        Error::Timeout(_) => format!("it did not answer within {} s", LIMIT.as_secs()),
+        Error::Timeout(_) => format!("it did not answer within {} s", limit.as_secs_f64()),
         Error::HostNotFound => "its host is not known".into(),
         Error::ConnectionFailed => "it cannot be connected to".into(),
         Error::Io(e) => format!("the connection failed: {}", e.kind()),

@@ -23,6 +23,7 @@ mod http;
 mod listen;
 mod log;
 mod metrics;
+pub mod model;
 pub mod notify;
 mod origin;
 pub mod outbox;

@@ -8,6 +8,7 @@ use axum::{
     routing::{get, post},
 };
 use parhelia_session::{
+    changed,
     host::Host as _,
     manifest::Manifest,
     review::{
@@ -15,11 +16,10 @@ use parhelia_session::{
         decide::{self, DecisionRequest, Verdict},
         tag::{self, Tag},
     },
-    scan::LeftOut,
 };
 use parhelia_store::{
     Error, Store,
-    diff::{DiffOptions, Side, Summary, TextOptions, compare, file_diff, store_content},
+    diff::{Summary, TextOptions, file_diff, store_content},
     id::Ulid,
     name,
     pin::Pin,
@@ -244,9 +244,9 @@ pub fn pinned(store: &Store, selector: &str) -> Result<(record::Checkpoint, Opti
 }
 
 async fn show(State(app): State<App>, Named(selector): Named<String>) -> Answer<Value> {
-    read(&app, move |_, view| {
+    read(&app, move |app, view| {
         let checkpoint = selector::find(view, &selector)?;
-        Ok(Json(Manifest::with(&checkpoint, &view.marks(checkpoint.record.id)?).to_json()))
+        Ok(Json(Manifest::with(&app.store, &checkpoint, &view.marks(checkpoint.record.id)?).to_json()))
     })
     .await
 }
@@ -256,12 +256,7 @@ async fn diff(State(app): State<App>, Named(selector): Named<String>, Parameters
         let store = &app.store;
         let (old, _old_pin) = pinned(store, &selector)?;
         let (new, _new_pin) = pinned(store, &against.to)?;
-        let (old_node, new_node) = (store.workspace_node(&old)?, store.workspace_node(&new)?);
-        let omissions = store.omissions(&new)?;
-        let side = Side::new(store, &new_node).with_omissions(&omissions);
-        let mut changes = compare(Side::new(store, &old_node), side, DiffOptions::default())?;
-        let left_out = LeftOut::of(store.omissions(&old)?, omissions);
-        changes.retain(|change| !left_out.is(change));
+        let mut changes = changed::between(store, &old, &new)?;
         let counts = (&Summary::of(&changes)).into();
         if let Some(path) = &against.path {
             let wanted = name::parse(path);

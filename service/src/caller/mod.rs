@@ -6,7 +6,7 @@ use std::{
     ffi::OsString,
     io,
     net::{IpAddr, SocketAddr},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command},
     sync::Arc,
 };
@@ -14,6 +14,7 @@ use std::{
 use parhelia_agent::process::{Identity, RUN_MARKER, line_of};
 use parhelia_session::{
     host::Host,
+    mcp,
     person::{self, Via},
 };
 use parhelia_store::event::Actor;
@@ -121,6 +122,14 @@ impl Host for Caller<'_> {
 
     fn start_agent(&self, command: &mut Command) -> io::Result<Child> {
         self.service.start_agent(command)
+    }
+
+    fn mcp_client(&self) -> Option<&'static dyn mcp::Client> {
+        self.service.mcp_client()
+    }
+
+    fn ask_model(&self, store: &Path, session: &str) -> io::Result<()> {
+        self.service.ask_model(store, session)
     }
 
     fn with_own_limits(&self, work: &mut dyn FnMut()) {

@@ -67,7 +67,8 @@ impl Teller<'_> {
             // One that was deleted since is nobody's business any more.
             let Some(made) = &checkpoint else { return Ok(Vec::new()) };
             found.extend(of_commit(made));
-            if let Some(session) = &session {
+            // What an imported one has cost was spent elsewhere.
+            if let Some(session) = session.as_ref().filter(|_| !made.record.is_imported()) {
                 found.extend(self.of_limits(session, made)?);
             }
         } else {
@@ -270,7 +271,8 @@ pub fn test(store: &Store, now: Timestamp) -> Notification {
 
 fn of_commit(made: &Checkpoint) -> Vec<Told> {
     let mut found = vec![told("checkpoint.created", Priority::Info, "Checkpoint was made", "checkpoint show", None)];
-    if made.record.trigger.name() == "error" {
+    // The error of an imported one happened elsewhere, and is over.
+    if made.record.trigger.name() == "error" && !made.record.is_imported() {
         let why = made.record.trigger_detail.clone();
         found.push(told("session.error", Priority::Warning, "Session has an error", REVIEW, why));
     }

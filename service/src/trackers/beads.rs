@@ -5,12 +5,11 @@
 use std::{
     ffi::OsStr,
     path::{Path, PathBuf},
-    process::Command,
     time::Duration,
 };
 
 use parhelia_agent::program;
-use parhelia_session::{host::Host, review::link};
+use parhelia_session::{beads, host::Host, review::link};
 use parhelia_store::projection::Issue;
 use serde::{Deserialize, de::DeserializeOwned};
 
@@ -21,26 +20,10 @@ use crate::{http::Trouble, notify::text::field};
 const LIMIT: Duration = Duration::from_secs(20);
 /// ... and no longer to find the issues of a new session, for which other sessions' events wait.
 const FINDING_LIMIT: Duration = Duration::from_secs(5);
-/// Variables that it gets, where they are set.
-const VARIABLES: [&str; 12] = [
-    "HOME",
-    "USER",
-    "LOGNAME",
-    "LANG",
-    "LC_ALL",
-    "TZ",
-    "TMPDIR",
-    "XDG_CONFIG_HOME",
-    "XDG_DATA_HOME",
-    "XDG_CACHE_HOME",
-    "XDG_RUNTIME_DIR",
-    "BEADS_DIR",
-];
 
 /// The program, for a workspace.
 pub struct Program<'a> {
     host: &'a dyn Host,
-    bd: PathBuf,
     workspace: PathBuf,
 }
 
@@ -92,8 +75,8 @@ pub fn has_program(host: &dyn Host) -> bool {
 impl<'a> Program<'a> {
     /// The program on the search path; none where it is not installed.
     pub fn of(host: &'a dyn Host, workspace: &Path) -> Option<Self> {
-        let bd = program::outside("bd", host.variable("PATH").as_deref(), workspace)?;
-        Some(Program { host, bd, workspace: workspace.to_owned() })
+        beads::command(workspace, &|name| host.variable(name))?;
+        Some(Program { host, workspace: workspace.to_owned() })
     }
 
     /// The ids of issues that are in progress.
@@ -129,17 +112,10 @@ impl<'a> Program<'a> {
     }
 
     fn output_within(&self, limit: Duration, arguments: &[&str]) -> Result<Vec<u8>, Trouble> {
-        let mut command = Command::new(&self.bd);
-        command.args(arguments).current_dir(&self.workspace).env_clear();
-        for name in VARIABLES {
-            if let Some(value) = self.host.variable(name) {
-                command.env(name, value);
-            }
-        }
-        let path = program::search_path(self.host.variable("PATH").as_deref(), &self.workspace);
-        command.env("PATH", path.as_deref().unwrap_or(OsStr::new("/usr/bin:/bin")));
-        // A background process would keep the pipes, and outlive this one.
-        command.env("BD_ACTOR", "parhelia").env("BEADS_NO_DAEMON", "1");
+        let Some(mut command) = beads::command(&self.workspace, &|name| self.host.variable(name)) else {
+            return Err(Trouble::for_now("`bd` is not installed any more"));
+        };
+        command.args(arguments);
         let mut done = None;
         self.host.with_own_limits(&mut || done = Some(program::run(&mut command, limit)));
         let failed =

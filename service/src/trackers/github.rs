@@ -77,7 +77,14 @@ impl GitHub {
             ("X-GitHub-Api-Version", "2022-11-28"),
         ];
         let address = format!("{}{path}", self.api);
-        let call = Call { insecure_loopback: self.insecure_loopback, method, address: &address, headers: &headers, body };
+        let call = Call {
+            insecure_loopback: self.insecure_loopback,
+            method,
+            address: &address,
+            headers: &headers,
+            body,
+            limit: http::LIMIT,
+        };
         let answer = http::call(&call)?;
         answer.judged().map_err(|trouble| explained(trouble, &answer))?;
         Ok(answer)

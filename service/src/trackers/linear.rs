@@ -94,6 +94,7 @@ impl<'a> Linear<'a> {
             address: self.api,
             headers: &headers,
             body: Some(&body),
+            limit: http::LIMIT,
         })?;
         let read = serde_json::from_str::<Answer>(&answer.body).ok();
         if let Some(fault) = read.as_ref().and_then(|read| read.errors.first()) {

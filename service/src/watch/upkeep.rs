@@ -12,7 +12,7 @@ use parhelia_session::{
     Result,
     config::Config,
     retention::{self, Policy},
-    search,
+    search, summary,
 };
 use parhelia_store::{
     clock,
@@ -72,6 +72,7 @@ fn keep_up(app: &App) -> Result<()> {
     }
     let report = gc::run(&app.store, &GcOptions::default(), &())?;
     search::forget_deleted(&app.store, &*app.host, &())?;
+    summary::kept::forget_deleted(&app.store, &())?;
     say(&format!("retention has removed {removed} checkpoints, and gc has freed {} bytes", report.freed_bytes));
     Ok(())
 }
