@@ -108,7 +108,7 @@ fn a_service_that_was_away_finds_the_runs_again() {
     let mut s = Service::new();
     let first = s.agent();
     s.signal(Signal::KILL);
-    assert!(Path::new(&format!("/proc/{first}")).exists(), "its end is none for the agent");
+    assert!(lives(first), "its end is none for the agent");
     s.start();
     assert_eq!(s.process(1), first);
     s.signal(Signal::TERM);
@@ -160,7 +160,7 @@ fn a_paused_session_keeps_its_agent_and_is_active_again_at_once() {
     s.post("/api/sessions/agent/resume", &json!({})).expect(200);
     // One that was set aside and has died is brought back when somebody asks for it, and not before.
     s.post("/api/sessions/agent/pause", &json!({"end_agent": true})).expect(200);
-    assert!(!Path::new(&format!("/proc/{process}")).exists());
+    assert!(!lives(process));
     s.post("/api/sessions/agent/resume", &json!({})).expect(200);
     assert_ne!(s.process(2), process);
     s.post("/api/sessions/agent/end", &json!({})).expect(409);

@@ -22,7 +22,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parhelia_tests::{Scratch, live::wait, scripted, tmux::Tmux, write, write_program};
+use parhelia_tests::{
+    Scratch,
+    live::{lives, wait},
+    scripted,
+    tmux::Tmux,
+    write, write_program,
+};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use parhelia_tests::write_program;
+use parhelia_tests::{live::lives, write_program};
 use serde_json::Value;
 
 const SCRIPT: &str = include_str!("../fixtures/scripted_agent.py");
@@ -61,7 +61,7 @@ impl Agent {
     /// The process that was started last and knows its conversation, while it lives.
     pub fn process(&self) -> Option<i32> {
         let last = self.log().into_iter().rev().find(|noted| noted.is("begun"))?.process();
-        is_alive(last).then_some(last)
+        lives(last).then_some(last)
     }
 
     pub fn is_alive(&self) -> bool {
@@ -93,10 +93,4 @@ impl Agent {
             fs::remove_file(order.path()).unwrap();
         }
     }
-}
-
-/// True if a process runs; one that has ended and waits for its parent does not.
-pub fn is_alive(process: i32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next()).is_some_and(|state| !"ZX".contains(state))
 }

@@ -2,10 +2,13 @@
 
 use std::{collections::BTreeSet, fs};
 
-use parhelia_tests::{live::wait, story::files_of};
+use parhelia_tests::{
+    live::{lives, wait},
+    story::files_of,
+};
 
 use super::{
-    agent::{Noted, is_alive},
+    agent::Noted,
     world::{Saved, World},
 };
 
@@ -74,7 +77,7 @@ fn nothing_is_lost(world: &mut World) {
 
 fn nobody_else_was_touched(world: &World) {
     for process in &world.bystanders {
-        assert!(is_alive(*process), "process {process} of another folder was ended");
+        assert!(lives(*process), "process {process} of another folder was ended");
     }
 }
 

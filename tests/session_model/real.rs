@@ -6,7 +6,7 @@ use parhelia_tests::{
     Files,
     agent::{Reply, text, tool},
     files_in,
-    live::{Live, kill, shown, wait},
+    live::{Live, kill, lives, shown, wait},
 };
 use serde_json::json;
 
@@ -146,6 +146,6 @@ fn the_real_agent_is_killed_moved_rolled_back_and_never_acts_unasked() {
     }
     story.saved.retain(|id, _| there.contains(id));
     story.assert_saved();
-    assert!(super::agent::is_alive(bystander), "a process of another folder was ended");
+    assert!(lives(bystander), "a process of another folder was ended");
     kill(bystander);
 }

@@ -13,13 +13,13 @@ use std::{
 use parhelia_store::{OpenOptions, Store, projection::Session};
 use parhelia_tests::{
     Files, Scratch, clock, files_in,
-    live::{kill, wait},
+    live::{kill, lives, wait},
     recorder::Dice,
     write,
 };
 use serde_json::{Value, json};
 
-use super::agent::{Agent, is_alive};
+use super::agent::Agent;
 
 /// Files that are written, in any workspace.
 const NAMES: [&str; 6] = ["a", "b", "src/c", "src/d", "docs/deep/e", "f"];
@@ -316,7 +316,7 @@ impl Drop for World {
         }
         let agents = self.agent.log().into_iter().map(|noted| noted.process());
         for process in agents.chain(self.bystanders.iter().copied()).collect::<BTreeSet<_>>() {
-            if is_alive(process) && belongs(process, &self.scratch.path("")) {
+            if lives(process) && belongs(process, &self.scratch.path("")) {
                 kill(process);
             }
         }

@@ -18,6 +18,7 @@ pub mod tree;
 pub mod agent;
 pub mod live;
 pub mod scripted;
+pub mod sessions;
 pub mod tmux;
 pub mod user;
 
@@ -36,10 +37,9 @@ use serde_json::Value;
 /// The binary under test: cargo puts it beside the tests' own folder.
 pub fn binary() -> PathBuf {
     let test = std::env::current_exe().unwrap_or_default();
-    let folder = test.ancestors().nth(2).unwrap_or(Path::new(".")).to_owned();
-    let binary = folder.join("parhelia");
-    assert!(binary.exists(), "{} is missing: build it with `cargo build --release --workspace`", binary.display());
-    binary
+    // A program stands beside it, a test one folder deeper.
+    let beside = test.ancestors().skip(1).take(2).map(|folder| folder.join("parhelia")).find(|binary| binary.is_file());
+    beside.unwrap_or_else(|| panic!("the binary is missing beside {}: `cargo build --release --workspace`", test.display()))
 }
 
 /// A folder in the user's cache folder for what tests get from registries, by a name.

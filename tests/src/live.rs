@@ -147,7 +147,7 @@ impl Live {
         wait(|| {
             let entries = fs::read_dir(&folder).ok()?.flatten();
             let numbers = entries.filter_map(|entry| entry.path().file_stem()?.to_str()?.parse::<i32>().ok());
-            numbers.filter(|number| Path::new(&format!("/proc/{number}")).exists()).max()
+            numbers.filter(|number| lives(*number)).max()
         })
     }
 }
@@ -175,10 +175,10 @@ pub fn kill(process: i32) {
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap_or_else(|e| panic!("cannot kill {process}: {e}"));
 }
 
-/// True if a process has not ended.
+/// True if a process has not ended. One that only waits for its parent to notice (a zombie) has.
 pub fn lives(process: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
+    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
 }
 
 /// Kills those processes that still live whose numbers scripts have written into files.

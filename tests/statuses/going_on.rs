@@ -19,8 +19,9 @@ fn recover_says_how_it_is_and_does_what_it_is_told() {
     // As after a crash: nobody is left to write down how it ended.
     child.kill().unwrap();
     child.wait().unwrap();
-    kill(i32::try_from(process).unwrap());
-    wait(|| (!PathBuf::from(format!("/proc/{process}")).exists()).then_some(()));
+    let process = i32::try_from(process).unwrap();
+    kill(process);
+    wait(|| (!lives(process)).then_some(()));
     assert_eq!(work.status(), "active");
     let asked = work.scratch.expect(2, &["session", "recover"]);
     for part in ["(wanted running): its agent is dead", "there; it is kept as it is", checkpoint.as_str(), "--yes", "--end"] {
@@ -66,8 +67,9 @@ fn recover_lets_the_user_choose_a_checkpoint_on_a_terminal() {
     let second = work.create("second\n");
     child.kill().unwrap();
     child.wait().unwrap();
-    kill(i32::try_from(process).unwrap());
-    wait(|| (!PathBuf::from(format!("/proc/{process}")).exists()).then_some(()));
+    let process = i32::try_from(process).unwrap();
+    kill(process);
+    wait(|| (!lives(process)).then_some(()));
     fs::write(work.workspace.join("file"), "third\n").unwrap();
     let typed = |keys: &str| {
         let recover = work.scratch.command(&["session", "recover", "work"]);

@@ -16,7 +16,7 @@ use parhelia_store::{
 };
 use parhelia_tests::{
     Scratch,
-    live::{kill, on_a_terminal, shown, wait},
+    live::{kill, lives, on_a_terminal, shown, wait},
     write,
 };
 use rustix::{
@@ -336,7 +336,7 @@ fn a_rollback_that_cannot_be_done_ends_no_agent() {
     let refused = work.scratch.run(&["checkpoint", "rollback", &target, "--stop", "--yes"]);
     flagged(false);
     assert!(refused.status.code() == Some(1) && shown(&refused).contains("it is immutable"), "{}", shown(&refused));
-    assert!(PathBuf::from(format!("/proc/{process}")).exists() && work.session()["observed"] == "live");
+    assert!(lives(i32::try_from(process).unwrap()) && work.session()["observed"] == "live");
     work.go();
     assert!(child.wait().unwrap().success());
 }

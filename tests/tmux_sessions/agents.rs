@@ -73,10 +73,10 @@ fn conversation_of(live: &Live) -> String {
     run_of(live)["conversation"].as_str().unwrap().to_owned()
 }
 
-fn lives(live: &Live) -> bool {
+fn goes_on(live: &Live) -> bool {
     let run = run_of(live);
-    let process = run["pid"].as_i64().unwrap_or_default();
-    run["ended_at"].is_null() && Path::new(&format!("/proc/{process}")).exists()
+    let process = run["pid"].as_i64().and_then(|process| i32::try_from(process).ok());
+    run["ended_at"].is_null() && process.is_some_and(lives)
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn an_agent_on_a_terminal_comes_back_with_its_conversation_and_its_windows() {
     let output = resume(&live, &tmux, &id);
     assert!(output.status.success(), "{}", shown(&output));
     assert!(!shown(&output).contains("has not said"), "{}", shown(&output));
-    assert!(lives(&live));
+    assert!(goes_on(&live));
     assert_eq!(conversation_of(&live), conversation);
     let again = tmux.session();
     let after = tmux.capture(&again);
@@ -138,7 +138,7 @@ fn a_conversation_that_the_agent_does_not_know_is_told_anew_in_the_same_pane() {
     fs::remove_dir_all(live.agent.workspace()).unwrap();
     let output = resume(&live, &tmux, &id);
     assert!(output.status.success(), "{}", shown(&output));
-    assert!(lives(&live));
+    assert!(goes_on(&live));
     assert_ne!(conversation_of(&live), conversation);
     // It is idle until somebody says something.
     let pane = pane_of(&live);
@@ -166,7 +166,7 @@ fn is_left_to_ask(change: impl FnOnce(&mut Value), without: Option<&str>, said: 
     without.iter().for_each(|name| _ = command.env_remove(name));
     let output = command.output().unwrap();
     assert!(output.status.success() && shown(&output).contains(said), "{}", shown(&output));
-    assert!(lives(&live));
+    assert!(goes_on(&live));
     tmux.wait_for(&pane_of(&live), shows);
     // Nothing was answered for anybody.
     let after: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();

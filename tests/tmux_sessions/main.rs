@@ -12,7 +12,7 @@ use parhelia_agent::tmux::{State, geometry};
 use parhelia_tests::{
     Scratch,
     agent::{Agent, Reply, tool},
-    live::{Live, kill, on_a_terminal, shown, wait},
+    live::{Live, kill, lives, on_a_terminal, shown, wait},
     tmux::Tmux,
     write,
 };

@@ -437,7 +437,8 @@ fn few_file_descriptors_and_little_memory_lose_nothing() {
         [vec!["checkpoint", "create", "s", "--workspace", &work], vec!["gc"], vec!["checkpoint", "restore", &id, "--to", &out]];
     let mut refused = 0;
     let limits = (6..40).step_by(if long() > 0 { 1 } else { 5 }).map(|n| format!("ulimit -n {n}"));
-    let memory = [60_000, 80_000, 200_000, 300_000, 700_000, 2_000_000].map(|kib| format!("ulimit -v {kib}"));
+    // With less than the first, the program itself does not start.
+    let memory = [90_000, 120_000, 200_000, 300_000, 700_000, 2_000_000].map(|kib| format!("ulimit -v {kib}"));
     for limit in limits.chain(memory) {
         for verb in &verbs {
             write(&s.path("work/changing"), limit.as_bytes()).unwrap();

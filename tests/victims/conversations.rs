@@ -124,5 +124,5 @@ fn a_conversation_that_is_open_is_begun_nowhere_else_and_its_agent_is_nobodys_to
     work.scratch.expect(0, &["session", "end", "one", "--leave-agent"]);
     let refused = work.scratch.expect(4, &["checkpoint", "rollback", checkpoint, "--yes"]);
     assert!(refused.contains("is alive"), "{refused}");
-    assert!(Path::new(&format!("/proc/{process}")).exists());
+    assert!(lives(process));
 }

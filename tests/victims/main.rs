@@ -14,7 +14,7 @@ use parhelia_store::{Store, projection::Lease};
 use parhelia_tests::{
     Scratch,
     filesystems::{Mountpoint, system, text},
-    live::{kill, shown, wait},
+    live::{kill, lives, shown, wait},
     scripted::AGENT,
     tmux::Tmux,
     write, write_program,

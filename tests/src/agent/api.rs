@@ -67,9 +67,13 @@ impl Exchange {
     }
 }
 
+/// Answers that follow from the request.
+type Answer = Box<dyn FnMut(&Value) -> Reply + Send>;
+
 #[derive(Default)]
 struct State {
     script: VecDeque<Reply>,
+    answer: Option<Answer>,
     exchanges: Vec<Exchange>,
 }
 
@@ -118,6 +122,11 @@ impl Api {
     /// More answers.
     pub fn then(&self, script: impl IntoIterator<Item = Reply>) {
         self.shared.state().script.extend(script);
+    }
+
+    /// Answers, from now on, once the script is at its end.
+    pub fn answer_with(&self, answer: impl FnMut(&Value) -> Reply + Send + 'static) {
+        self.shared.state().answer = Some(Box::new(answer));
     }
 
     /// Its address.
@@ -205,12 +214,13 @@ impl Shared {
     fn next(&self, request: &Request, asked: Value) -> Exchange {
         let mut state = self.state();
         let number = state.exchanges.len() + 1;
+        let reply = state.script.pop_front().or_else(|| state.answer.as_mut().map(|answer| answer(&asked)));
         let exchange = Exchange {
             number,
             session: request.header("x-claude-code-session-id").map(str::to_owned),
             subagent: request.header("x-claude-code-agent-id").map(str::to_owned),
             request: asked,
-            reply: state.script.pop_front().unwrap_or_else(|| Reply::text("There is nothing more in the script.")),
+            reply: reply.unwrap_or_else(|| Reply::text("There is nothing more in the script.")),
             message: reply::message_id(number),
             usage: reply::usage(number),
         };

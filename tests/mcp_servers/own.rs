@@ -1,0 +1,69 @@
+//! `parhelia mcp`, the server for the agent itself: under a client that is not ours, and under the real agent.
+
+use std::{fs, os::unix::fs::symlink, process::Command};
+
+use parhelia_tests::{
+    Scratch,
+    agent::tool,
+    binary,
+    live::{Live, shown},
+    write,
+};
+use serde_json::{Value, json};
+
+use crate::{agents::told, client::Client, programs};
+
+#[test]
+fn a_client_that_is_not_ours_finds_everything_as_described() {
+    let scratch = Scratch::new();
+    let workspace = scratch.path("work");
+    let files: [(&str, &[u8]); 4] =
+        [("text.txt", b"one\ntwo\n"), ("folder/ünder", b"below\n"), ("binary", b"\xff\0\xfe"), ("large", &[b'l'; 300_000])];
+    for (path, bytes) in files {
+        write(&workspace.join(path), bytes).unwrap();
+    }
+    fs::create_dir(workspace.join("folder/deeper")).unwrap();
+    symlink("/etc", workspace.join("link")).unwrap();
+    let ours = scratch.command(&["mcp"]);
+    let mut client = Command::new(programs::python());
+    client.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/mcp_servers/own_client.py")).arg(&workspace).arg(ours.get_program());
+    client.arg("mcp").env_clear().envs(ours.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let output = client.output().unwrap();
+    assert!(output.status.success() && output.stdout == b"done\n", "{}", shown(&output));
+    scratch.expect(0, &["check"]);
+}
+
+#[test]
+fn lines_that_are_no_requests_do_not_end_it() {
+    let scratch = Scratch::new();
+    fs::create_dir(scratch.path("work")).unwrap();
+    let mut client = Client::start(scratch.command(&["mcp"]).current_dir(scratch.path("work")));
+    client.hello();
+    for odd in [json!("text"), json!(7), json!([]), json!({}), json!({"jsonrpc": "2.0", "id": 99}), json!({"method": "x"})] {
+        client.send(&odd);
+    }
+    let listed = client.request("tools/list", json!({}));
+    assert!(listed["result"]["tools"].as_array().unwrap().len() >= 6, "{listed}");
+    let listed = client.request("tools/call", json!({"name": "list_checkpoints", "arguments": {}}));
+    assert_eq!(listed["result"]["isError"], true, "there is no store yet: {listed}");
+    assert!(!scratch.store().exists(), "whoever reads makes none");
+    client.close();
+    assert_eq!(client.ended().code(), Some(0));
+}
+
+#[test]
+fn the_agent_makes_a_checkpoint_of_its_own_session() {
+    let Some(live) = Live::new() else { return };
+    let servers = json!({"mcpServers": {"parhelia": {"command": binary(), "args": ["mcp"]}}});
+    write(&live.agent.home().join(".claude.json"), servers.to_string().as_bytes()).unwrap();
+    let call = tool("mcp__parhelia__create_checkpoint", json!({"message": "by the agent", "tags": ["mine"]}));
+    let made = told(&live, call, |live| live.start("make one"));
+    let made: Value = serde_json::from_str(&made).unwrap_or_else(|e| panic!("{e}: {made}"));
+    let id = made["checkpoint"]["id"].as_str().unwrap();
+    let checkpoints = live.checkpoints(&live.session());
+    let own = checkpoints.iter().find(|checkpoint| checkpoint["id"] == id).unwrap_or_else(|| panic!("{checkpoints:?}"));
+    assert_eq!((&own["message"], &own["tags"]), (&json!("by the agent"), &json!(["mine"])), "{own}");
+    assert!(own["run"].is_string() || own["run_id"].is_string(), "it belongs to the run: {own}");
+    let said = live.state(id, "conversation/transcript.jsonl");
+    assert!(String::from_utf8_lossy(&said).contains("make one"), "it has the conversation");
+}
