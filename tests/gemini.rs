@@ -83,7 +83,7 @@ fn killed_in_a_tool_it_goes_on_by_its_conversation_and_is_told() {
     // It starts itself once more, and works there.
     let agent = wait(|| below(child.id() as i32));
     let worker = wait(|| below(agent));
-    for process in [agent, worker] {
+    for process in [worker, agent] {
         kill(process);
     }
     let output = child.wait_with_output().unwrap();

@@ -305,7 +305,7 @@ fn tags_are_found_fast_in_a_store_of_many_events() {
     let view = store.refresh().unwrap();
     let last = format!("tag:t/{}", (number - 1) / 200 * 200);
     let found = timed("a tag is selected", &|| drop(selector::find(&view, &last).unwrap()));
-    assert!(found < Duration::from_millis(50), "{found:?}");
+    assert!(found < Duration::from_millis(500), "{found:?}");
     let listed = timed("all tags are listed", &|| assert_eq!(tag::in_use(&view, &[]).unwrap().len(), number.div_ceil(200)));
     assert!(listed < Duration::from_millis(500), "{listed:?}");
     timed("`cat` by an id", &|| drop(s.expect(0, &["cat", &format!("{}:file", ids[0])])));

@@ -72,6 +72,11 @@ fn clones_of_a_repository_share_what_is_known() {
     assert_eq!(projects[0]["projects"], json!(["example.org/o/tool"]));
     let by_name = lines(&scratch, &["memory", "--project", "example.org/o/tool", "list"]);
     assert_eq!(by_name.len(), 2);
+    for (text, is_first) in [("x", true), ("y", false)] {
+        let output = scratch.run(&["memory", "--project", "mistyped", "save", "gotchas", text]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(said.contains("nothing was known of a project mistyped"), is_first, "{output:?}");
+    }
 }
 
 #[test]

@@ -122,5 +122,5 @@ fn among_ten_thousand_files_it_takes_no_longer_than_a_hook_has() {
     let found = lines(phase(&scratch, &["detect"]), 0);
     assert_eq!(found[0]["id"], "id77");
     // The bar is 0.1 s on a machine with nothing else to do.
-    assert!(began.elapsed().as_secs() < 3, "{:?}", began.elapsed());
+    assert!(began.elapsed().as_secs() < 10, "{:?}", began.elapsed());
 }

@@ -40,6 +40,8 @@ fn killed(live: &Live) -> String {
     live.api.then(endless(&workspace));
     let child = live.start("make something and keep at it");
     wait(|| fs::read_to_string(workspace.join("growing.txt")).ok().filter(|text| text.lines().count() > 5));
+    let conversation = live.api.wait_for(2)[0].session.clone().unwrap();
+    wait(|| fs::read_to_string(live.agent.transcript(&conversation)).ok().filter(|said| said.contains("growing.txt")));
     kill(live.agent_process());
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(137), "{}", shown(&output));

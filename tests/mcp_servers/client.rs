@@ -1,7 +1,7 @@
 //! A client over standard streams, as plain as can be: what it sends and gets is not made better by any library.
 
 use std::{
-    io::{BufRead, BufReader, Write},
+    io::{BufRead, BufReader, ErrorKind, Write},
     process::{Child, ChildStdin, Command, ExitStatus, Stdio},
     sync::mpsc::{Receiver, channel},
     thread,
@@ -53,10 +53,13 @@ impl Client {
         self.child.id() as i32
     }
 
-    /// Sends a line.
+    /// Sends a line. A program that has ended reads none, which its answer and its exit code tell.
     pub fn send(&mut self, message: &Value) {
         let line = format!("{message}\n");
-        self.input.as_mut().unwrap().write_all(line.as_bytes()).unwrap();
+        match self.input.as_mut().unwrap().write_all(line.as_bytes()) {
+            Err(e) if e.kind() == ErrorKind::BrokenPipe => {}
+            sent => sent.unwrap(),
+        }
     }
 
     /// The next line as it is; none once there are no more.

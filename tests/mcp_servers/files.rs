@@ -83,6 +83,7 @@ fn a_rollback_writes_it_back_and_its_undoing_as_well() {
     assert!(first.contains("größer: old"), "{first}");
     assert_eq!(work.in_checkpoint(&work.old), first);
     told(&work.live, add("new"), |live| live.resume(&work.session, "remember the new one"));
+    at_rest(&work.live);
     let second = work.now();
     assert!(second.contains("größer: new"), "{second}");
 

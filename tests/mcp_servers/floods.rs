@@ -50,7 +50,7 @@ fn a_line_of_three_hundred_megabytes() {
 
 #[test]
 fn half_a_million_lines() {
-    let work = Work::with("[mcp]\ntimeout_seconds = 60\n");
+    let work = Work::with("[mcp]\ntimeout_seconds = 300\n");
     let mut client = work.proxied("odd", &odd(&["floods-lines", &LINES.to_string()]));
     let server = asked(&work, &mut client);
     assert_eq!(server["kept"], "state", "{server}");

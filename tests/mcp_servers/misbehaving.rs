@@ -50,7 +50,7 @@ fn a_state_is_kept_whatever_the_form_of_the_answer() {
 
 #[test]
 fn a_server_that_does_not_answer_costs_no_more_than_its_time() {
-    let work = Work::with("[mcp]\ntimeout_seconds = 1.0\n");
+    let work = Work::with("[mcp.servers.hanging]\ntimeout_seconds = 1.0\n");
     let (mut hanging, _good) = (work.proxied("hanging", &odd(&["hangs"])), work.proxied("good", &odd(&["good"])));
     let began = Instant::now();
     let (_, servers) = work.checkpoint(3);
@@ -68,7 +68,7 @@ fn a_server_that_does_not_answer_costs_no_more_than_its_time() {
 
 #[test]
 fn a_server_that_reads_no_more_is_not_taken_for_one_without_a_proxy() {
-    let work = Work::with("[mcp]\ntimeout_seconds = 1.0\n");
+    let work = Work::with("[mcp.servers.stuck]\ntimeout_seconds = 1.0\n");
     let mut client = work.proxied("stuck", &odd(&["good"]));
     let _good = work.proxied("good", &odd(&["good"]));
     client.ask("tools/call", json!({"name": "stop"}));

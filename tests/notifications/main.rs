@@ -7,7 +7,7 @@ use std::fs;
 
 use parhelia_tests::{
     Scratch,
-    live::wait,
+    live::{is_locked, wait},
     receiver::{Receiver, Request},
     write,
 };
@@ -104,9 +104,7 @@ impl Told {
 
     /// The state of the outbox, once nobody delivers any more.
     fn settled(&self) {
-        wait(|| {
-            let lock = fs::File::open(self.scratch.store().join("outbox/lock")).ok()?;
-            lock.try_lock().ok().map(|()| drop(lock))
-        });
+        let lock = self.scratch.store().join("outbox/lock");
+        wait(|| (lock.exists() && !is_locked(&lock)).then_some(()));
     }
 }

@@ -100,7 +100,7 @@ fn a_turn_that_another_process_has_is_waited_for_as_long_as_the_lock_and_that_is
         &["session", "end", &work.session],
     ];
     for verb in all {
-        let said = work.scratch.expect(11, &[&["--lock-timeout", "0.8"], verb].concat());
+        let said = work.scratch.expect(11, &[&["--lock-timeout", "3"], verb].concat());
         assert!(
             said.contains(&format!("waiting for another process that makes a checkpoint of session {}", work.session)),
             "{said}"

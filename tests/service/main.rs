@@ -24,7 +24,7 @@ use std::{
 
 use parhelia_tests::{
     Scratch,
-    live::{lives, wait},
+    live::{is_locked, lives, wait},
     scripted,
     tmux::Tmux,
     write, write_program,

@@ -262,6 +262,8 @@ fn a_container_that_ends_soon_hands_its_sessions_over_to_the_next() {
     s.signal(Signal::KILL);
     let logged = s.scratch.run(&["log", "--kind", "session.handover", "--json"]);
     assert!(String::from_utf8_lossy(&logged.stdout).contains("its container ends soon"), "{logged:?}");
+    // The kernel ends what is in the container behind that.
+    wait(|| (!is_locked(&s.scratch.store().join("lock.service"))).then_some(()));
     s.start();
     s.idle("inside", 2);
     let shown = s.get("/api/sessions/inside/checkpoints").expect(200);

@@ -3,6 +3,7 @@
 use std::{
     ffi::OsStr,
     fs,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     time::{Duration, Instant},
@@ -179,6 +180,13 @@ pub fn kill(process: i32) {
 pub fn lives(process: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
+}
+
+/// True if somebody holds a lock of a file. Unlike an attempt to take it, that keeps nobody else out.
+pub fn is_locked(file: &Path) -> bool {
+    let Ok(metadata) = fs::metadata(file) else { return false };
+    let inode = format!(":{} ", metadata.ino());
+    fs::read_to_string("/proc/locks").unwrap_or_default().lines().any(|lock| lock.contains(" FLOCK ") && lock.contains(&inode))
 }
 
 /// Kills those processes that still live whose numbers scripts have written into files.

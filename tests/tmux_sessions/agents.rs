@@ -73,6 +73,12 @@ fn conversation_of(live: &Live) -> String {
     run_of(live)["conversation"].as_str().unwrap().to_owned()
 }
 
+/// Waits until the transcript has a text: the agent writes it a moment after it has begun to do what it says.
+fn wait_until_written(live: &Live, text: &str) {
+    let transcript = live.agent.transcript(&conversation_of(live));
+    wait(|| fs::read_to_string(&transcript).ok().filter(|said| said.contains(text)));
+}
+
 fn goes_on(live: &Live) -> bool {
     let run = run_of(live);
     let process = run["pid"].as_i64().and_then(|process| i32::try_from(process).ok());
@@ -217,6 +223,7 @@ fn an_agent_that_answers_one_prompt_works_in_tmux_and_goes_on_there() {
     assert!(output.status.success(), "{}", shown(&output));
     wait(|| live.agent.workspace().join("begun.txt").exists().then_some(()));
     let id = live_session(&live);
+    wait_until_written(&live, "begun.txt");
     kill(i32::try_from(run_of(&live)["pid"].as_i64().unwrap()).unwrap());
     wait(|| tmux.sessions().is_empty().then_some(()));
     live.api.then([Reply::text("That is all.")]);

@@ -8,7 +8,11 @@ mod troubles;
 
 use std::{fs, path::PathBuf, process::Command};
 
-use parhelia_tests::{Scratch, live::wait, write};
+use parhelia_tests::{
+    Scratch,
+    live::{is_locked, wait},
+    write,
+};
 use serde_json::Value;
 use stand_ins::{Hub, Lines};
 
@@ -98,9 +102,9 @@ impl Tracked {
     /// Waits until everything that was recorded is delivered, or has failed.
     fn settled(&self) {
         wait(|| {
-            let lock = fs::File::open(self.scratch.store().join("outbox/lock")).ok()?;
-            lock.try_lock().ok()?;
-            drop(lock);
+            if is_locked(&self.scratch.store().join("outbox/lock")) {
+                return None;
+            }
             let state: Value = serde_json::from_slice(&fs::read(self.scratch.store().join("outbox/state.json")).ok()?).ok()?;
             let log = self.expect(0, &["log", "--json", "-n", "1"]);
             let last: Value = serde_json::from_str(log.lines().next()?).unwrap();

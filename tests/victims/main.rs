@@ -178,7 +178,8 @@ fn a_tmux_server_that_is_gone_is_said_to_be_also_where_another_has_its_socket() 
     work.wait_for("one", "idle");
     let store = Store::open(&work.scratch.store(), &Default::default()).unwrap();
     let run = store.view().runs().unwrap().into_values().next().unwrap();
-    for process in [launcher_of(&run).unwrap().process, run.pid.unwrap() as i32] {
+    // The agent first: it may end when its launcher does.
+    for process in [run.pid.unwrap() as i32, launcher_of(&run).unwrap().process] {
         kill(process);
     }
     work.wait_for("one", "dead");
@@ -279,7 +280,7 @@ fn a_run_in_a_container_of_the_same_name_is_not_taken_for_dead() {
     container.kill().unwrap();
     container.wait().unwrap();
     // That it is gone cannot be seen from here; its lease runs out.
-    assert_eq!(work.is("inside").1, "elsewhere");
+    work.wait_for("inside", "elsewhere");
     work.scratch.expect(4, &["session", "resume", "inside"]);
     let id = work.session("inside")["id"].as_str().unwrap().to_owned();
     let go_on = format!("parhelia session resume {id} --take-over");
@@ -379,8 +380,8 @@ fn a_signal_does_not_wait_for_a_checkpoint() {
     let turn = held(&store, &session.id, &()).unwrap();
     let failed = || fs::read_to_string(&said).unwrap().matches("no checkpoint was made").count();
     wait(|| (failed() == 1).then_some(()));
-    // By now the next one waits.
-    std::thread::sleep(Duration::from_secs(3));
+    // By now the next one waits: it is begun a second later.
+    std::thread::sleep(Duration::from_millis(1_500));
     let supervisor = rustix::process::Pid::from_raw(child.id() as i32).unwrap();
     rustix::process::kill_process(supervisor, rustix::process::Signal::TERM).unwrap();
     wait(|| asked.exists().then_some(()));

@@ -6,7 +6,7 @@ use parhelia_wire::Summary;
 use crate::{
     context::Context,
     exit::{Code, Result},
-    input,
+    human, input,
 };
 
 /// So much of standard input is read: enough to tell how much too long it is.
@@ -34,7 +34,12 @@ pub fn run(context: &mut Context, place: &super::Args, args: &Args) -> Result<Co
     let store = context.open_with(true)?;
     let project = place.project(&store)?;
     let new = New { key: args.key.clone(), text, files: args.file.clone(), replaces: args.replace };
+    // A name that was mistyped is one that nobody knows.
+    let is_unknown = place.project.is_some() && memory::ensure_known(&store.layout().root, &project).is_err();
     let kept = memory::save(&store, &host, &project, &new)?;
+    if is_unknown && !context.global.quiet {
+        tell!("parhelia: nothing was known of a project {}: this is the first", human::path(project.name.as_bytes()));
+    }
     if kept.is_new {
         context.out.did(format!("{} is remembered", kept.entry.id));
     }

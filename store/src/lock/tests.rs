@@ -89,14 +89,16 @@ fn the_file_alone_or_the_journal_alone_keeps_others_out() {
     let file = files::open_top(&dir.path().join("lock"), How::Make).unwrap();
     flock(&file, FlockOperation::LockExclusive).unwrap();
     assert!(matches!(WriterLock::take(dir.path(), Duration::ZERO, &()), Err(Error::Locked { .. })));
-    drop(file);
+    // A program that another test begins has the file for a moment, too: closing it would not let go of the lock.
+    flock(&file, FlockOperation::Unlock).unwrap();
     let folder = File::open(dir.path().join("journal")).unwrap();
     flock(&folder, FlockOperation::LockExclusive).unwrap();
     assert!(matches!(WriterLock::take(dir.path(), Duration::ZERO, &()), Err(Error::Locked { .. })));
     // What was taken of it before was let go.
     let file = files::open_top(&dir.path().join("lock"), How::Make).unwrap();
     flock(&file, FlockOperation::NonBlockingLockExclusive).unwrap();
-    drop((folder, file));
+    flock(&folder, FlockOperation::Unlock).unwrap();
+    flock(&file, FlockOperation::Unlock).unwrap();
     WriterLock::take(dir.path(), Duration::ZERO, &()).unwrap();
 }
 
