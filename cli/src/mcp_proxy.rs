@@ -18,7 +18,7 @@ use crate::{
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The server's name in the agent's configuration
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", allow_hyphen_values = true)]
     name: String,
     /// The server, and its arguments
     #[arg(required = true, last = true, value_name = "COMMAND")]

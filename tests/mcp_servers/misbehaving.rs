@@ -49,6 +49,14 @@ fn a_state_is_kept_whatever_the_form_of_the_answer() {
 }
 
 #[test]
+fn a_server_may_be_called_like_a_flag() {
+    let work = Work::new();
+    let mut client = work.proxied("--help", &odd(&["good"]));
+    assert_eq!(client.call("echo", json!({"text": "here"})), "here");
+    assert_eq!(work.checkpoint(0).1["--help"]["kept"], "state");
+}
+
+#[test]
 fn a_server_that_does_not_answer_costs_no_more_than_its_time() {
     let work = Work::with("[mcp.servers.hanging]\ntimeout_seconds = 1.0\n");
     let (mut hanging, _good) = (work.proxied("hanging", &odd(&["hangs"])), work.proxied("good", &odd(&["good"])));

@@ -83,7 +83,9 @@ async def differs(caller, first, second):
     diff = await caller.json("diff_checkpoints", old=first, new=second, path="text.txt")
     assert [change["path"] for change in diff["changes"]] == ["text.txt"], diff
     assert "-two\n+TWO\n" in diff["changes"][0]["diff"], diff
-    assert (await caller.json("diff_checkpoints", old=first, path="no-such-file"))["changes"] == []
+    diff = await caller.json("diff_checkpoints", old=first, path="./text.txt")
+    assert [change["path"] for change in diff["changes"]] == ["text.txt"], diff
+    await caller.refused("diff_checkpoints", old=first, path="no-such-file")
 
 
 async def finds(caller, first):

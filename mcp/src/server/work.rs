@@ -1,6 +1,7 @@
 //! The tools, on a store.
 
 use std::{
+    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
     time::Duration,
@@ -186,7 +187,12 @@ impl Work {
         let counts = (&Summary::of(&changes)).into();
         if let Some(path) = &asked.path {
             let wanted = name::parse(path);
+            let wanted = name::as_path(&wanted).strip_prefix(".").map_or(&wanted[..], |path| path.as_os_str().as_bytes());
             changes.retain(|change| change.path == wanted || change.old_path() == wanted);
+            if changes.is_empty() {
+                // A path that is in neither is a mistake, not one that is the same in both.
+                store.node_at(&old, wanted).or_else(|_| store.node_at(&new, wanted)).map_err(said)?;
+            }
         }
         let truncated = changes.len() > CHANGES_MAX;
         changes.truncate(CHANGES_MAX);

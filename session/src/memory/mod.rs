@@ -111,9 +111,19 @@ fn add(store: &Path, project: &Project, new: &New, (by, session): (AddedBy, Opti
     file::change(store, project, now, |memory| {
         let known = memory.knowledge.of_mut(section);
         let is_same = |other: &&Entry| other.key == entry.key && other.description == entry.description;
-        if let Some(same) = known.iter().find(is_same).cloned().filter(|_| !new.replaces) {
+        if let Some(place) = known.iter().position(|other| is_same(&other)).filter(|_| !new.replaces) {
+            let same = &mut known[place];
+            let more: Vec<String> = new.files.iter().filter(|file| !same.key_files.contains(file)).cloned().collect();
+            if same.key_files.len() + more.len() > FILES_MAX {
+                return Err(Error::Invalid(format!(
+                    "it cannot be remembered: {FILES_MAX} files may be named, with those that it has already"
+                )));
+            }
+            let has_changed = !more.is_empty();
+            same.key_files.extend(more);
+            let same = same.clone();
             let contradicts = memory.knowledge.contradictory(section, &same).into_iter().cloned().collect();
-            return Ok((false, Kept { section, entry: same, contradicts, is_new: false }));
+            return Ok((has_changed, Kept { section, entry: same, contradicts, is_new: false }));
         }
         if new.replaces {
             known.retain(|other| other.key != entry.key || entry.key.is_none());

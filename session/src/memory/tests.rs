@@ -61,6 +61,13 @@ fn contradictions_are_shown_and_a_replacement_ends_them() {
     assert!(scratch.save("gotchas", "a").contradicts.is_empty() && scratch.save("gotchas", "b").contradicts.is_empty());
     let text = relevant(&scratch.memory(), "", Budget::default()).unwrap();
     assert_eq!(text.matches("CONTRADICTED").count(), 2, "{text}");
+    let named = |file: &str| {
+        let new = New { key: "conventions.testing".into(), text: "pytest".into(), files: vec![file.into()], ..New::default() };
+        scratch.try_save(new).unwrap()
+    };
+    assert!(!named("a.py").is_new);
+    assert_eq!(named("b.py").entry.key_files, ["a.py", "b.py"]);
+    assert_eq!(scratch.memory().knowledge.conventions[0].key_files, ["a.py", "b.py"]);
     let replaced = scratch
         .try_save(New { key: "conventions.testing".into(), text: "nose".into(), replaces: true, ..New::default() })
         .unwrap();

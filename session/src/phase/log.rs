@@ -2,7 +2,7 @@
 
 use std::{
     fs::{DirBuilder, File},
-    io::Write,
+    io::{self, Read, Seek, SeekFrom, Write},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::Path,
 };
@@ -33,9 +33,22 @@ pub fn append(folder: &Path, (id, now): (&str, Timestamp), session: &str, action
     let event = Event { id, timestamp, session_id: session, kind: "custom", data };
     DirBuilder::new().recursive(true).mode(0o700).create(folder).at("create folder", folder)?;
     let path = folder.join(format!("events-{}.jsonl", now.strftime("%Y-%m-%d")));
-    let mut line = serde_json::to_vec(&event).unwrap_or_default();
+    let mut file = File::options().read(true).append(true).create(true).mode(0o600).open(&path).at("open", &path)?;
+    // A line that was cut off, of a program that was killed, stays a line of its own.
+    let mut line = if ends_in_a_line(&file).at("read", &path)? { Vec::new() } else { vec![b'\n'] };
+    serde_json::to_writer(&mut line, &event).map_err(io::Error::from).at("write", &path)?;
     line.push(b'\n');
-    let mut file = File::options().append(true).create(true).mode(0o600).open(&path).at("open", &path)?;
     // In one write, so that lines of several programs do not mix.
     file.write_all(&line).at("write", &path)
+}
+
+/// True for a log that is empty, or whose last line is whole.
+fn ends_in_a_line(mut file: &File) -> io::Result<bool> {
+    if file.metadata()?.len() == 0 {
+        return Ok(true);
+    }
+    let mut last = [0];
+    file.seek(SeekFrom::End(-1))?;
+    file.read_exact(&mut last)?;
+    Ok(last == *b"\n")
 }

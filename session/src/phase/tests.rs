@@ -67,6 +67,21 @@ fn ids(saved: &[Saved]) -> Vec<&str> {
 }
 
 #[test]
+fn an_event_behind_a_line_that_was_cut_off_is_a_line_of_its_own() {
+    let f = Fixture::new();
+    f.create("Plan", 1, 0);
+    let path = f.root.join("events/events-2026-02-02.jsonl");
+    let mut log = fs::read(&path).unwrap();
+    log.extend(b"{\"torn\":");
+    fs::write(&path, &log).unwrap();
+    let second = f.create("Build", 4, 1);
+    let text = fs::read_to_string(&path).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!((lines.len(), lines[1]), (3, "{\"torn\":"));
+    assert!(lines[2].contains(&second.phase.id) && serde_json::from_str::<Value>(lines[2]).is_ok(), "{text}");
+}
+
+#[test]
 fn what_was_created_is_found_again_and_offered_until_it_is_completed() {
     let f = Fixture::new();
     assert!(f.home.incomplete().unwrap().is_none() && !f.root.exists(), "nothing is made to look for it");
