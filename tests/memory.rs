@@ -24,7 +24,7 @@ fn git(folder: &Path, words: &[&str]) {
     assert!(done.status.success(), "{done:?}");
 }
 
-/// What an agent is told that begins a conversation in a folder.
+/// The words that an agent is told at the beginning of a conversation in a folder.
 fn told(scratch: &Scratch, folder: &Path, source: &str) -> String {
     let event = json!({
         "hook_event_name": "SessionStart", "session_id": "3a9d1f6e-57c0-4f0e-9a55-6f8f1f8c0b11", "cwd": folder, "source": source,

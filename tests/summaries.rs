@@ -12,21 +12,12 @@ use parhelia_tests::{
     Scratch, binary,
     live::{lives, on_a_terminal, wait},
     receiver::{Answer, Receiver},
-    write, write_program,
+    scripted, write, write_program,
 };
 use serde_json::{Value, json};
 
 /// An agent in name. It says what is in the file `first` in a new conversation, asks for what it should know, and ends.
-const AGENT: &str = r#"#!/bin/bash
-test "$1" = --version && { echo "2.1.197 (Claude Code)"; exit; }
-how= id=
-while test $# -gt 0; do
-    case $1 in --session-id) how=startup; id=$2;; --resume) how=resume; id=$2;; esac
-    shift
-done
-transcript='@project'/$id.jsonl
-event() { printf '{"hook_event_name":"%s","session_id":"%s","transcript_path":"%s","cwd":"@work","source":"%s"}' "$1" $id "$transcript" "$2" | '@parhelia' hook; }
-test $how = startup && cat '@first' >> "$transcript"
+const AGENT: &str = r#"test $how = startup && cat '@first' >> "$transcript"
 event SessionStart $how > '@told'
 "#;
 
@@ -53,7 +44,10 @@ impl Work {
         let slug = workspace.to_string_lossy().replace(|c: char| !c.is_ascii_alphanumeric(), "-");
         let project = scratch.path("home/.claude/projects").join(slug);
         fs::create_dir_all(&project).unwrap();
-        let mut script = AGENT.replace("@project", &project.to_string_lossy()).replace("@parhelia", &binary().to_string_lossy());
+        let mut script = [scripted::HOOKED, AGENT]
+            .concat()
+            .replace("@project", &project.to_string_lossy())
+            .replace("@parhelia", &binary().to_string_lossy());
         for name in ["work", "first", "told"] {
             script = script.replace(&format!("@{name}"), &scratch.path(name).to_string_lossy());
         }

@@ -13,7 +13,7 @@ use parhelia_tests::{
     agent::{Reply, tool},
     binary,
     live::{Live, kill, shown, wait},
-    write, write_program,
+    scripted, write, write_program,
 };
 use serde_json::{Value, json};
 
@@ -97,16 +97,7 @@ fn after_a_crash_in_a_later_turn_that_turn_is_told_and_not_the_one_of_the_checkp
 }
 
 /// An agent in name. Its first start says what is in the file `first`, and ends; a later one asks for what it should know, and ends.
-const AGENT: &str = r#"#!/bin/bash
-test "$1" = --version && { echo "2.1.197 (Claude Code)"; exit; }
-how= id=
-while test $# -gt 0; do
-    case $1 in --session-id) how=startup; id=$2;; --resume) how=resume; id=$2;; esac
-    shift
-done
-transcript='@project'/$id.jsonl
-event() { printf '{"hook_event_name":"%s","session_id":"%s","transcript_path":"%s","cwd":"@work","source":"%s"}' "$1" $id "$transcript" "$2" | '@parhelia' hook; }
-if test $how = startup; then
+const AGENT: &str = r#"if test $how = startup; then
     cat '@first' >> "$transcript"
     event SessionStart startup
 else
@@ -144,7 +135,10 @@ impl Work {
         let slug = workspace.to_string_lossy().replace(|c: char| !c.is_ascii_alphanumeric(), "-");
         let project = scratch.path("home/.claude/projects").join(slug);
         fs::create_dir_all(&project).unwrap();
-        let mut script = AGENT.replace("@project", &project.to_string_lossy()).replace("@parhelia", &binary().to_string_lossy());
+        let mut script = [scripted::HOOKED, AGENT]
+            .concat()
+            .replace("@project", &project.to_string_lossy())
+            .replace("@parhelia", &binary().to_string_lossy());
         for name in ["work", "first", "told", "cleared"] {
             script = script.replace(&format!("@{name}"), &scratch.path(name).to_string_lossy());
         }

@@ -195,7 +195,7 @@ impl Record {
         self.extra.get(IMPORTED).is_some_and(|value| value == true)
     }
 
-    /// What an imported checkpoint was where it comes from, by its manifest there. Nobody here has witnessed it.
+    /// The manifest of an imported checkpoint, in short, from where it comes. Nobody here has witnessed it.
     pub fn imported_from(&self) -> Option<&Value> {
         self.extra.get(IMPORTED_FROM).filter(|_| self.is_imported())
     }

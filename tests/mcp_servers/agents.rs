@@ -36,7 +36,7 @@ fn connected() -> Reply {
     Reply::of([tool("WaitForMcpServers", json!({}))])
 }
 
-/// What the tool has told that was called last before the agent's request of this number.
+/// The answer of the tool that was called last before the agent's request of this number.
 fn result(live: &Live, number: usize) -> String {
     let exchanges = live.api.wait_for(number);
     let (_, result) = exchanges[number - 1].blocks("tool_result").pop().unwrap();
@@ -50,7 +50,7 @@ fn result(live: &Live, number: usize) -> String {
     object["result"].as_str().map(str::to_owned).unwrap_or(text)
 }
 
-/// What a checkpoint has of a server.
+/// The state of a server in a checkpoint.
 pub fn kept(live: &Live, checkpoint: &str, server: &str) -> Value {
     let servers: Value = serde_json::from_slice(&live.state(checkpoint, "mcp/servers.json")).unwrap();
     servers["servers"][server].clone()

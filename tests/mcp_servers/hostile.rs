@@ -1,4 +1,4 @@
-//! What whoever can write to a workspace, or to a checkpoint, could try: to have files of the user's captured, or overwritten.
+//! Attacks of somebody who can write to a workspace, or to a checkpoint: to have files of the user's captured, or overwritten.
 
 use std::{
     fs,

@@ -10,7 +10,7 @@ use crate::{
     work::{Work, children},
 };
 
-/// What a checkpoint has of a server that misbehaves in a way; it must exit with `code`. The agent and the server still talk afterwards.
+/// The record of a server that misbehaves in a way, in a checkpoint that exits with `code`. The agent and the server still talk afterwards.
 fn recorded(way: &[&str], code: i32) -> Value {
     let work = Work::new();
     let mut client = work.proxied("odd", &odd(way));

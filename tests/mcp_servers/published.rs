@@ -45,7 +45,7 @@ impl Both {
         result["content"][0]["text"].as_str().unwrap().to_owned()
     }
 
-    /// What a checkpoint has of the server, which is configured by the user as it is started.
+    /// The server in a checkpoint; it is configured by the user as it is started.
     fn recorded(&self, server: &Words) -> Value {
         self.work.of_user(&json!({"server": {"command": server[0], "args": server[1..]}}));
         let (_, servers) = self.work.checkpoint(0);

@@ -101,15 +101,21 @@ fn list() -> Block {
     tool("mcp__remote__list_notes", json!({}))
 }
 
-#[test]
-fn one_that_supports_it_is_given_its_state_back_at_once() {
-    let Some(live) = Live::new() else { return };
+/// A session whose agent has a server remember something, and that server, which lives as long as it is held.
+fn remembered() -> Option<(Live, Listening, String)> {
+    let live = Live::new()?;
     let server = Listening::notes();
     let config = json!({"mcpServers": {"remote": server.config()}});
     write(&live.agent.home().join(".claude.json"), config.to_string().as_bytes()).unwrap();
     write(&live.agent.home().join(".config/parhelia/parhelia.toml"), ASKED.as_bytes()).unwrap();
     told(&live, add("old"), |live| live.start("remember the old one"));
     let session = live.session();
+    Some((live, server, session))
+}
+
+#[test]
+fn one_that_supports_it_is_given_its_state_back_at_once() {
+    let Some((live, _server, session)) = remembered() else { return };
     let old = live.checkpoints(&session)[0]["id"].as_str().unwrap().to_owned();
     let state = kept(&live, &old, "remote");
     assert_eq!(
@@ -125,13 +131,7 @@ fn one_that_supports_it_is_given_its_state_back_at_once() {
 
 #[test]
 fn a_plain_resume_leaves_what_a_live_server_has_learnt_since() {
-    let Some(live) = Live::new() else { return };
-    let server = Listening::notes();
-    let config = json!({"mcpServers": {"remote": server.config()}});
-    write(&live.agent.home().join(".claude.json"), config.to_string().as_bytes()).unwrap();
-    write(&live.agent.home().join(".config/parhelia/parhelia.toml"), ASKED.as_bytes()).unwrap();
-    told(&live, add("old"), |live| live.start("remember the old one"));
-    let session = live.session();
+    let Some((live, _server, session)) = remembered() else { return };
     // Another agent, which has nothing to do with the session.
     told(&live, add("newer"), |live| live.agent.start("remember this as well", &[]));
     let output = live.resume(&session, "go on").wait_with_output().unwrap();

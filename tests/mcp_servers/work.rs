@@ -98,7 +98,7 @@ impl Work {
         client
     }
 
-    /// What the server of this name, and its proxy, have said to people.
+    /// The words of the server of this name, and of its proxy, to people.
     pub fn log(&self, name: &str) -> String {
         fs::read_to_string(self.scratch.path(&format!("{name}.log"))).unwrap()
     }

@@ -17,3 +17,16 @@ echo '{"pid":'$$',"sessionId":"'$id'","status":"idle"}' > "$config/sessions/$$.j
 sleep 100000 &
 wait
 "#;
+
+/// The beginning of an agent's program that calls hooks: its flags are read into `$how` and `$id`, and `event NAME SOURCE` prints what a hook
+/// answers. `@project`, `@work` and `@parhelia` stand for the folder of transcripts, the workspace and the binary.
+pub const HOOKED: &str = r#"#!/bin/bash
+test "$1" = --version && { echo "2.1.197 (Claude Code)"; exit; }
+how= id=
+while test $# -gt 0; do
+    case $1 in --session-id) how=startup; id=$2;; --resume) how=resume; id=$2;; esac
+    shift
+done
+transcript='@project'/$id.jsonl
+event() { printf '{"hook_event_name":"%s","session_id":"%s","transcript_path":"%s","cwd":"@work","source":"%s"}' "$1" $id "$transcript" "$2" | '@parhelia' hook; }
+"#;

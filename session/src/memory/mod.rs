@@ -114,12 +114,12 @@ fn add(store: &Path, project: &Project, new: &New, (by, session): (AddedBy, Opti
         if let Some(place) = known.iter().position(|other| is_same(&other)).filter(|_| !new.replaces) {
             let same = &mut known[place];
             let more: Vec<String> = new.files.iter().filter(|file| !same.key_files.contains(file)).cloned().collect();
-            if same.key_files.len() + more.len() > FILES_MAX {
+            let has_changed = !more.is_empty();
+            if has_changed && same.key_files.len() + more.len() > FILES_MAX {
                 return Err(Error::Invalid(format!(
                     "it cannot be remembered: {FILES_MAX} files may be named, with those that it has already"
                 )));
             }
-            let has_changed = !more.is_empty();
             same.key_files.extend(more);
             let same = same.clone();
             let contradicts = memory.knowledge.contradictory(section, &same).into_iter().cloned().collect();

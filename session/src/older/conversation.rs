@@ -42,7 +42,7 @@ pub(super) struct Told {
     transcript: Vec<u8>,
     /// Fields of the index that `conversation.json` tells.
     summary: Map<String, Value>,
-    /// Where the transcript comes from.
+    /// The place that the transcript comes from.
     source: &'static str,
 }
 

@@ -39,7 +39,7 @@ impl Folder {
         Ok(Folder { path: path.to_owned(), fd })
     }
 
-    /// Where something of it lies.
+    /// The path of something in it.
     pub(super) fn place(&self, file: &str) -> PathBuf {
         self.path.join(file)
     }

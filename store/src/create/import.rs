@@ -68,7 +68,7 @@ pub struct Beside {
     pub workspace: Option<String>,
     /// Its state beside the workspace.
     pub state: Captured,
-    /// What it was there: its id, its parent and the like. Kept in the record as it is.
+    /// Its id, its parent and the like, as they were there. Kept in the record as they are.
     pub from: Option<Value>,
     /// Statements about it, which are appended with it. Their subject is filled in.
     pub marks: Vec<NewEvent>,
@@ -142,7 +142,7 @@ fn gather_and_store(
     Ok((gathered, omissions, roots))
 }
 
-/// What an import has found in its archive.
+/// The finds of an import in its archive.
 struct Found<'a> {
     root: &'a Node,
     roots: Roots,
