@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use parhelia_session::{overview::Overview, run::has_agent};
+use parhelia_session::{checked, overview::Overview, run::has_agent};
 use parhelia_store::{
     Error, Store, clock,
     diff::Summary,
@@ -84,7 +84,8 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
             changes(context, &store, last, &at, args.thorough)?
         }
     };
-    let mut told = Vec::new();
+    let checked = checked::last(&store);
+    let mut told: Vec<String> = checked.iter().filter_map(checked::warning).collect();
     for one in &seen {
         told.extend(warnings(&one.session, &one.overview));
     }
@@ -98,6 +99,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         sessions: sessions.iter().map(|session| session.id.clone()).collect(),
         checkpoint: last.as_ref().map(shown_last).transpose()?,
         warnings: told,
+        checked: checked.as_ref().map(Into::into),
         compared: summary.is_some(),
         changes: (&summary.unwrap_or_default()).into(),
     })))?;

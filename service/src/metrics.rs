@@ -2,7 +2,7 @@
 
 use std::{fmt::Error, time::Duration};
 
-use parhelia_session::{Result, overview::Overview};
+use parhelia_session::{Result, checked, overview::Overview};
 use parhelia_store::{Store, clock, projection::Status};
 use prometheus_client::{
     encoding::{EncodeLabelSet, text::encode},
@@ -99,6 +99,13 @@ impl Metrics {
             let gauge: Gauge = Gauge::default();
             gauge.set(free.try_into().unwrap_or(i64::MAX));
             registry.register_with_unit("store_free", "Room that is left on the store's filesystem", Unit::Bytes, gauge);
+        }
+        if let Some(last) = checked::last(store) {
+            let (findings, age) = (Gauge::<i64>::default(), Gauge::<i64>::default());
+            findings.set(last.findings.try_into().unwrap_or(i64::MAX));
+            age.set(clock::timestamp().duration_since(last.at).as_secs());
+            registry.register("store_check_findings", "Problems that the last check that read data found in the store", findings);
+            registry.register_with_unit("store_check_age", "Time since that check", Unit::Seconds, age);
         }
         let (states, failing, oldest) = (Family::<State, Gauge>::default(), Gauge::<i64>::default(), Gauge::<i64>::default());
         let set_aside = Gauge::<i64>::default();

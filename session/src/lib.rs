@@ -18,6 +18,7 @@ pub mod beads;
 pub mod briefing;
 pub mod capture;
 pub mod changed;
+pub mod checked;
 pub mod checkpoint;
 pub mod config;
 pub mod context;

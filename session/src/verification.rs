@@ -19,16 +19,19 @@ use crate::{
 };
 use parhelia_agent::transcript::files::TRANSCRIPT;
 
-/// Verifies a checkpoint: its bytes, and whether what it says it has of the session is there.
-pub fn verify(store: &Store, checkpoint: &Checkpoint, deep: bool, progress: &dyn Progress) -> Result<VerifyReport> {
-    Ok(with_conversation(store, checkpoint, check::verify(store, checkpoint, deep, progress)?))
+/// Bytes of content that are read where nothing else is said.
+pub const CONTENT_BYTES: u64 = 1 << 30;
+
+/// Verifies a checkpoint: its trees, so many bytes of its content, and whether what it says it has of the session is there.
+pub fn verify(store: &Store, checkpoint: &Checkpoint, content_bytes_max: u64, progress: &dyn Progress) -> Result<VerifyReport> {
+    Ok(with_conversation(store, checkpoint, check::verify_up_to(store, checkpoint, content_bytes_max, progress)?))
 }
 
 /// Verifies what was made. What it shares with its parent, if that was found whole, is not looked at again unless `deep`; the level says so.
 pub fn of_new(store: &Store, made: &Checkpoint, deep: bool, progress: &dyn Progress) -> Result<VerifyReport> {
     let view = store.refresh()?;
     match deep {
-        true => verify(store, made, true, progress),
+        true => verify(store, made, u64::MAX, progress),
         false => {
             let parent = made.record.parent.map(|id| view.checkpoint(id)).transpose()?.flatten();
             let was_whole = |id| view.marks(id).map(|marks| marks.verification.is_some_and(|v| v.ok));
@@ -89,7 +92,9 @@ pub fn event(report: &VerifyReport, actor: &Actor) -> NewEvent {
     let event = NewEvent::new(kind::CHECKPOINT_VERIFIED, report.checkpoint.to_string(), actor.clone())
         .with("level", json!(report.level))
         .with("ok", report.is_ok())
-        .with("problems", report.problems.len() as u64 + report.problems_more);
+        .with("problems", report.problems.len() as u64 + report.problems_more)
+        .with("read_bytes", report.read_bytes)
+        .with("unread_bytes", report.unread_bytes);
     match report.is_complete() {
         true => event,
         false => event.with("incomplete", json!(report.lacks.iter().map(|lack| &lack.part).collect::<Vec<_>>())),

@@ -57,7 +57,9 @@ pub mod kind {
     pub const WORKSPACE_OVERWRITTEN: &str = "workspace.overwritten";
     /// The journal was found to have lost its last records, and was gone on with. Subject: `journal`. Data: `records`, their number.
     pub const JOURNAL_CUT: &str = "journal.cut";
-    /// A checkpoint was verified. Data: `level` (`index`, `deep`), `ok`, `problems`.
+    /// A share of the store's data was read, and the rest of it looked up. Subject: `store`. Data: `percent`, `bytes_read`, `findings`, `ok`.
+    pub const STORE_CHECKED: &str = "store.checked";
+    /// A checkpoint was verified. Data: `level` (`new`, `index`, `part`, `deep`), `ok`, `problems`, `read_bytes`, `unread_bytes`.
     pub const CHECKPOINT_VERIFIED: &str = "checkpoint.verified";
     /// A checkpoint's new content was scanned for secrets. Data: fields of [`crate::projection::Scan`].
     pub const CHECKPOINT_SCANNED: &str = "checkpoint.scanned";

@@ -42,8 +42,10 @@ pub const JOURNAL_VERSION: u16 = 1;
 pub const STAT_CACHE_MAGIC: [u8; 8] = *b"PARHSTA4";
 /// First bytes of what is known of a file that grows.
 pub const GROWN_MAGIC: [u8; 8] = *b"PARHGRW3";
-/// First bytes of the list of damaged blocks.
-pub const DAMAGED_MAGIC: [u8; 8] = *b"PARHDMG1";
+/// First bytes of the list of what is damaged.
+pub const DAMAGED_MAGIC: [u8; 8] = *b"PARHDMG2";
+/// ... and of its first form, which is still read.
+pub const DAMAGED_MAGIC_1: [u8; 8] = *b"PARHDMG1";
 
 /// Raw bytes that a block of small files is filled to before it is compressed.
 pub const DATA_BLOCK_BYTES: usize = 512 << 10;

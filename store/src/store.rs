@@ -4,6 +4,7 @@ mod make;
 mod objects;
 
 use std::{
+    collections::BTreeSet,
     fs,
     num::NonZeroUsize,
     path::{Path, PathBuf},
@@ -21,7 +22,7 @@ use crate::{
     keys::{Ids, Keys},
     layout::Layout,
     lock::WriterLock,
-    pack::{BlockCache, PackFile},
+    pack::{BlockCache, Location, PackFile},
     progress::Progress,
     record::Checkpoint,
     secrets::Secrets,
@@ -74,6 +75,8 @@ pub struct Store {
     renewing: Mutex<()>,
     blocks: BlockCache,
     packs: Mutex<lru::LruCache<PackId, Arc<PackFile>>>,
+    /// Blocks that could not be read because they are damaged.
+    unreadable: Mutex<BTreeSet<Location>>,
     /// A reader's pin could not be made, and that was said.
     pub(crate) reads_unpinned: AtomicBool,
 }
@@ -81,6 +84,13 @@ pub struct Store {
 impl std::fmt::Debug for Store {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Store({})", self.layout.root.display())
+    }
+}
+
+/// Whoever came upon damage leaves word of it, whatever he read for.
+impl Drop for Store {
+    fn drop(&mut self) {
+        self.note_unreadable();
     }
 }
 
@@ -139,6 +149,7 @@ impl Store {
             renewing: Mutex::default(),
             blocks: BlockCache::new(options.cache_bytes),
             packs: Mutex::new(lru::LruCache::new(PACK_FILES_MAX)),
+            unreadable: Mutex::default(),
             reads_unpinned: AtomicBool::new(false),
         })
     }
@@ -280,8 +291,9 @@ impl Store {
     }
 
     /// Leaves it to the caller to bring RocksDB up to date by [`Store::absorb_if_due`], now and then: it takes longer than to commit an event.
-    pub fn absorbing_later(self) -> Self {
-        Store { absorbs_later: true, ..self }
+    pub fn absorbing_later(mut self) -> Self {
+        self.absorbs_later = true;
+        self
     }
 
     /// Moves the journal's tail into RocksDB where it has grown so long that this is due. Who uses the store meanwhile does not wait: the view that

@@ -152,7 +152,7 @@ mirror! {
 
     /// A verification of a checkpoint.
     pub struct Verification of projection::Verification {
-        /// Thoroughness: new, index, deep.
+        /// Thoroughness: new, index, part, deep.
         pub level: String,
         /// True if nothing was damaged.
         pub ok: bool,

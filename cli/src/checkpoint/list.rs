@@ -264,8 +264,9 @@ pub fn verified(marks: &Marks, now: Option<Timestamp>) -> String {
     let mark = match (verification.ok, verification.incomplete.is_empty(), verification.level) {
         (false, ..) => "✗",
         (_, false, _) => "incomplete",
-        (.., VerifyLevel::New) => "✓ new",
-        (.., VerifyLevel::Index) => "✓",
+        (.., VerifyLevel::New) => "new in index",
+        (.., VerifyLevel::Index) => "in index",
+        (.., VerifyLevel::Part) => "✓ part",
         (.., VerifyLevel::Deep) => "✓ deep",
     };
     match now {

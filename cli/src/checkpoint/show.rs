@@ -186,8 +186,11 @@ fn said(marks: &Marks) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
     if let Some(verification) = &marks.verification {
         let level = match verification.level {
-            VerifyLevel::New => "every chunk that its parent does not have was in the index; the parent had been verified before",
-            VerifyLevel::Index => "every chunk was in the index",
+            VerifyLevel::New => {
+                "every chunk that its parent does not have was in the index, and no content was read; the parent had been verified before"
+            }
+            VerifyLevel::Index => "every chunk was in the index, and no content was read",
+            VerifyLevel::Part => "every chunk was there, and a part of the content was read",
             VerifyLevel::Deep => "every byte was read",
         };
         let found = if verification.ok { level } else { "it was damaged" };

@@ -121,6 +121,12 @@ impl Teller<'_> {
                 let title = "Somebody who may not tried to decide about a checkpoint";
                 Some(told("security.decision_refused", Priority::Critical, title, REVIEW, text("why")))
             }
+            kind::STORE_CHECKED => {
+                let found = event.data.get("findings").and_then(Value::as_u64).filter(|found| *found > 0);
+                let reason = found.map(|found| if found == 1 { "1 problem".to_owned() } else { format!("{found} problems") });
+                let title = "The store is damaged";
+                reason.map(|reason| told("security.damage_found", Priority::Critical, title, "check", Some(reason)))
+            }
             kind::JOURNAL_CUT => {
                 let title = "The journal has lost its last records";
                 Some(told("security.journal_cut", Priority::Critical, title, "check", None))

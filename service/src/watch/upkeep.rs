@@ -1,4 +1,4 @@
-//! Retention and the freeing of space, while nothing else is to be done.
+//! Retention, the freeing of space, and a look at a share of the data, while nothing else is to be done.
 
 use std::{
     path::Path,
@@ -9,7 +9,7 @@ use std::{
 };
 
 use parhelia_session::{
-    Result,
+    Result, checked,
     config::Config,
     retention::{self, Policy},
     search, summary,
@@ -73,6 +73,11 @@ fn keep_up(app: &App) -> Result<()> {
     let report = gc::run(&app.store, &GcOptions::default(), &())?;
     search::forget_deleted(&app.store, &*app.host, &())?;
     summary::kept::forget_deleted(&app.store, &())?;
+    if let Some(report) = checked::share(&app.store, config.service.check_percent, &Actor::program("service"), &())? {
+        let found = report.findings.len() as u64 + report.findings_more;
+        say(&format!("the check of the store has read {} bytes of data and found {found} problems", report.bytes_read));
+        report.findings.iter().take(10).for_each(|finding| say(&finding.message));
+    }
     say(&format!("retention has removed {removed} checkpoints, and gc has freed {} bytes", report.freed_bytes));
     Ok(())
 }

@@ -35,6 +35,7 @@ pub use options::OPTIONS;
 use options::{Level, Opt};
 pub use servers::Mcp;
 pub use summary::Summary;
+pub use value::size;
 
 /// The file's name.
 pub const FILE_NAME: &str = "parhelia.toml";
@@ -123,6 +124,8 @@ pub struct Service {
     pub max_lifetime_hours: f64,
     /// Hours between two times of retention and gc; 0 for never.
     pub upkeep_hours: f64,
+    /// The share of all data that is read and hashed each day, in percent; 0 for none.
+    pub check_percent: u64,
 }
 
 /// Options of capturing the environment.

@@ -241,6 +241,8 @@ pub static OPTIONS: [Opt; 95] = [
         "The age at which your platform ends a container. Ten minutes before, the service in it makes checkpoints of its\nsessions, tells of them (session.handover) and ends their agents; the service of the next container resumes them.\nIt means nothing outside of containers. 0: never."),
     option!("service.upkeep_hours", Kind::Number, 24.0, [], User,
         "How often the service applies retention to all sessions and frees space, while nothing else is to be done. 0: never."),
+    option!("service.check_percent", Kind::Count, 5, [], User,
+        "The share of all stored data that the service reads and hashes each day, in percent; another one each day, until\nall was read. Damage is told of (security.damage_found). 0: none."),
 ];
 
 /// The option of a key.

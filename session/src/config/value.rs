@@ -170,7 +170,7 @@ fn seconds(number: f64) -> Option<Value> {
 }
 
 /// A number with a unit: powers of 1024, or of 1000 without the `i`.
-fn size(text: &str) -> Option<u64> {
+pub fn size(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let number: u64 = text[..digits].parse().ok()?;

@@ -8,6 +8,7 @@ mod paths;
 mod reach;
 mod repair;
 mod report;
+mod share;
 mod structure;
 #[cfg(test)]
 mod tests;
@@ -17,9 +18,12 @@ pub use index::rebuild_index;
 pub use parts::Lack;
 pub use repair::{Lost, RepairPlan, plan_repair, repair};
 pub use report::{CheckReport, Finding, FindingKind, Touched};
-pub use verify::{Problem, VerifyReport, verify, verify_new};
+pub use share::{LastCheck, last};
+pub use verify::{Problem, VerifyReport, verify, verify_new, verify_up_to};
 
+use self::share::Share;
 use crate::{
+    clock,
     config::Config,
     damaged,
     error::{Error, Result},
@@ -34,7 +38,7 @@ use crate::{
 /// Options of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckOptions {
-    /// Of how many blocks in a hundred the data are read and hashed again; the same ones each time. `None` for none.
+    /// Of how many blocks in a hundred the data are read and hashed again; `None` for none. The next check reads others, until all were read.
     pub read_data_percent: Option<u8>,
 }
 
@@ -57,7 +61,8 @@ pub fn run(layout: &Layout, options: &CheckOptions, progress: &dyn Progress) -> 
         let _ = pin.add(checkpoints.iter().map(|c| c.record.id));
     }
     structure::check_journal(layout, &view, checkpoints, &mut report)?;
-    let packs = structure::check_packs(&store, &view, options, &mut report, progress)?;
+    let (share, began_at) = (Share::next(layout, options.read_data_percent), clock::timestamp());
+    let packs = structure::check_packs(&store, &view, share, &mut report, progress)?;
     structure::check_index(&view, &packs, &mut report, progress)?;
     // Where the index is wrong, packs and journal still tell whether everything is there.
     let store = match report.rebuild_index {
@@ -65,8 +70,11 @@ pub fn run(layout: &Layout, options: &CheckOptions, progress: &dyn Progress) -> 
         false => store,
     };
     let damaged = check_reach(&store, &packs, checkpoints, &mut report, progress)?;
-    let over = structure::over(&view, &packs, options)?;
-    damaged::note(layout, packs.undecodable().chain(damaged), over);
+    let over = structure::over(&view, &packs, share)?;
+    damaged::note(&store, packs.undecodable().chain(damaged), Some(&over));
+    if let Some(percent) = options.read_data_percent {
+        share.note(layout, began_at, percent, &report);
+    }
     Ok(report)
 }
 

@@ -17,7 +17,7 @@ use crate::{
     error::Result,
     format::DEPTH_READ_MAX,
     graph,
-    id::{BlobId, ObjectId, ObjectKey, PackId, TreeId},
+    id::{BlobId, ObjectId, ObjectKey, OpId, PackId, TreeId},
     pack::{Location, ObjectKind},
     progress::{Phase, Progress},
     record::{Checkpoint, LinksTable},
@@ -84,6 +84,20 @@ pub(super) struct Reach<'a> {
     /// Of the blob that is being followed: what is wrong, and how many bytes each node of its recipe makes.
     wrong: Vec<ObjectId>,
     made: HashMap<ObjectId, u64>,
+    /// Content that is read although its place is proof enough.
+    chosen: Option<Chosen>,
+    /// Bytes of different content that were read, and that were not.
+    pub(super) read_bytes: u64,
+    pub(super) unread_bytes: u64,
+}
+
+/// A choice of content by chance.
+struct Chosen {
+    key: [u8; 32],
+    /// So many of 256.
+    of_256: u64,
+    /// Bytes that may still be read.
+    left_bytes: u64,
 }
 
 impl<'a> Reach<'a> {
@@ -102,7 +116,30 @@ impl<'a> Reach<'a> {
             whole_recipes: HashSet::new(),
             wrong: Vec::new(),
             made: HashMap::new(),
+            chosen: None,
+            read_bytes: 0,
+            unread_bytes: 0,
         }
+    }
+
+    /// Has about so many bytes of content read, of `all_bytes`: other files each time.
+    pub(super) fn choose_content(&mut self, bytes_max: u64, all_bytes: u64) {
+        let key = *blake3::hash(&OpId::generate().0).as_bytes();
+        let of_256 = (u128::from(bytes_max) * 256 / u128::from(all_bytes.max(1))).min(256) as u64;
+        self.chosen = (bytes_max > 0).then_some(Chosen { key, of_256: of_256.max(1), left_bytes: bytes_max });
+    }
+
+    /// True if this content is to be read.
+    fn reads(&mut self, blob: BlobId, bytes: u64) -> bool {
+        if matches!(self.trust, Trust::Bytes) {
+            return true;
+        }
+        let Some(chosen) = self.chosen.as_mut().filter(|chosen| bytes <= chosen.left_bytes) else { return false };
+        let is_chosen = u64::from(blake3::keyed_hash(&chosen.key, &blob.0).as_bytes()[0]) < chosen.of_256;
+        if is_chosen {
+            chosen.left_bytes -= bytes;
+        }
+        is_chosen
     }
 
     /// The blocks that were found damaged on the way, and the packs that are gone.
@@ -209,7 +246,7 @@ impl<'a> Reach<'a> {
     }
 
     fn is_shown(&mut self, id: ObjectId, location: Location) -> bool {
-        if self.damaged.has(location) {
+        if self.damaged.has(id, location) {
             return false;
         }
         match &mut self.trust {

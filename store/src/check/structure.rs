@@ -13,7 +13,7 @@ use std::{
 };
 
 pub(super) use self::{index::check_index, journal::check_journal};
-use super::{CheckOptions, CheckReport, Finding, FindingKind};
+use super::{CheckReport, Finding, FindingKind, share::Share};
 use crate::{
     damaged,
     error::{Error, Result},
@@ -61,7 +61,7 @@ struct OnBases {
 pub(super) fn check_packs(
     store: &Store,
     view: &View,
-    options: &CheckOptions,
+    share: Share,
     report: &mut CheckReport,
     progress: &dyn Progress,
 ) -> Result<Packs> {
@@ -73,7 +73,7 @@ pub(super) fn check_packs(
     let mut packs = Packs::default();
     let mut not_indexed = 0u64;
     for (id, state) in &current {
-        let mut pass = Pass { store, view, options, packs: &mut packs, report, not_indexed: &mut not_indexed, progress };
+        let mut pass = Pass { store, view, share, packs: &mut packs, report, not_indexed: &mut not_indexed, progress };
         if let Err(e) = pass.pack(*id, state) {
             match e {
                 Error::Cancelled => return Err(e),
@@ -135,7 +135,7 @@ impl Packs {
 struct Pass<'a> {
     store: &'a Store,
     view: &'a View,
-    options: &'a CheckOptions,
+    share: Share,
     packs: &'a mut Packs,
     report: &'a mut CheckReport,
     not_indexed: &'a mut u64,
@@ -165,7 +165,7 @@ impl Pass<'_> {
                 true => *self.not_indexed += not_indexed.len() as u64,
                 false => self.packs.on_bases.push(OnBases { at: location, objects, not_indexed, bases: directory.bases.clone() }),
             }
-            match is_sampled(location, self.options.read_data_percent) {
+            match self.share.has(location) {
                 true => sampled.push(location),
                 false => self.progress.advance(0, u64::from(location.block_bytes)),
             }
@@ -223,21 +223,13 @@ impl Pass<'_> {
     }
 }
 
-fn is_sampled(location: Location, percent: Option<u8>) -> bool {
-    let Some(percent) = percent.filter(|percent| *percent > 0) else { return false };
-    let hash = blake3::Hasher::new().update(&location.pack.0).update(&location.offset.to_le_bytes()).finalize();
-    let number = u16::from_le_bytes([hash.as_bytes()[0], hash.as_bytes()[1]]);
-    percent >= 100 || u32::from(number) * 100 < u32::from(percent) << 16
-}
-
 /// Tells whether a block that was damaged is gone, or was read now and is whole.
-pub(super) fn over<'p>(view: &View, packs: &'p Packs, options: &CheckOptions) -> Result<impl Fn(Location) -> bool + use<'p>> {
+pub(super) fn over<'p>(view: &View, packs: &'p Packs, share: Share) -> Result<impl Fn(Location) -> bool + use<'p>> {
     let known = view.packs()?;
-    let percent = options.read_data_percent;
     Ok(move |at: Location| {
         let is_gone = known.get(&at.pack).is_none_or(|state| state.condemned.is_some());
         let is_bad = packs.damaged.contains(&at.pack) || packs.bad_blocks.contains(&at) || packs.without_base.contains(&at);
-        let is_looked_at = at == damaged::whole(at.pack) || is_sampled(at, percent);
+        let is_looked_at = at == damaged::whole(at.pack) || share.has(at);
         is_gone || is_looked_at && !is_bad
     })
 }

@@ -42,6 +42,10 @@ pub struct VerifyReport {
     pub bytes: u64,
     /// Tree nodes that were read.
     pub trees: u64,
+    /// Bytes of different content that were read and hashed.
+    pub read_bytes: u64,
+    /// ... and that were not: of them, it is only known where they are said to lie.
+    pub unread_bytes: u64,
     /// The faults.
     pub problems: Vec<Problem>,
     /// Number of further paths that are touched.
@@ -114,25 +118,39 @@ fn all_keys(store: &Store, checkpoint: &Checkpoint) -> Result<Option<Vec<ObjectK
 /// Checks one checkpoint: that its record, trees and recipes can be read and hash to their ids, and that its chunks are where they should
 /// be. With `deep`, the chunks are read and hashed as well, and each file's bytes together. Each way, that the parts it says it has are there.
 pub fn verify(store: &Store, checkpoint: &Checkpoint, deep: bool, progress: &dyn Progress) -> Result<VerifyReport> {
+    verify_up_to(store, checkpoint, if deep { u64::MAX } else { 0 }, progress)
+}
+
+/// Checks one checkpoint as [`verify`] does, and reads and hashes as much of its content as `content_bytes_max`: all of it where that is
+/// enough, and else files that are chosen anew each time, so that one verification after the other comes to all.
+pub fn verify_up_to(
+    store: &Store,
+    checkpoint: &Checkpoint,
+    content_bytes_max: u64,
+    progress: &dyn Progress,
+) -> Result<VerifyReport> {
     undisturbed(store, checkpoint, || {
-        let (trust, level) = match deep {
-            true => (Trust::Bytes, VerifyLevel::Deep),
-            false => (Trust::Directories(Default::default(), Default::default()), VerifyLevel::Index),
-        };
-        report(Reach::new(store, trust), checkpoint, level, progress)
+        if checkpoint.record.workspace.bytes <= content_bytes_max && content_bytes_max > 0 {
+            return report(Reach::new(store, Trust::Bytes), checkpoint, VerifyLevel::Deep, progress);
+        }
+        let mut reach = Reach::new(store, Trust::Directories(Default::default(), Default::default()));
+        reach.choose_content(content_bytes_max, checkpoint.record.workspace.bytes);
+        report(reach, checkpoint, VerifyLevel::Index, progress)
     })
 }
 
 fn report(mut reach: Reach<'_>, checkpoint: &Checkpoint, level: VerifyLevel, progress: &dyn Progress) -> Result<VerifyReport> {
     reach.checkpoint(checkpoint, progress)?;
-    damaged::note(reach.store.layout(), reach.damaged_blocks(), |_| false);
+    damaged::note(reach.store, reach.damaged_blocks(), None);
     let mut report = VerifyReport {
         checkpoint: checkpoint.record.id,
         checksum: checkpoint.checksum(),
-        level,
+        level: if level == VerifyLevel::Index && reach.read_bytes > 0 { VerifyLevel::Part } else { level },
         files: checkpoint.record.workspace.files,
         bytes: checkpoint.record.workspace.bytes,
         trees: reach.trees(),
+        read_bytes: reach.read_bytes,
+        unread_bytes: reach.unread_bytes,
         problems: Vec::new(),
         problems_more: 0,
         lacks: parts::lacks(reach.store, checkpoint),

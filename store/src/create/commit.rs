@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     append::Chain,
-    disk,
+    damaged, disk,
     error::{Error, IoContext, Result},
     files::{self, How},
     journal::{Entry, Journal, Tail},
@@ -92,13 +92,13 @@ fn try_commit(
     let mut sealed = seal(&record)?;
     store_record(&sink, &sealed)?;
     let Sink::Store(packs) = sink else { return Err(Error::Invalid("nothing to commit".into())) };
-    let written = packs.finish()?;
+    let mut written = packs.finish()?;
     let table = TableFile(layout.table(pin.op));
     let mut tables = HashMap::new();
     if adopted.is_empty() && table.write(store, &written)? {
         tables.insert(pin.op, table.0.clone());
     }
-    let own = sync(store, written.packs, &adopted)?;
+    let own = sync(store, std::mem::take(&mut written.packs), &adopted)?;
     let mut infos: Vec<PackInfo> = adopted;
     infos.extend(own);
 
@@ -133,6 +133,7 @@ fn try_commit(
     let end = Journal::of(layout).append(&tail, &entries)?;
     let lock_held_ms = began.elapsed().as_millis() as u64;
     drop(lock);
+    damaged::heal(layout, written.keys());
     store.catch_up("the checkpoint is committed", &end, &tables, progress);
     let checkpoint = Checkpoint::decode(end.sequence, sealed, store.ids()).map_err(|e| Error::Invalid(e.to_string()))?;
     Ok(Some(Committed { checkpoint, new_bytes: written.new_bytes, stored_bytes, lock_held_ms }))

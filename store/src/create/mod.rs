@@ -55,7 +55,7 @@ pub use self::{looking::look, outcome::Outcome};
 pub use crate::tree::STATE_FOLDER;
 use crate::{
     clock::{self, Clock},
-    damaged::Damaged,
+    damaged::{self, Damaged},
     error::{Error, Result},
     event::Actor,
     mounts::{self, Mount},
@@ -126,20 +126,21 @@ pub fn run_with(
     state: &mut dyn State,
     progress: &dyn Progress,
 ) -> Result<Outcome> {
-    for _ in 0..TRIES {
-        if let Some(outcome) = attempt(store, options, source, state, progress)? {
+    for number in 0..TRIES {
+        if let Some(outcome) = attempt(store, options, source, state, number == 0, progress)? {
             return Ok(outcome);
         }
     }
     Err(Error::Overtaken { tries: TRIES })
 }
 
-/// One try. `None` where garbage collection removed what it was going to reuse.
+/// One try. `None` where garbage collection removed what it was going to reuse, and in the first one also where that was found damaged.
 fn attempt(
     store: &Store,
     options: &Options,
     source: &dyn Source,
     state: &mut dyn State,
+    is_first: bool,
     progress: &dyn Progress,
 ) -> Result<Option<Outcome>> {
     let started_at = clock::timestamp();
@@ -149,6 +150,7 @@ fn attempt(
     let belonging = belonging(options, &target);
     let excluder = Excluder::new(options.rules.clone(), options.listed.clone())?;
     let mut pin = Pin::take(&store.layout().pins(), true, "create")?;
+    damaged::note_missing_packs(store, progress)?;
     let damaged = Damaged::read(store.layout());
     let base = Base::open(store, options, &target.path, &clock, &mut pin, progress)?;
     let cache = base.cache.as_ref();
@@ -171,6 +173,14 @@ fn attempt(
         Err(e) => return Err(abandon(pin, sink, e)),
     };
 
+    // What was found damaged on the way may be vouched for by the stat cache: everything is read once more.
+    if store.note_unreadable() && is_first {
+        progress.notice(
+            "the store holds damage: every file is read, and what is lost of this folder is stored again; run `parhelia check`",
+        );
+        discard(store, pin, sink);
+        return Ok(None);
+    }
     if let Some(head) = head.as_ref().filter(|_| options.skip_if_unchanged && !sink.heals())
         && is_unchanged(store, head, &walked.root.node, roots, &captured, progress)?
     {

@@ -128,7 +128,7 @@ fn blocks_without_bases(
     for block in blocks {
         // A run builds only on what was committed before it.
         for base in &block.bases {
-            match view.locate(*base)?.filter(|at| !damaged.has(*at)) {
+            match view.locate(*base)?.filter(|at| !damaged.has(*base, *at)) {
                 Some(at) => _ = content.leans_on.insert(at.pack),
                 None => _ = broken.insert(block.at),
             }
@@ -207,7 +207,7 @@ fn parts_in_store(
         if let Some(at) = adopted.get(&id.key()) {
             return Ok(Some(*at));
         }
-        let found = view.locate(id)?.filter(|at| !damaged.has(*at));
+        let found = view.locate(id)?.filter(|at| !damaged.has(id, *at));
         packs.extend(found.map(|at| at.pack));
         Ok(found)
     };

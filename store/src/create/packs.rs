@@ -34,7 +34,7 @@ pub struct PackSink<'a> {
     pub(super) store: &'a Store,
     pub(super) layout: &'a Layout,
     view: Arc<View>,
-    /// Blocks whose objects count as lost.
+    /// Objects that count as lost.
     damaged: Damaged,
     /// Something was stored that is damaged elsewhere.
     heals: AtomicBool,
@@ -75,6 +75,11 @@ impl Written {
     /// The number of new objects.
     pub fn objects_count(&self) -> usize {
         self.placed.len()
+    }
+
+    /// The keys of all new objects.
+    pub fn keys(&self) -> impl Iterator<Item = ObjectKey> {
+        self.placed.iter().map(|placed| placed.key)
     }
 
     /// Every new object and where it lies, ordered by key.
@@ -127,7 +132,7 @@ impl<'a> PackSink<'a> {
 
     /// The place of an object that can be reused.
     pub(super) fn find(&self, id: ObjectId) -> Result<Option<Location>> {
-        Ok(self.view.locate(id)?.filter(|at| !self.damaged.has(*at)))
+        Ok(self.view.locate(id)?.filter(|at| !self.damaged.has(id, *at)))
     }
 
     /// True if the caller must store this object: nobody has, and nobody else was told to.
@@ -137,7 +142,7 @@ impl<'a> PackSink<'a> {
             return Ok(false);
         }
         match self.view.locate(id)? {
-            Some(location) if !self.damaged.has(location) => {
+            Some(location) if !self.damaged.has(id, location) => {
                 lock(&self.reused).insert(location.pack);
                 Ok(false)
             }

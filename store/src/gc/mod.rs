@@ -48,7 +48,7 @@ pub(crate) use self::{
     mark::read_recipe_root,
     repack::{Copier, NewPacks},
     room::Room,
-    sweep::forgotten,
+    sweep::{forgotten, sweep_condemned},
 };
 use self::{plan::make_plan, survey::Survey};
 pub use self::{

@@ -195,6 +195,15 @@ impl<'a, 'n> Copier<'a, 'n> {
         Ok(())
     }
 
+    /// Takes a block of objects that build on others, of which `prefix` is the bytes.
+    pub(crate) fn push_on_bases(&mut self, builder: &mut BlockBuilder, prefix: &[u8]) -> Result<()> {
+        let packs = self.added.layout.packs();
+        let context = zstd::zstd_safe::CCtx::try_create().ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory));
+        let coded = context.and_then(|mut context| builder.compress_on(&mut context, prefix, self.added.level));
+        let (entries, bytes) = builder.encode_on(&coded.at("compress for", packs)?, &self.added.layout.keys.seal);
+        self.write(&bytes, &entries)
+    }
+
     fn flush(&mut self, data: bool) -> Result<()> {
         let builder = if data { &mut self.data } else { &mut self.meta };
         if builder.is_empty() {

@@ -12,10 +12,11 @@ use std::{
 use self::pinned::pinned_deleted;
 use super::mark::Marker;
 use crate::{
+    damaged::Damaged,
     error::{Error, Result},
     id::{ObjectId, ObjectKey, PackId, hex},
     journal::Position,
-    pack::{Location, ObjectKind, PackFile},
+    pack::{Entry, Location, ObjectKind, PackFile},
     progress::{self, Phase, Progress},
     store::Store,
     view::View,
@@ -34,8 +35,10 @@ pub(super) struct PackUse {
     pub(super) live_bytes: u64,
     live_raw_bytes: u64,
     raw_bytes: u64,
-    /// Its directories cannot be read to the end.
+    /// Its directories cannot be read to the end, or it has known damage.
     is_damaged: bool,
+    /// Something that lives in it is known to be damaged, or to build on what is.
+    has_known_damage: bool,
     /// It holds a recipe that nothing needs and of which a part is missing, or a block that nothing needs and of which a base is.
     has_broken_objects: bool,
     /// Packs that may only go together with this one: those that hold dead parts of dead recipes that are here, or dead bases of dead blocks
@@ -188,6 +191,7 @@ impl<'a> Survey<'a> {
     /// Sums up what lives in each pack. Returns the recipes that nothing reads.
     fn read_directories(&mut self, store: &Store, progress: &dyn Progress) -> Result<Vec<(usize, Location, ObjectId)>> {
         let mut dead_recipes = Vec::new();
+        let known = Damaged::read(store.layout());
         let live = &mut self.marker.live;
         for (number, pack) in self.packs.iter_mut().enumerate() {
             progress::check(progress)?;
@@ -222,6 +226,9 @@ impl<'a> Survey<'a> {
                             dead_recipes.push((number, location, entry.id));
                         }
                     }
+                    // Moved, it would pass for whole with whoever knows it by its place, and its pack's bytes may still be of use.
+                    let is_known = |entry: &Entry| live.contains_key(&entry.id.key()) && known.has(entry.id, location);
+                    pack.has_known_damage |= alive > 0 && !known.is_empty() && directory.entries.iter().any(is_known);
                     pack.raw_bytes += raw;
                     pack.live_raw_bytes += alive;
                     pack.live_bytes += (u128::from(location.block_bytes) * u128::from(alive) / u128::from(raw.max(1))) as u64;
@@ -229,6 +236,10 @@ impl<'a> Survey<'a> {
                 })
             });
             match scanned {
+                Ok(_) if pack.has_known_damage => {
+                    progress.notice(&format!("pack {} holds known damage, or builds on it, and is left as it is", pack.id));
+                    pack.is_damaged = true;
+                }
                 Ok(_) => {}
                 Err(Error::Corrupt { what, reason, .. }) => {
                     progress.notice(&format!("pack {} is damaged ({what}: {reason}) and is left as it is", pack.id));
@@ -267,6 +278,7 @@ impl PackUse {
             live_raw_bytes: 0,
             raw_bytes: 0,
             is_damaged: false,
+            has_known_damage: false,
             has_broken_objects: false,
             leans_on: BTreeSet::new(),
         }

@@ -49,6 +49,18 @@ pub(super) fn sweep(store: &Store, own: OpId, room: &mut Room, report: &mut GcRe
     drop_leftovers(store.layout(), own)
 }
 
+/// Removes the condemned packs for which no writer waits any more, and nothing else.
+pub(crate) fn sweep_condemned(store: &Store, progress: &dyn Progress) -> Result<()> {
+    let gone = drop_condemned(store, &mut GcReport::default(), progress)?;
+    let lock = store.lock(progress)?;
+    let known = store.latest(&lock)?.0.packs()?;
+    let dropped: Vec<PackId> = gone.into_iter().filter(|id| known.get(id).is_some_and(|s| s.condemned.is_some())).collect();
+    match dropped.is_empty() {
+        true => Ok(()),
+        false => store.append(&lock, &[Entry::Dropped { packs: dropped }]).map(drop),
+    }
+}
+
 /// Removes the files of condemned packs for which no writer waits any more.
 fn drop_condemned(store: &Store, report: &mut GcReport, progress: &dyn Progress) -> Result<Vec<PackId>> {
     // A pack whose condemnation a power cut might take back is needed then.

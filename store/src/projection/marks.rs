@@ -90,6 +90,8 @@ pub enum VerifyLevel {
     New,
     /// Every tree was read, and every chunk is where the index says.
     Index,
+    /// As of `Index`, and a part of the content was read and hashed as well.
+    Part,
     /// Every byte was read and hashed as well.
     Deep,
 }

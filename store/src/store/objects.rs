@@ -1,10 +1,14 @@
 //! Reading blocks and objects, wherever they lie by now.
 
-use std::sync::{Arc, PoisonError};
+use std::{
+    collections::HashSet,
+    sync::{Arc, PoisonError},
+};
 
 use super::Store;
 use crate::{
     codec::Malformed,
+    damaged,
     error::{Error, Result},
     format::{DEPTH_READ_MAX, PREFIX_BYTES_MAX},
     id::{BlobId, ObjectId, ObjectKind, PackId},
@@ -79,8 +83,16 @@ impl Store {
         self.block_within(location, reuse, &mut Budget::default())
     }
 
-    /// The same, of a block on which others may build.
+    /// The same, of a block on which others may build. One that is damaged is remembered.
     fn block_within(&self, location: Location, reuse: Reuse, budget: &mut Budget) -> Result<Arc<Block>> {
+        let read = self.read_block_within(location, reuse, budget);
+        if read.as_ref().is_err_and(|e| e.is_damage()) {
+            self.unreadable.lock().unwrap_or_else(PoisonError::into_inner).insert(location);
+        }
+        read
+    }
+
+    fn read_block_within(&self, location: Location, reuse: Reuse, budget: &mut Budget) -> Result<Arc<Block>> {
         let got = self.blocks.get(location, reuse, || {
             budget.reads += 1;
             self.pack(location.pack)?.read_block(location)
@@ -118,6 +130,26 @@ impl Store {
         budget.depth -= 1;
         budget.held_bytes -= prefix.len() + block.payload_bytes();
         Ok((prefix, depth))
+    }
+
+    /// Notes the blocks that this handle could not read, so that the next create stores again what it comes upon of them. They are read once
+    /// more: gc may have moved what was looked for. Says whether any of it was not known.
+    pub(crate) fn note_unreadable(&self) -> bool {
+        let found = std::mem::take(&mut *self.unreadable.lock().unwrap_or_else(PoisonError::into_inner));
+        if found.is_empty() || self.refresh().is_err() {
+            return false;
+        }
+        let current: HashSet<PackId> = self.view().pack_lengths().unwrap_or_default().into_iter().map(|(id, _)| id).collect();
+        let is_bad = |at: &Location| {
+            let read = PackFile::open(&self.layout, at.pack).and_then(|file| self.decode(file.read_block(*at)?));
+            current.contains(&at.pack) && read.is_err_and(|e| e.is_damage())
+        };
+        let is_there = |at: &Location| self.layout.pack(at.pack).exists();
+        let bad = found.into_iter().filter(is_bad);
+        let bad: Vec<Location> = bad.map(|at| if is_there(&at) { at } else { damaged::whole(at.pack) }).collect();
+        // What was read for this is known by now.
+        self.unreadable.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        damaged::note(self, bad, None)
     }
 
     /// Decodes a block that was read from a pack, and keeps neither it nor its pack.

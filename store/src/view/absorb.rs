@@ -101,7 +101,9 @@ fn take_in(layout: &Layout, db: Db, tables: &HashMap<OpId, PathBuf>, settled: &P
     let changes = &view.changes;
     // Locations first: they may be there without what refers to them, never the other way round.
     let mut ingested = HashSet::new();
-    bases::index(&mut bases::Taking { db: &db, view: &view }, |is_first, visit| {
+    // Of a first checkpoint, which has just been made, nothing is lost.
+    let is_whole_store = base == Position::start() && tables.is_empty();
+    bases::index(&mut bases::Taking { db: &db, view: &view }, is_whole_store, |is_first, visit| {
         let mut are_whole = true;
         for id in &changes.order {
             match tables.get(&id.op()) {

@@ -23,11 +23,15 @@ pub(super) trait Places {
     fn has(&self, key: &ObjectKey) -> Result<bool>;
 }
 
-/// Indexes the blocks that `scan` visits. Where some pack could not be read whole (`scan` says false), blocks that build, at first or second
-/// hand, on what is not indexed are left out then: `scan` is called again, with false, until there are no more of them, as the other copies
+/// Indexes the blocks that `scan` visits. Where some pack could not be read whole (`scan` says false), and where a whole store is indexed (a
+/// repair may have left blocks whose bases are lost), blocks that build, at first or second hand, on what is not indexed are left out: `scan` is called again, with false, until there are no more of them, as the other copies
 /// of their objects count in their place.
-pub(super) fn index(places: &mut dyn Places, mut scan: impl FnMut(bool, Visit<'_>) -> Result<bool>) -> Result<()> {
-    if scan(true, &mut |at, directory| places.put(at, directory))? {
+pub(super) fn index(
+    places: &mut dyn Places,
+    is_whole_store: bool,
+    mut scan: impl FnMut(bool, Visit<'_>) -> Result<bool>,
+) -> Result<()> {
+    if scan(true, &mut |at, directory| places.put(at, directory))? && !is_whole_store {
         return Ok(());
     }
     let mut left_out: HashSet<Location> = HashSet::new();
@@ -145,7 +149,7 @@ mod tests {
         let pack = PackId::new(OpId::generate(), 0);
         let mut places = InMemory { objects: HashMap::new(), below: &|_| Ok(false) };
         let mut scans = 0;
-        index(&mut places, |is_first, visit| {
+        index(&mut places, false, |is_first, visit| {
             scans += 1;
             assert_eq!(is_first, scans == 1);
             let mut numbered = (0..).zip(blocks);

@@ -196,7 +196,7 @@ impl View {
             return Ok(objects);
         }
         let mut found = bases::InMemory { objects: HashMap::new(), below: &|key| self.has_stored(key) };
-        bases::index(&mut found, |_, visit| {
+        bases::index(&mut found, self.db.is_none(), |_, visit| {
             let mut are_whole = true;
             for id in self.changes.order.iter().filter(|id| !self.is_condemned_in_tail(**id)) {
                 match scan_directories(&self.layout, *id, &mut *visit) {

@@ -46,6 +46,23 @@ impl View {
         Ok(packs)
     }
 
+    /// The packs that are not condemned, and the lengths of their files.
+    pub(crate) fn pack_lengths(&self) -> Result<Vec<(PackId, u64)>> {
+        let mut lengths: Vec<(PackId, u64)> = Vec::new();
+        let is_current = |id: &PackId| !self.is_condemned_in_tail(*id) && !self.changes.packs.contains_key(id);
+        if let Some(db) = &self.db {
+            for entry in db.scan(Family::Packs)? {
+                let (key, value) = entry?;
+                let id = key.as_ref().try_into().map_err(|_| broken_view("a pack's id does not decode".into()))?;
+                let state = decode_pack(&self.layout, &value)?;
+                lengths.extend((state.condemned.is_none() && is_current(&PackId(id))).then_some((PackId(id), state.bytes)));
+            }
+        }
+        let new = self.changes.packs.iter().filter(|(id, state)| state.condemned.is_none() && !self.is_condemned_in_tail(**id));
+        lengths.extend(new.map(|(id, state)| (*id, state.bytes)));
+        Ok(lengths)
+    }
+
     /// Of `packs`, those that were condemned or dropped.
     pub fn lost(&self, packs: &HashSet<PackId>) -> Result<Vec<PackId>> {
         let mut lost = Vec::new();

@@ -294,7 +294,7 @@ pub struct Verified {
     pub complete: bool,
     /// Parts that are not.
     pub incomplete: Vec<Lack>,
-    /// index, deep.
+    /// index, part, deep.
     pub level: String,
     /// True if every byte was read.
     pub deep: bool,
@@ -306,6 +306,10 @@ pub struct Verified {
     pub bytes: u64,
     /// Tree nodes that were read.
     pub trees: u64,
+    /// Bytes of different content that were read and hashed.
+    pub read_bytes: u64,
+    /// Bytes of different content that were not: each chunk of it has a place in the store.
+    pub unread_bytes: u64,
     /// Paths that are damaged.
     pub problems: u64,
 }
@@ -323,7 +327,36 @@ impl From<&parhelia_store::check::VerifyReport> for Verified {
             files: report.files,
             bytes: report.bytes,
             trees: report.trees,
+            read_bytes: report.read_bytes,
+            unread_bytes: report.unread_bytes,
             problems: report.problems.len() as u64 + report.problems_more,
+        }
+    }
+}
+
+/// A check of the whole store that read data.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct LastCheck {
+    /// Its time.
+    pub at: String,
+    /// The share of the data that it read, in percent.
+    pub percent: u8,
+    /// Bytes of it.
+    pub bytes_read: u64,
+    /// Problems that it found, or that were known before.
+    pub findings: u64,
+    /// All data that the store had at this time have been read since; null until as much was read.
+    pub all_read_since: Option<String>,
+}
+
+impl From<&parhelia_store::check::LastCheck> for LastCheck {
+    fn from(last: &parhelia_store::check::LastCheck) -> Self {
+        LastCheck {
+            at: last.at.show(),
+            percent: last.percent,
+            bytes_read: last.bytes_read,
+            findings: last.findings,
+            all_read_since: last.all_read_since.show(),
         }
     }
 }
@@ -339,6 +372,8 @@ pub struct Status {
     pub checkpoint: Option<Checkpoint>,
     /// Sentences that the user should know.
     pub warnings: Vec<String>,
+    /// The last check of the store that read data; null if there was none.
+    pub checked: Option<LastCheck>,
     /// True if it could be compared with that.
     pub compared: bool,
     /// Changes since that.

@@ -1,6 +1,6 @@
 //! A visit of everything that a checkpoint reaches.
 
-use super::{Followed, Reach, Sums, Trust};
+use super::{Followed, Reach, Sums};
 use crate::{
     check::{FindingKind, structure::describe},
     error::{Error, Result},
@@ -135,7 +135,10 @@ impl Visitor for Reach<'_> {
     }
 
     fn leave_blob(&mut self, blob: BlobId, bytes: u64) -> Result<()> {
-        if matches!(self.trust, Trust::Bytes) && self.wrong.is_empty() {
+        let reads = self.wrong.is_empty() && self.reads(blob, bytes);
+        let sum = if reads { &mut self.read_bytes } else { &mut self.unread_bytes };
+        *sum = sum.saturating_add(bytes);
+        if reads {
             match self.store.blob(blob, bytes).and_then(|reader| reader.read_verified(|_| Ok(()))) {
                 Ok(()) => {}
                 Err(Error::Cancelled) => return Err(Error::Cancelled),

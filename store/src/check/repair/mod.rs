@@ -24,11 +24,12 @@ use super::Touched;
 use crate::{
     error::{Error, Result},
     files,
-    id::{ObjectId, PackId},
+    id::{ObjectId, ObjectKey, PackId},
     layout::Layout,
-    pack::ObjectKind,
+    pack::{Block, Location, ObjectKind},
     pin::Pin,
     progress::Progress,
+    record::Checkpoint,
     store::{OpenOptions, Store},
 };
 
@@ -38,6 +39,30 @@ struct Found {
     kind: ObjectKind,
     id: ObjectId,
     bytes: Vec<u8>,
+    /// The block in which it lay there.
+    lay: Option<Lay>,
+}
+
+/// A place among an object's fellows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Lay {
+    /// The number of its store, and the block there.
+    block: (usize, Location),
+    /// Its offset in the block.
+    at: usize,
+    /// What it built on, and how many versions came before it.
+    base: Option<(ObjectId, u32)>,
+}
+
+impl Found {
+    fn whole(kind: ObjectKind, id: ObjectId, bytes: Vec<u8>) -> Self {
+        Found { kind, id, bytes, lay: None }
+    }
+
+    fn in_block(kind: ObjectKind, id: ObjectId, block: &Block, place: (usize, Location)) -> Option<Self> {
+        let lay = Lay { block: place, at: block.place_of(id)?, base: block.base_of(id) };
+        Some(Found { kind, id, bytes: block.object(id)?.to_vec(), lay: Some(lay) })
+    }
 }
 
 /// An object that checkpoints need and that is nowhere.
@@ -66,13 +91,21 @@ pub struct RepairPlan {
     pub recovered_objects: u64,
     /// Objects that stay lost.
     pub lost: Vec<Lost>,
-    recovered: Vec<Found>,
     broken_recipes: BTreeSet<ObjectId>,
+    /// Blocks that wait for a lost base.
+    kept_blocks: BTreeSet<Location>,
     survey: Survey,
-    _pin: Option<Pin>,
+    pin: Option<Pin>,
 }
 
 impl RepairPlan {
+    /// What is lost, and what waits for it.
+    fn unreadable(&self) -> BTreeSet<ObjectKey> {
+        let lost = self.lost.iter().map(|lost| lost.object);
+        let waiting = self.survey.waiting_for(lost.clone()).into_iter().flat_map(|block| block.objects);
+        lost.chain(waiting).map(|id| id.key()).filter(|key| !self.survey.good.contains_key(key)).collect()
+    }
+
     /// True if packs have to be written or to go.
     pub fn changes_packs(&self) -> bool {
         !self.damaged_packs.is_empty() || !self.packs_with_broken_recipes.is_empty() || self.recovered_objects > 0
@@ -89,13 +122,14 @@ pub fn plan_repair(layout: &Layout, from: &[PathBuf], progress: &dyn Progress) -
     if let Some(pin) = &mut pin {
         pin.add(checkpoints.iter().map(|c| c.record.id))?;
     }
-    let survey = Survey::take(&store, progress)?;
-    let mut need = Need::new(&store, &survey, Sources::open(from, layout)?);
-    for checkpoint in checkpoints {
-        need.follow(checkpoint, progress)?;
-    }
-    let (recovered, lost) = need.finish();
-    let broken_recipes = survey.broken_recipes(&store, survey.recipes.iter().copied(), &recovered, &|_| Ok(false))?;
+    let mut survey = Survey::take(&store, progress)?;
+    let lost = recover(&store, &mut survey, &mut Sources::open(from, layout)?, checkpoints, progress)?;
+    let recovered_objects = survey.recovered.len() as u64;
+    // Blocks that wait hold what is lost for as long as nobody has their bases; where nothing of it is needed, they go.
+    let kept_blocks = survey.waiting_for(lost.iter().map(|lost| lost.object));
+    let keeps = |pack: &PackId| kept_blocks.iter().any(|block| block.at.pack == *pack);
+    survey.damaged = std::mem::take(&mut survey.damaged).into_iter().filter(|id| !survey.intact(*id) || !keeps(id)).collect();
+    let broken_recipes = survey.broken_recipes(&store, survey.recipes.iter().copied(), &|_| Ok(false))?;
     let mut packs_with_broken_recipes: BTreeSet<PackId> = BTreeSet::new();
     packs_with_broken_recipes.extend(broken_recipes.iter().filter_map(|id| survey.good.get(&id.key())).map(|at| at.pack));
     packs_with_broken_recipes.retain(|pack| !survey.damaged.contains(pack));
@@ -105,13 +139,43 @@ pub fn plan_repair(layout: &Layout, from: &[PathBuf], progress: &dyn Progress) -
         damaged_packs: survey.damaged.iter().copied().collect(),
         packs_with_broken_recipes: packs_with_broken_recipes.into_iter().collect(),
         kept_objects: (moved - broken_recipes.len().min(moved)) as u64,
-        recovered_objects: recovered.len() as u64,
+        recovered_objects,
         lost,
-        recovered,
+        kept_blocks: kept_blocks.into_iter().map(|block| block.at).collect(),
         broken_recipes,
         survey,
-        _pin: pin,
+        pin,
     })
+}
+
+/// Takes whatever checkpoints need, and no pack has, from the sources. What was found may be what intact blocks waited for, and what is decoded then
+/// what others wait for: until nothing new comes of it. Returns what stays lost.
+fn recover(
+    store: &Store,
+    survey: &mut Survey,
+    sources: &mut Sources,
+    checkpoints: &[Checkpoint],
+    progress: &dyn Progress,
+) -> Result<Vec<Lost>> {
+    loop {
+        let mut need = Need::new(store, survey, sources);
+        for checkpoint in checkpoints {
+            need.follow(checkpoint, progress)?;
+        }
+        let lost = need.finish();
+        if lost.is_empty() {
+            return Ok(lost);
+        }
+        let waiting = survey.waiting_for(lost.iter().map(|lost| lost.object));
+        for (id, kind) in survey.missing_bases(&waiting) {
+            if let Some(found) = sources.find_base(store, kind, id) {
+                survey.recovered.insert(id.key(), found);
+            }
+        }
+        if !survey.decode_all_waiting(store, progress)? {
+            return Ok(lost);
+        }
+    }
 }
 
 /// Does what a plan says, and derives the index anew. Waits for the writer lock up to `lock_timeout`, each of the two times that it is
@@ -120,6 +184,8 @@ pub fn repair(layout: &Layout, plan: &RepairPlan, lock_timeout: Duration, progre
     if let Some(uid) = files::host(&layout.root) {
         return Err(Error::NotOwner { path: layout.root.clone(), uid });
     }
+    let unreadable: BTreeSet<ObjectKey> = plan.unreadable();
+    crate::damaged::set(layout, &unreadable, true)?;
     if plan.changes_packs() {
         let store = Store::open_without_index(&layout.root, &OpenOptions { lock_timeout, ..OpenOptions::with(layout) })?;
         rewrite::rewrite(&store, plan, progress)?;
@@ -128,5 +194,6 @@ pub fn repair(layout: &Layout, plan: &RepairPlan, lock_timeout: Duration, progre
     if plan.changes_packs() || !plan.lost.is_empty() {
         crate::statcache::forget_all(layout)?;
     }
-    super::rebuild_index(layout, lock_timeout, progress)
+    super::rebuild_index(layout, lock_timeout, progress)?;
+    crate::damaged::set(layout, &unreadable, false)
 }

@@ -1,6 +1,6 @@
 //! Objects that the checkpoints need, and those of them that are nowhere in the packs.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
 use super::{Found, Lost, sources::Sources, survey::Survey};
 use crate::{
@@ -19,8 +19,8 @@ use crate::{
 /// Follows checkpoints.
 pub(super) struct Need<'a> {
     store: &'a Store,
-    survey: &'a Survey,
-    sources: Sources,
+    survey: &'a mut Survey,
+    sources: &'a mut Sources,
     /// Trees and blobs of which nothing is lost.
     whole: HashSet<ObjectKey>,
     /// Number of times that something lost was come upon. An object that is lost once counts again with everything that needs it.
@@ -29,19 +29,18 @@ pub(super) struct Need<'a> {
     losses_before: u64,
     /// Nodes of its recipe. One that stands there twice is followed once.
     nodes: HashSet<ObjectKey>,
-    recovered: HashMap<ObjectKey, Found>,
     lost: BTreeMap<ObjectId, Lost>,
 }
 
 impl<'a> Need<'a> {
-    pub(super) fn new(store: &'a Store, survey: &'a Survey, sources: Sources) -> Self {
-        let (whole, losses, losses_before, nodes, recovered, lost) = Default::default();
-        Need { store, survey, sources, whole, losses, losses_before, nodes, recovered, lost }
+    pub(super) fn new(store: &'a Store, survey: &'a mut Survey, sources: &'a mut Sources) -> Self {
+        let (whole, losses, losses_before, nodes, lost) = Default::default();
+        Need { store, survey, sources, whole, losses, losses_before, nodes, lost }
     }
 
-    /// Objects that were found in the sources, and those that were not.
-    pub(super) fn finish(self) -> (Vec<Found>, Vec<Lost>) {
-        (self.recovered.into_values().collect(), self.lost.into_values().collect())
+    /// Objects that are nowhere. Those that were found in the sources are the survey's.
+    pub(super) fn finish(self) -> Vec<Lost> {
+        self.lost.into_values().collect()
     }
 
     /// Follows one checkpoint to all that it needs.
@@ -51,7 +50,7 @@ impl<'a> Need<'a> {
     }
 
     fn has(&self, id: ObjectId) -> bool {
-        self.survey.good.contains_key(&id.key()) || self.recovered.contains_key(&id.key())
+        self.survey.good.contains_key(&id.key()) || self.survey.recovered.contains_key(&id.key())
     }
 }
 
@@ -74,13 +73,13 @@ impl Following<'_, '_, '_> {
         if self.need.has(id) {
             return Ok(true);
         }
-        let found = match self.need.survey.read_condemned(self.need.store, id)? {
+        let found = match self.need.survey.read_condemned(self.need.store, kind, id)? {
             None => self.need.sources.find(self.need.store, kind, id, self.checkpoint, place)?,
             found => found,
         };
         let is_found = found.is_some();
         match found {
-            Some(bytes) => _ = self.need.recovered.insert(id.key(), Found { kind, id, bytes }),
+            Some(found) => _ = self.need.survey.recovered.insert(id.key(), found),
             None => self.lose(kind, id, place),
         }
         Ok(is_found)
@@ -97,7 +96,7 @@ impl Following<'_, '_, '_> {
         if !self.require(kind, id, place)? {
             return Ok(None);
         }
-        let decoded = match self.need.recovered.get(&id.key()) {
+        let decoded = match self.need.survey.recovered.get(&id.key()) {
             Some(found) => decode(&found.bytes),
             None => match self.need.survey.read(self.need.store, id)? {
                 Some(bytes) => decode(&bytes),
@@ -120,7 +119,7 @@ impl Visitor for Following<'_, '_, '_> {
         let (kind, id) = (ObjectKind::Record, checkpoint.digest.object());
         if !self.need.has(id) {
             let bytes = checkpoint.sealed.as_bytes().to_vec();
-            self.need.recovered.insert(id.key(), Found { kind, id, bytes });
+            self.need.survey.recovered.insert(id.key(), Found::whole(kind, id, bytes));
         }
         Ok(())
     }

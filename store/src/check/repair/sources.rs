@@ -8,6 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use super::Found;
 use crate::{
     create,
     error::{Error, IoContext, Result},
@@ -36,6 +37,8 @@ struct Folder {
     path: PathBuf,
     /// Files by their length, which are looked into where none of the right name has the content.
     by_bytes: Option<HashMap<u64, Vec<PathBuf>>>,
+    /// Files that may be one chunk, by their ids: made where a base is looked for.
+    by_id: Option<HashMap<ObjectId, PathBuf>>,
     /// Trees and recipes as the folder has them now, by the rules of these checkpoints.
     objects: HashMap<ObjectId, Vec<u8>>,
     captured_for: HashSet<Ulid>,
@@ -51,8 +54,8 @@ impl Sources {
             if path.join("store.json").exists() {
                 sources.stores.push(Store::open(path, &OpenOptions::with(layout))?);
             } else if path.is_dir() {
-                let (by_bytes, objects, captured_for, tables) = Default::default();
-                sources.folders.push(Folder { path: path.clone(), by_bytes, objects, captured_for, tables });
+                let (by_bytes, by_id, objects, captured_for, tables) = Default::default();
+                sources.folders.push(Folder { path: path.clone(), by_bytes, by_id, objects, captured_for, tables });
             } else {
                 return Err(Error::Invalid(format!("{} is neither a store nor a folder", path.display())));
             }
@@ -60,7 +63,7 @@ impl Sources {
         Ok(sources)
     }
 
-    /// The bytes of an object, if some source has them. They hash to its id.
+    /// An object, if some source has it. Its bytes hash to its id.
     pub(super) fn find(
         &mut self,
         store: &Store,
@@ -68,14 +71,9 @@ impl Sources {
         id: ObjectId,
         checkpoint: &Checkpoint,
         place: &GraphPath<'_>,
-    ) -> Result<Option<Vec<u8>>> {
-        for other in &self.stores {
-            // A block is only given out after all of it was hashed.
-            if let Ok(block) = other.object_block(kind, id)
-                && let Some(bytes) = block.object(id)
-            {
-                return Ok(Some(bytes.to_vec()));
-            }
+    ) -> Result<Option<Found>> {
+        if let Some(found) = self.in_stores(kind, id) {
+            return Ok(Some(found));
         }
         for folder in &mut self.folders {
             let found = match kind {
@@ -85,15 +83,44 @@ impl Sources {
                 ObjectKind::Tree | ObjectKind::RecipeRoot | ObjectKind::RecipeNode => folder.captured(store, id, checkpoint),
                 ObjectKind::Record | ObjectKind::Table => None,
             };
-            if found.is_some() {
-                return Ok(found);
+            if let Some(bytes) = found {
+                return Ok(Some(Found::whole(kind, id, bytes)));
             }
         }
         Ok(None)
     }
+
+    fn in_stores(&self, kind: ObjectKind, id: ObjectId) -> Option<Found> {
+        self.stores.iter().zip(1..).find_map(|(other, number)| {
+            // A block is only given out after all of it was hashed.
+            let block = other.object_block(kind, id).ok()?;
+            Found::in_block(kind, id, &block, (number, other.locate(kind, id).ok()?))
+        })
+    }
+
+    /// An object of which no path is known, because blocks build on it and no checkpoint refers to it.
+    pub(super) fn find_base(&mut self, store: &Store, kind: ObjectKind, id: ObjectId) -> Option<Found> {
+        let found = self.in_stores(kind, id);
+        found.or_else(|| self.folders.iter_mut().find_map(|folder| folder.any(store.ids(), kind, id)))
+    }
 }
 
 impl Folder {
+    /// A whole file, or what was captured for a checkpoint.
+    fn any(&mut self, ids: &Ids, kind: ObjectKind, id: ObjectId) -> Option<Found> {
+        if kind != ObjectKind::Chunk {
+            return self.objects.get(&id).map(|bytes| Found::whole(kind, id, bytes.clone()));
+        }
+        if self.by_id.is_none() {
+            let files = self.by_bytes.get_or_insert_with(|| list(&self.path));
+            let short = files.iter().filter(|(bytes, _)| (1..=CHUNK_BYTES_MAX).contains(*bytes)).flat_map(|(_, paths)| paths);
+            let id_of = |path: &PathBuf| Some((ids.blob(&std::fs::read(path).ok()?).object(), path.clone()));
+            self.by_id = Some(short.filter_map(id_of).collect());
+        }
+        let bytes = std::fs::read(self.by_id.as_ref()?.get(&id)?).ok()?;
+        (ids.blob(&bytes).object() == id).then(|| Found::whole(kind, id, bytes))
+    }
+
     fn chunk(&mut self, ids: &Ids, id: ObjectId, place: &GraphPath<'_>) -> Option<Vec<u8>> {
         let same_name = self.path.join(name::as_path(place.path));
         if let Some(found) = read_range(ids, &same_name, id, place) {

@@ -65,7 +65,7 @@ fn what_a_check_found_damaged_is_stored_again_by_the_next_create() {
         assert_eq!(f.create().files_read, 0);
         assert!(!check(&f, Some(100)).is_clean());
         let known = Damaged::read(f.store.layout());
-        assert!(blocks.iter().all(|at| known.has(*at)));
+        assert!(blocks.iter().all(|at| known.has_block(*at)));
         // It is known from now on, also to who does not read data.
         assert!(check(&f, None).findings.iter().any(|finding| finding.kind == FindingKind::Damaged));
         assert!(!verify(&f.store, &first, false, &()).unwrap().is_ok());
@@ -137,7 +137,7 @@ fn what_builds_on_a_damaged_object_is_stored_again_as_well() {
 fn a_stat_cache_is_not_written_by_a_create_during_which_damage_was_found() {
     let (f, _, blocks) = damaged();
     f.write("new", b"new");
-    let note = AtBegin::new(|| crate::damaged::note(f.store.layout(), blocks.iter().copied(), |_| false));
+    let note = AtBegin::new(|| _ = crate::damaged::note(&f.store, blocks.iter().copied(), None));
     run(&f.store, &f.options(), &note).unwrap();
     assert!(note.is_done());
     let made = f.create();

@@ -1,6 +1,7 @@
 //! Later versions of what the store has cost what was edited, can be read however many there are, and lose nothing with what they build on.
 
 mod kept;
+mod repaired;
 
 use super::{
     reuse::{BeforeCommit, assert_sound, delete_and_collect},

@@ -29,6 +29,11 @@ impl OnBases {
         self.payload.len()
     }
 
+    /// The ids of its objects, in order.
+    pub fn objects(&self) -> impl Iterator<Item = ObjectId> + '_ {
+        self.directory.entries.iter().map(|entry| entry.id)
+    }
+
     /// Its bases and their kinds, in order.
     pub fn bases(&self) -> impl Iterator<Item = (ObjectKind, ObjectId)> + '_ {
         self.directory.kinds_and_bases()

@@ -2,12 +2,18 @@
 //!
 //! Blocks that build on others are decoded with what the survey itself has found, never with what an index says: a base counts wherever it
 //! is whole, in a damaged pack, in one that gc has condemned, or in a second copy.
+//!
+//! Blocks whose bases are nowhere are intact all the same: they wait. Once a base was taken from a source they are decoded, which may be
+//! what others wait for; those of which checkpoints need something are kept for the day on which a base is found.
+
+mod read;
 
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::{Arc, Mutex, PoisonError},
 };
 
+use self::read::read_pack;
 use super::Found;
 use crate::{
     error::{Error, Result},
@@ -33,14 +39,30 @@ pub(super) struct Survey {
     pub(super) packs: Vec<PackId>,
     /// Packs with damage, and those that are gone.
     pub(super) damaged: BTreeSet<PackId>,
+    /// Objects that were taken from elsewhere.
+    pub(super) recovered: HashMap<ObjectKey, Found>,
     /// Whole objects that are not good, in packs that gc has condemned and whose bytes are still there. They may go at any time.
     condemned: HashMap<ObjectKey, Location>,
     /// Every whole object, in any pack: what blocks are decoded with.
     whole: HashMap<ObjectKey, Location>,
+    scanned: Vec<Scanned>,
+    /// Blocks that only what was recovered has made readable.
+    late: HashSet<Location>,
     kept: Mutex<HashMap<Location, Arc<Block>>>,
 }
 
+type Object = (ObjectKey, Location, ObjectKind, ObjectId);
+
+/// A block that waits for what it builds on.
+#[derive(Clone, Debug)]
+pub(super) struct Waiting {
+    pub(super) at: Location,
+    pub(super) bases: Vec<(ObjectKind, ObjectId)>,
+    pub(super) objects: Vec<ObjectId>,
+}
+
 /// A pack as far as it was read.
+#[derive(Debug)]
 struct Scanned {
     id: PackId,
     /// Its digest as the journal has it.
@@ -49,8 +71,7 @@ struct Scanned {
     /// True while its directories, its trailer and all blocks that were decoded so far are right.
     is_whole: bool,
     found: Vec<Object>,
-    /// Blocks that wait for what they build on.
-    waiting: Vec<(Location, Vec<ObjectId>)>,
+    waiting: Vec<Waiting>,
 }
 
 impl Survey {
@@ -59,68 +80,128 @@ impl Survey {
         let packs = store.view().packs()?;
         progress.phase(Phase::Check, None, Some(packs.values().map(|state| state.bytes).sum()));
         let mut survey = Survey::default();
-        let mut scanned = Vec::new();
         for (id, state) in packs {
             let (committed, is_condemned) = (state.digest, state.condemned.is_some());
             let mut pack = Scanned { id, committed, is_condemned, is_whole: true, found: Vec::new(), waiting: Vec::new() };
             read_pack(store, &mut pack, progress).map_err(cannot_tell)?;
             survey.whole.extend(pack.found.iter().map(|(key, location, ..)| (*key, *location)));
-            scanned.push(pack);
+            survey.scanned.push(pack);
         }
-        while survey.decode_waiting(store, &mut scanned, progress)? {}
-        let mut in_damaged = HashMap::new();
-        for pack in scanned.iter_mut().filter(|pack| !pack.is_condemned) {
-            // What still waits can never be decoded.
-            pack.is_whole &= pack.waiting.is_empty();
-            survey.packs.push(pack.id);
-            if !pack.is_whole {
-                survey.damaged.insert(pack.id);
-            }
-            for (key, location, kind, object) in pack.found.drain(..) {
-                if kind == ObjectKind::RecipeRoot {
-                    survey.recipes.push(object);
-                }
-                let into = if pack.is_whole { &mut survey.good } else { &mut in_damaged };
-                into.entry(key).or_insert(location);
-            }
-        }
-        for (key, location) in in_damaged {
-            survey.good.entry(key).or_insert(location);
-        }
-        for (key, location, ..) in scanned.iter_mut().filter(|pack| pack.is_condemned).flat_map(|pack| pack.found.drain(..)) {
-            if !survey.good.contains_key(&key) {
-                survey.condemned.insert(key, location);
-            }
-        }
-        survey.recipes.sort_unstable();
-        survey.recipes.dedup();
+        survey.decode_all_waiting(store, progress)?;
         Ok(survey)
     }
 
-    /// Decodes the waiting blocks all bases of which were found. Says whether there were any.
-    fn decode_waiting(&mut self, store: &Store, packs: &mut [Scanned], progress: &dyn Progress) -> Result<bool> {
+    /// Decodes the waiting blocks, as far as their bases are at hand by now. Says whether there were any.
+    pub(super) fn decode_all_waiting(&mut self, store: &Store, progress: &dyn Progress) -> Result<bool> {
         let mut has_decoded = false;
-        for pack in packs {
-            for (location, bases) in std::mem::take(&mut pack.waiting) {
+        while self.decode_waiting(store, progress)? {
+            has_decoded = true;
+        }
+        self.settle();
+        Ok(has_decoded)
+    }
+
+    /// Sums up what was found where.
+    fn settle(&mut self) {
+        let mut in_damaged = HashMap::new();
+        self.good.clear();
+        self.condemned.clear();
+        self.recipes.clear();
+        self.packs.clear();
+        self.damaged.clear();
+        for pack in self.scanned.iter().filter(|pack| !pack.is_condemned) {
+            // What still waits can never be decoded.
+            let is_whole = pack.is_whole && pack.waiting.is_empty();
+            self.packs.push(pack.id);
+            if !is_whole {
+                self.damaged.insert(pack.id);
+            }
+            for (key, location, kind, object) in &pack.found {
+                if *kind == ObjectKind::RecipeRoot {
+                    self.recipes.push(*object);
+                }
+                let into = if is_whole { &mut self.good } else { &mut in_damaged };
+                into.entry(*key).or_insert(*location);
+            }
+        }
+        for (key, location) in in_damaged {
+            self.good.entry(key).or_insert(location);
+        }
+        for (key, location, ..) in self.scanned.iter().filter(|pack| pack.is_condemned).flat_map(|pack| &pack.found) {
+            if !self.good.contains_key(key) {
+                self.condemned.insert(*key, *location);
+            }
+        }
+        self.recipes.sort_unstable();
+        self.recipes.dedup();
+    }
+
+    /// Decodes the waiting blocks all bases of which were found. Says whether there were any.
+    fn decode_waiting(&mut self, store: &Store, progress: &dyn Progress) -> Result<bool> {
+        let mut has_decoded = false;
+        for number in 0..self.scanned.len() {
+            for block in std::mem::take(&mut self.scanned[number].waiting) {
                 progress::check(progress)?;
-                if !bases.iter().all(|base| self.whole.contains_key(&base.key())) {
-                    pack.waiting.push((location, bases));
+                if !block.bases.iter().all(|(_, base)| self.can_give(*base)) {
+                    self.scanned[number].waiting.push(block);
                     continue;
                 }
                 has_decoded = true;
-                match unless_damaged(self.block(store, location)).map_err(cannot_tell)? {
+                let at = block.at;
+                match unless_damaged(self.block(store, at)).map_err(cannot_tell)? {
                     Some(block) => {
-                        let found = block.objects.iter().map(|(kind, id, _)| (id.key(), location, *kind, *id));
-                        pack.found.extend(found);
-                        for (_, id, _) in &block.objects {
-                            self.whole.entry(id.key()).or_insert(location);
+                        if !self.recovered.is_empty() {
+                            self.late.insert(at);
+                        }
+                        for (kind, id, _) in &block.objects {
+                            self.scanned[number].found.push((id.key(), at, *kind, *id));
+                            self.whole.entry(id.key()).or_insert(at);
                         }
                     }
-                    None => pack.is_whole = false,
+                    None => self.scanned[number].is_whole = false,
                 }
             }
         }
         Ok(has_decoded)
+    }
+
+    fn can_give(&self, id: ObjectId) -> bool {
+        self.whole.contains_key(&id.key()) || self.recovered.contains_key(&id.key())
+    }
+
+    /// The waiting blocks that hold one of these objects, or what such a block waits for.
+    pub(super) fn waiting_for(&self, wanted: impl IntoIterator<Item = ObjectId>) -> Vec<Waiting> {
+        let mut holding: HashMap<ObjectId, Vec<&Waiting>> = HashMap::new();
+        for block in self.scanned.iter().flat_map(|pack| &pack.waiting) {
+            block.objects.iter().for_each(|id| holding.entry(*id).or_default().push(block));
+        }
+        let (mut pending, mut seen): (Vec<ObjectId>, HashSet<ObjectId>) = (wanted.into_iter().collect(), HashSet::new());
+        let mut found: HashMap<Location, Waiting> = HashMap::new();
+        while let Some(id) = pending.pop() {
+            if seen.insert(id) {
+                for block in holding.get(&id).into_iter().flatten() {
+                    pending.extend(block.bases.iter().map(|(_, base)| *base));
+                    found.insert(block.at, (*block).clone());
+                }
+            }
+        }
+        found.into_values().collect()
+    }
+
+    /// The bases that these blocks wait for and that nothing can give.
+    pub(super) fn missing_bases(&self, waiting: &[Waiting]) -> BTreeMap<ObjectId, ObjectKind> {
+        let bases = waiting.iter().flat_map(|block| &block.bases);
+        bases.filter(|(_, id)| !self.can_give(*id)).map(|(kind, id)| (*id, *kind)).collect()
+    }
+
+    /// True if nothing is wrong in a pack but that blocks wait.
+    pub(super) fn intact(&self, pack: PackId) -> bool {
+        self.scanned.iter().any(|scanned| scanned.id == pack && scanned.is_whole)
+    }
+
+    /// The place of a good object that builds, at first or second hand, on nothing that was recovered.
+    pub(super) fn settled(&self, id: ObjectId) -> Option<Location> {
+        self.good.get(&id.key()).filter(|at| !self.late.contains(at)).copied()
     }
 
     /// Decodes a block, with what the survey has found for its bases.
@@ -140,6 +221,10 @@ impl Survey {
             Read::OnBases(block) => {
                 let (mut prefix, mut depth) = (Vec::new(), 0);
                 for (_, id) in block.bases() {
+                    if let Some(found) = self.recovered.get(&id.key()).filter(|_| !self.whole.contains_key(&id.key())) {
+                        prefix.extend_from_slice(&found.bytes);
+                        continue;
+                    }
                     let place = self.whole.get(&id.key()).filter(|_| depth_max > 0);
                     let Some(place) = place else { return Err(block.lacks(id, &"no pack has it whole")) };
                     let base = self.block_within(store, *place, depth_max - 1)?;
@@ -165,17 +250,15 @@ impl Survey {
         &self,
         store: &Store,
         recipes: impl IntoIterator<Item = ObjectId>,
-        recovered: &[Found],
         elsewhere: &dyn Fn(ObjectId) -> Result<bool>,
     ) -> Result<BTreeSet<ObjectId>> {
-        let recovered: HashMap<ObjectKey, &Found> = recovered.iter().map(|found| (found.id.key(), found)).collect();
         let read = |id: ObjectId| -> Result<Option<Vec<u8>>> {
-            match recovered.get(&id.key()) {
+            match self.recovered.get(&id.key()) {
                 Some(found) => Ok(Some(found.bytes.clone())),
                 None => self.read(store, id),
             }
         };
-        let has = |id: ObjectId| self.good.contains_key(&id.key()) || recovered.contains_key(&id.key());
+        let has = |id: ObjectId| self.good.contains_key(&id.key()) || self.recovered.contains_key(&id.key());
         let mut broken = BTreeSet::new();
         for root in recipes {
             let bytes = read(root)?.unwrap_or_default();
@@ -206,74 +289,17 @@ impl Survey {
         Ok(broken)
     }
 
-    /// The bytes of an object that only a condemned pack has, as long as it is there.
-    pub(super) fn read_condemned(&self, store: &Store, id: ObjectId) -> Result<Option<Vec<u8>>> {
+    /// An object that only a condemned pack has, as long as it is there.
+    pub(super) fn read_condemned(&self, store: &Store, kind: ObjectKind, id: ObjectId) -> Result<Option<Found>> {
         let Some(location) = self.condemned.get(&id.key()) else { return Ok(None) };
         let block = unless_damaged(self.block(store, *location)).map_err(cannot_tell)?;
-        Ok(block.and_then(|block| block.object(id).map(<[u8]>::to_vec)))
+        Ok(block.and_then(|block| Found::in_block(kind, id, &block, (0, *location))))
     }
 
     /// The bytes of a good object.
     pub(super) fn read(&self, store: &Store, id: ObjectId) -> Result<Option<Vec<u8>>> {
         let Some(location) = self.good.get(&id.key()) else { return Ok(None) };
         Ok(self.block(store, *location)?.object(id).map(<[u8]>::to_vec))
-    }
-}
-
-type Object = (ObjectKey, Location, ObjectKind, ObjectId);
-
-/// Reads a pack's blocks, also behind a place that cannot be read.
-fn read_pack(store: &Store, pack: &mut Scanned, progress: &dyn Progress) -> Result<()> {
-    let scanned = PackFile::open(store.layout(), pack.id).and_then(|file| {
-        let mut are_whole = true;
-        let info = file.scan_blocks(false, |location, _| {
-            progress::check(progress)?;
-            are_whole &= read_block(&file, location, pack)?;
-            progress.advance(0, u64::from(location.block_bytes));
-            Ok(())
-        })?;
-        Ok(are_whole && unless_damaged(file.check_copies())?.is_some() && info.digest == pack.committed)
-    });
-    match scanned {
-        Ok(is_whole) => {
-            pack.is_whole = is_whole;
-            return Ok(());
-        }
-        Err(e) if e.is_damage() => pack.is_whole = false,
-        Err(e) => return Err(e),
-    }
-    // Directories are damaged, or the trailer is: whatever looks like a block may be one.
-    pack.found.clear();
-    pack.waiting.clear();
-    let Some(file) = unless_damaged(PackFile::open_unchecked(store.layout(), pack.id))? else { return Ok(()) };
-    let mut at = 0;
-    while let Some(offset) = unless_damaged(file.next_magic(at))?.flatten() {
-        progress::check(progress)?;
-        let directory = unless_damaged(file.read_directory(offset))?;
-        let location = directory.and_then(|directory| {
-            let block_bytes = u32::try_from(directory.block_bytes()).ok()?;
-            Some(Location { pack: pack.id, offset, block_bytes })
-        });
-        at = match location {
-            Some(location) if read_block(&file, location, pack)? => offset + u64::from(location.block_bytes),
-            _ => offset + 1,
-        };
-    }
-    Ok(())
-}
-
-/// Takes in what a block holds, if all of it hashes to its ids, or has it wait for what it builds on. False where it is damaged.
-fn read_block(file: &PackFile, location: Location, pack: &mut Scanned) -> Result<bool> {
-    match unless_damaged(file.read_block(location))? {
-        Some(Read::Block(block)) => {
-            pack.found.extend(block.objects.iter().map(|(kind, id, _)| (id.key(), location, *kind, *id)));
-            Ok(true)
-        }
-        Some(Read::OnBases(block)) => {
-            pack.waiting.push((location, block.bases().map(|(_, id)| id).collect()));
-            Ok(true)
-        }
-        None => Ok(false),
     }
 }
 
