@@ -70,6 +70,7 @@ fn keep_up(app: &App) -> Result<()> {
         removed =
             retention::prune(&app.store, &policy, None, &Actor::program("retention"), clock::timestamp(), &())?.removed.len();
     }
+    app.store.note_unreadable();
     let report = gc::run(&app.store, &GcOptions::default(), &())?;
     search::forget_deleted(&app.store, &*app.host, &())?;
     summary::kept::forget_deleted(&app.store, &())?;

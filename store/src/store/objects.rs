@@ -134,12 +134,12 @@ impl Store {
 
     /// Notes the blocks that this handle could not read, so that the next create stores again what it comes upon of them. They are read once
     /// more: gc may have moved what was looked for. Says whether any of it was not known.
-    pub(crate) fn note_unreadable(&self) -> bool {
+    pub fn note_unreadable(&self) -> bool {
         let found = std::mem::take(&mut *self.unreadable.lock().unwrap_or_else(PoisonError::into_inner));
         if found.is_empty() || self.refresh().is_err() {
             return false;
         }
-        let current: HashSet<PackId> = self.view().pack_lengths().unwrap_or_default().into_iter().map(|(id, _)| id).collect();
+        let current: HashSet<PackId> = self.view().current_packs().unwrap_or_default().into_iter().collect();
         let is_bad = |at: &Location| {
             let read = PackFile::open(&self.layout, at.pack).and_then(|file| self.decode(file.read_block(*at)?));
             current.contains(&at.pack) && read.is_err_and(|e| e.is_damage())
