@@ -222,18 +222,30 @@ fn listings_say_what_was_verified() {
     let agent = Agent::new();
     agent.create(&[]).expect(0);
     let verified = |line: usize| agent.run(&["checkpoint", "list"]).out.lines().nth(line).unwrap().to_owned();
-    assert!(verified(1).contains("✓") && !verified(1).contains("deep"));
+    // Nothing was read back, which is no check mark.
+    assert!(verified(1).contains("in index") && !verified(1).contains("✓"), "{}", verified(1));
+    agent.run(&["checkpoint", "verify", "--read", "0"]);
+    assert!(verified(1).contains("in index"), "{}", verified(1));
     agent.run(&["checkpoint", "verify", "--deep"]);
     assert!(verified(1).contains("✓ deep"));
     agent.create(&["--deep"]).expect(0);
     assert!(verified(1).contains("✓ deep"));
     // What a new one shares with its parent was not looked at again.
     agent.create(&[]).expect(0);
-    assert!(verified(1).contains("✓ new"), "{}", verified(1));
+    assert!(verified(1).contains("new in index"), "{}", verified(1));
     assert!(agent.run(&["checkpoint", "show"]).out.contains("that its parent does not have"));
     assert_eq!(agent.run(&["checkpoint", "show", "--json"]).json()[0]["verification"]["level"], "new");
-    agent.run(&["checkpoint", "verify"]);
-    assert!(verified(1).contains("✓") && !verified(1).contains("new"), "{}", verified(1));
+    // A small one is read whole.
+    let said = agent.run(&["checkpoint", "verify"]).out;
+    assert!(said.contains("every byte was read") && verified(1).contains("✓ deep"), "{said}");
+    // Of a larger one, the report says what was read and what was not.
+    fs::write(work(&agent.home).join("large"), vec![7; 3 << 20]).unwrap();
+    agent.create(&[]).expect(0);
+    let read = agent.run(&["checkpoint", "verify", "--read", "1M", "--json"]).json().pop().unwrap();
+    let (level, unread) = (read["level"].as_str().unwrap(), read["unread_bytes"].as_u64().unwrap());
+    assert!(["part", "index"].contains(&level) && unread >= 3 << 20, "{read}");
+    let said = agent.run(&["checkpoint", "verify", "--read", "1M"]).out;
+    assert!(said.contains("only looked up") && !said.contains("is whole"), "{said}");
     // Damage, where the second checkpoint has nothing of its own but trees.
     let packs = fs::read_dir(agent.home.store().join("packs")).unwrap();
     let mut packs: Vec<PathBuf> = packs.map(|entry| entry.unwrap().path()).collect();
