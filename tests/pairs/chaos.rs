@@ -20,14 +20,14 @@ use crate::{
 
 /// Verbs that may run beside each other.
 const VERBS: [&[&str]; 8] = [
-    &["create", "s", "--no-conversation", "--no-default-excludes", "-w", "work"],
+    &["create", "t", "--no-conversation", "--no-default-excludes", "-w", "work"],
     &["gc"],
     &["check", "--read-data=20"],
     &["verify", "latest"],
     &["list"],
-    &["restore", "s@latest", "--to", "restored"],
+    &["restore", "t@latest", "--to", "restored"],
     &["check"],
-    &["export", "s@latest", "-o", "archive"],
+    &["export", "t@latest", "-o", "archive"],
 ];
 
 fn command(one: &Copy, verb: &[&str], thread: u64) -> Command {

@@ -57,8 +57,8 @@ fn on_full_disk(one: &mut Copy, leave: u64, work: &Path) {
     let what = format!("{leave} bytes left");
     let before = one.readable(&what);
     let work = work.to_string_lossy().into_owned();
-    let create = ["create", "s", "-w", &work, "--no-conversation", "--no-default-excludes"];
-    for arguments in [&create[..], &["gc"], &["check"], &["list"], &["annotate", "s@latest", "a word"], &["gc"]] {
+    let create = ["create", "t", "-w", &work, "--no-conversation", "--no-default-excludes"];
+    for arguments in [&create[..], &["gc"], &["check"], &["list"], &["annotate", "t@latest", "a word"], &["gc"]] {
         let (code, lines, said) = one.json(arguments);
         assert!([0, 1, 3].contains(&code), "{what}: {arguments:?}: {said}");
         if arguments[0] == "create" && code != 1 {

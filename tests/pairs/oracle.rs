@@ -59,7 +59,7 @@ pub fn spared(one: &mut Copy, what: &str) {
     drop(store);
     one.json(&["check", "--read-data"]);
     let work = one.scratch.path("work");
-    let arguments = ["create", "s", "-w", &work.to_string_lossy(), "--no-conversation", "--no-default-excludes"];
+    let arguments = ["create", "t", "-w", &work.to_string_lossy(), "--no-conversation", "--no-default-excludes"];
     let (code, lines, said) = one.json(&arguments);
     assert_eq!(code, 0, "{what}: {said}");
     let newest = lines.last().and_then(|line| line["id"].as_str()).unwrap_or_default().to_owned();

@@ -82,22 +82,19 @@ impl World {
         World { scratch, saved }
     }
 
-    /// A copy of the store and the workspace.
+    /// A copy of the store and the workspace, of which a checkpoint was made so that its files are known, and a second copy of the store.
     pub fn copy(&self) -> Copy {
         let scratch = Scratch::new();
         copy_folder(&self.scratch.store(), &scratch.store());
         copy_folder(&self.scratch.path("work"), &scratch.path("work"));
         let config = scratch.path("home/.config/parhelia/parhelia.toml");
         write(&config, b"[retention]\nautomatic = false\n").unwrap();
-        Copy {
-            whole: self.scratch.store(),
-            saved: self.saved.clone(),
-            newest: None,
-            bytes: pack_bytes(&scratch.store()),
-            is_known: false,
-            edits: 0,
-            scratch,
-        }
+        let id = scratch.create("t", &scratch.path("work"));
+        let mut saved = self.saved.clone();
+        saved.insert(id, files_in(&scratch.path("work")));
+        copy_folder(&scratch.store(), &scratch.path("whole"));
+        let (whole, bytes) = (scratch.path("whole"), pack_bytes(&scratch.store()));
+        Copy { whole, saved, newest: None, bytes, is_known: false, edits: 0, scratch }
     }
 }
 
