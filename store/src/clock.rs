@@ -78,8 +78,11 @@ impl Clock {
 
     /// True if at least so many nanoseconds went by from this reading to `now`.
     pub fn is_older_than(&self, nanos: i64, now: &Clock) -> bool {
-        // Nothing that was seen before a start of the machine is as young as that.
-        !self.same_boot(now) || now.up_nanos.saturating_sub(self.up_nanos) >= nanos as u64
+        match self.same_boot(now) {
+            true => now.up_nanos.saturating_sub(self.up_nanos) >= nanos as u64,
+            // Nothing that was seen before a start of the machine is as young as that. Without `/proc`, nobody knows of a start.
+            false => self.boot != [0; 16] && now.boot != [0; 16],
+        }
     }
 
     fn same_boot(&self, other: &Clock) -> bool {
@@ -198,6 +201,7 @@ mod tests {
         ] {
             assert_eq!(before.set_back_to(&now).map(|time| time.secs), expected, "{now:?}");
         }
+        assert!(!before.is_older_than(1, &clock(1, 1, 0)) && !clock(1, 1, 0).is_older_than(1, &clock(1, 9, 0)));
         assert!(before.is_older_than(1, &clock(1, 1, 2)) && !before.is_older_than(11_000_000_000, &clock(9, 60, 1)));
         let mut bytes = Vec::new();
         before.encode(&mut bytes);

@@ -168,10 +168,13 @@ pub(crate) fn mount_of(file: BorrowedFd<'_>) -> Option<mounts::Mount> {
 /// The id of a filesystem that is known by nothing but its mount, and so by another each time it is mounted.
 fn by_mount(file: BorrowedFd<'_>) -> FilesystemId {
     let flags = StatxFlags::from_bits_retain(MOUNT_ID_UNIQUE);
+    let boot = Clock::now().boot;
+    // Numbers of mounts begin anew with each start of the machine.
+    if boot == [0; 16] {
+        return FilesystemId::default();
+    }
     match rustix::fs::statx(file, Path::new(""), AtFlags::EMPTY_PATH, flags) {
-        Ok(found) if found.stx_mask & MOUNT_ID_UNIQUE != 0 => {
-            hash(&[b"mount", &Clock::now().boot, &found.stx_mnt_id.to_le_bytes()])
-        }
+        Ok(found) if found.stx_mask & MOUNT_ID_UNIQUE != 0 => hash(&[b"mount", &boot, &found.stx_mnt_id.to_le_bytes()]),
         _ => FilesystemId::default(),
     }
 }

@@ -1,5 +1,7 @@
-//! Calls to the kernel that no safe library offers: leases, and the identity of a filesystem.
+//! Calls to the kernel that no safe library offers: leases, the identity of a filesystem, and calls by an entry's name.
 #![allow(unsafe_code)]
+
+pub mod by_name;
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 

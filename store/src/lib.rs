@@ -29,6 +29,7 @@
 
 mod append;
 pub mod archive;
+mod attributes;
 pub mod blob;
 pub mod check;
 pub mod clock;
@@ -40,6 +41,7 @@ mod db;
 pub mod delete;
 pub mod diff;
 pub mod disk;
+pub mod errno;
 pub mod error;
 pub mod event;
 pub mod files;

@@ -1,4 +1,5 @@
-//! Entries that capture left out: every one by name, with the reason. No restore or rollback deletes any of these.
+//! Entries that capture left out, or has not as they were: every one by name, with the reason. No restore or rollback deletes what was left
+//! out.
 //!
 //! The list is a table beside the root. One that is too long for that is a file in the folder `state`; the table then names the folders
 //! of what was left out, so that whoever knows of tables alone spares too much, and never too little.
@@ -16,6 +17,10 @@ use crate::{
 /// The file of the folder `state` that holds a list too long for a table.
 pub const OMISSIONS_FILE: &str = "omissions";
 
+/// The file of the folder `state` that lists entries without some of their attributes. Releases that do not know of it have nothing to do
+/// with these entries but to restore what there is of them.
+pub const ATTRIBUTES_FILE: &str = "attributes";
+
 /// The reason for which an entry is not in a checkpoint as it was.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
@@ -25,6 +30,20 @@ pub enum Reason {
     Unreadable(String),
     /// It kept changing while it was read. What was read last is in the checkpoint.
     Changing,
+    /// It is in the checkpoint, but for extended attributes that could not be read. Says which, and why.
+    Attributes(String),
+}
+
+impl Reason {
+    /// True if the entry is not in the checkpoint. No restore deletes it then.
+    pub fn is_left_out(&self) -> bool {
+        matches!(self, Reason::Excluded(_) | Reason::Unreadable(_))
+    }
+
+    /// True if the entry is not in the checkpoint as it was, though no rule says so.
+    pub fn is_shortfall(&self) -> bool {
+        !matches!(self, Reason::Excluded(_))
+    }
 }
 
 /// One entry that was left out.
@@ -44,6 +63,11 @@ pub struct Listed {
     pub whole: Option<Vec<u8>>,
 }
 
+/// Takes entries without some of their attributes out of a list. What is left is what every release knows.
+pub fn split_attributes(omissions: &[Omission]) -> (Vec<Omission>, Vec<Omission>) {
+    omissions.iter().cloned().partition(|omission| matches!(omission.reason, Reason::Attributes(_)))
+}
+
 /// Encodes a list of omissions, in a table of at most `bytes_max` bytes.
 pub fn list(omissions: &[Omission], bytes_max: usize) -> Listed {
     let bytes = encode(omissions);
@@ -56,7 +80,7 @@ pub fn list(omissions: &[Omission], bytes_max: usize) -> Listed {
 /// A table of the folders that omissions lie in; where that is too long as well, of the folders that those lie in, and so on.
 fn stand_in(omissions: &[Omission], bytes_max: usize) -> Vec<u8> {
     let folder = |path: &'_ [u8]| path.iter().rposition(|b| *b == b'/').unwrap_or(0);
-    let spared = omissions.iter().filter(|omission| omission.reason != Reason::Changing);
+    let spared = omissions.iter().filter(|omission| omission.reason.is_left_out());
     let mut folders: Vec<&[u8]> = spared.map(|omission| &omission.path[..folder(&omission.path)]).collect();
     loop {
         folders.sort_unstable();
@@ -81,6 +105,7 @@ pub fn encode(omissions: &[Omission]) -> Vec<u8> {
             Reason::Excluded(rule) => (0, rule.as_str()),
             Reason::Unreadable(error) => (1, error.as_str()),
             Reason::Changing => (2, ""),
+            Reason::Attributes(error) => (3, error.as_str()),
         };
         bytes.push(number);
         put_bytes(&mut bytes, text.as_bytes());
@@ -114,6 +139,7 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<Omission>, Malformed> {
             0 => Reason::Excluded(text),
             1 => Reason::Unreadable(text),
             2 if text.is_empty() => Reason::Changing,
+            3 => Reason::Attributes(text),
             _ => return Err(Malformed("omission")),
         };
         let omission = Omission { path, reason };
@@ -127,24 +153,30 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<Omission>, Malformed> {
 }
 
 impl Store {
-    /// Entries that a checkpoint's capture left out, ordered by path.
+    /// Entries that a checkpoint's capture left out, or has not as they were, ordered by path.
     pub fn omissions(&self, checkpoint: &Checkpoint) -> Result<Vec<Omission>> {
-        match &checkpoint.record.omitted {
-            Some(omitted) if omitted.in_state => self.omissions_in_state(checkpoint),
-            Some(omitted) => self.read_object(ObjectKind::Table, omitted.table, decode),
-            None => Ok(Vec::new()),
+        let Some(omitted) = &checkpoint.record.omitted else { return Ok(Vec::new()) };
+        let mut omissions = match omitted.in_state {
+            true => self.listed_in_state(checkpoint, OMISSIONS_FILE)?,
+            false => self.read_object(ObjectKind::Table, omitted.table, decode)?,
+        };
+        if omitted.attributes > 0 {
+            omissions.extend(self.listed_in_state(checkpoint, ATTRIBUTES_FILE)?);
+            omissions.sort_unstable();
         }
+        Ok(omissions)
     }
 
-    fn omissions_in_state(&self, checkpoint: &Checkpoint) -> Result<Vec<Omission>> {
-        let what = || format!("{STATE_FOLDER}/{OMISSIONS_FILE} of checkpoint {}", checkpoint.id());
+    /// A list that is a file of the folder `state`.
+    fn listed_in_state(&self, checkpoint: &Checkpoint, file: &str) -> Result<Vec<Omission>> {
+        let what = || format!("{STATE_FOLDER}/{file} of checkpoint {}", checkpoint.id());
         let broken = |reason: String| Error::Corrupt { what: what(), place: self.layout().packs(), reason };
         let state = self.entry(checkpoint.record.root, STATE_FOLDER.as_bytes())?;
-        let file = match state.as_ref().and_then(|state| state.as_folder()) {
-            Some((tree, _)) => self.entry(tree, OMISSIONS_FILE.as_bytes())?,
+        let found = match state.as_ref().and_then(|state| state.as_folder()) {
+            Some((tree, _)) => self.entry(tree, file.as_bytes())?,
             None => None,
         };
-        let Some(Kind::File { size, blob, .. }) = file.map(|file| file.kind) else {
+        let Some(Kind::File { size, blob, .. }) = found.map(|file| file.kind) else {
             return Err(broken("it is not there".into()));
         };
         let bytes = self.blob(blob, size)?.read_all()?;
@@ -161,6 +193,7 @@ mod tests {
         let list = vec![
             Omission { path: b"a/\xff".to_vec(), reason: Reason::Unreadable("permission denied".into()) },
             Omission { path: b"log".to_vec(), reason: Reason::Changing },
+            Omission { path: b"socket".to_vec(), reason: Reason::Attributes("user.x: input/output error".into()) },
             Omission { path: b"target".to_vec(), reason: Reason::Excluded("target beside Cargo.toml".into()) },
         ];
         assert_eq!(decode(&encode(&list)), Ok(list));
@@ -203,7 +236,7 @@ mod tests {
         assert!(!is_taken(&[changing.clone(), excluded.clone()]) && !is_taken(&[changing.clone(), changing.clone()]));
         assert!(!is_taken(&[of("b", Reason::Changing), changing.clone()]));
         // The text is UTF-8, and nothing is said of what kept changing.
-        for (reason, text) in [(1, &b"\xff"[..]), (2, b"x"), (3, b"")] {
+        for (reason, text) in [(1, &b"\xff"[..]), (2, b"x"), (4, b"")] {
             let mut bytes = b"omits\x01\x01a".to_vec();
             bytes.push(reason);
             put_bytes(&mut bytes, text);

@@ -73,6 +73,13 @@ pub struct Omitted {
     /// True if the list is a file in the folder `state`, and the table only names the folders.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub in_state: bool,
+    /// Are in the checkpoint without some of their attributes; a file in the folder `state` lists them.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub attributes: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// The rules by which entries were left out.
@@ -268,7 +275,7 @@ impl fmt::Display for Unreadable {
 }
 
 fn is_complete(omitted: Option<&Omitted>, has_failed_part: bool) -> bool {
-    !has_failed_part && omitted.is_none_or(|o| o.unreadable + o.changing == 0)
+    !has_failed_part && omitted.is_none_or(|o| o.unreadable == 0 && o.changing == 0 && o.attributes == 0)
 }
 
 impl Record {

@@ -8,7 +8,11 @@ use rustix::{
     io::{Errno, Result},
 };
 
-use crate::meta::{Hole, Meta, Time, Xattr};
+use crate::{
+    attributes,
+    kernel::by_name,
+    meta::{Hole, Meta, Time, Xattr},
+};
 
 /// The fields of `stat` for an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,6 +107,17 @@ pub fn is_mount_root(folder: BorrowedFd<'_>) -> bool {
         .is_ok_and(|found| found.stx_attributes.contains(rustix::fs::StatxAttributes::MOUNT_ROOT))
 }
 
+/// Sets the permission bits of an entry that was found (`O_PATH`) and not opened.
+pub fn chmod_found(found: BorrowedFd<'_>, mode: u32) -> Result<()> {
+    match by_name::chmod_found(found, mode) {
+        // Linux before 6.6, or a sandbox that does not know the call.
+        Err(Errno::NOSYS | Errno::PERM) if attributes::has_proc() => {
+            rustix::fs::chmod(format!("/proc/self/fd/{}", found.as_raw_fd()), Mode::from_raw_mode(mode))
+        }
+        done => done,
+    }
+}
+
 /// Opens a folder that is an entry of an open one; fails on a symlink.
 pub fn open_folder_at(folder: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -151,72 +166,14 @@ pub fn names(folder: BorrowedFd<'_>) -> Result<Vec<Vec<u8>>> {
     Ok(names)
 }
 
+/// The names in an open folder, by a description of its own: others may be listing the folder by this one.
+pub fn names_anew(folder: BorrowedFd<'_>) -> Result<Vec<Vec<u8>>> {
+    names(open_folder_at(folder, b".")?.as_fd())
+}
+
 /// The target of a symlink in an open folder.
 pub fn readlink_at(folder: BorrowedFd<'_>, name: &[u8]) -> Result<Vec<u8>> {
     rustix::fs::readlinkat(folder, name, Vec::new()).map(|target| target.into_bytes())
-}
-
-/// A path that names an entry of an open folder without following it, for calls that have no variant relative to a folder.
-pub fn proc_path(folder: BorrowedFd<'_>, name: &[u8]) -> Vec<u8> {
-    let mut path = format!("/proc/self/fd/{}/", folder.as_raw_fd()).into_bytes();
-    path.extend_from_slice(name);
-    path
-}
-
-fn read_xattrs(
-    list: impl Fn(&mut Vec<u8>) -> Result<usize>,
-    get: impl Fn(&[u8], &mut Vec<u8>) -> Result<usize>,
-) -> Result<Vec<Xattr>> {
-    let mut names = Vec::new();
-    match grow(&mut names, &list) {
-        Err(Errno::OPNOTSUPP) => return Ok(Vec::new()),
-        other => other?,
-    }
-    let mut xattrs = Vec::new();
-    for name in names.split(|b| *b == 0).filter(|name| !name.is_empty()) {
-        let mut value = Vec::new();
-        match grow(&mut value, &|buffer: &mut Vec<u8>| get(name, buffer)) {
-            // It went between the list and the read.
-            Err(Errno::NODATA) => continue,
-            other => other?,
-        }
-        xattrs.push((name.to_vec(), value));
-    }
-    xattrs.sort_unstable();
-    Ok(xattrs)
-}
-
-/// Calls `read` with a longer buffer until what there is fits.
-fn grow(buffer: &mut Vec<u8>, read: &dyn Fn(&mut Vec<u8>) -> Result<usize>) -> Result<()> {
-    let mut room = 512;
-    loop {
-        buffer.resize(room, 0);
-        match read(buffer) {
-            Ok(filled) => {
-                buffer.truncate(filled);
-                return Ok(());
-            }
-            Err(Errno::RANGE) if room < 1 << 24 => room *= 8,
-            Err(e) => return Err(e),
-        }
-    }
-}
-
-/// The extended attributes of an open file or folder, ordered by name.
-pub fn xattrs_fd(fd: BorrowedFd<'_>) -> Result<Vec<Xattr>> {
-    read_xattrs(
-        |buffer| rustix::fs::flistxattr(fd, buffer.as_mut_slice()),
-        |name, buffer| rustix::fs::fgetxattr(fd, name, buffer.as_mut_slice()),
-    )
-}
-
-/// The extended attributes of an entry that cannot be opened for reading, such as a symlink or a fifo.
-pub fn xattrs_at(folder: BorrowedFd<'_>, name: &[u8]) -> Result<Vec<Xattr>> {
-    let path = proc_path(folder, name);
-    read_xattrs(
-        |buffer| rustix::fs::llistxattr(path.as_slice(), buffer.as_mut_slice()),
-        |name, buffer| rustix::fs::lgetxattr(path.as_slice(), name, buffer.as_mut_slice()),
-    )
 }
 
 /// The holes of an open file of this length, in order. The file's offset is moved.

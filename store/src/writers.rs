@@ -9,7 +9,7 @@
 
 use std::{collections::HashSet, fs, os::fd::BorrowedFd, sync::OnceLock};
 
-use crate::{clock, filesystem::Filesystem, kernel, sys::Stat, tree::Time};
+use crate::{attributes, clock, filesystem::Filesystem, kernel, sys::Stat, tree::Time};
 
 /// Finds out who may write to files. It looks at processes at most once.
 #[derive(Debug, Default)]
@@ -22,6 +22,8 @@ struct Mapped {
     at: Time,
     /// Their inode numbers. Devices are left out: btrfs and overlay show other ones here than `stat` does.
     inodes: HashSet<u64>,
+    /// False where there is no `/proc` that could tell.
+    is_known: bool,
 }
 
 impl Writers {
@@ -33,7 +35,7 @@ impl Writers {
             // Another user's file, or a filesystem that cannot tell: only processes can be asked.
             Ok(false) | Err(_) => {
                 let mapped = self.0.get_or_init(Mapped::now);
-                mapped.inodes.contains(&stat.ino) || clock::is_racy(stat.ctime, mapped.at)
+                !mapped.is_known || mapped.inodes.contains(&stat.ino) || clock::is_racy(stat.ctime, mapped.at)
             }
         }
     }
@@ -50,7 +52,7 @@ impl Mapped {
                 inodes.extend(maps.split(|b| *b == b'\n').filter_map(mapped_inode));
             }
         }
-        Mapped { at, inodes }
+        Mapped { at, inodes, is_known: attributes::has_proc() }
     }
 }
 

@@ -61,6 +61,12 @@ def check_trees(store, trees, record, blobs):
         if record["omitted"].get("in_state", False):
             whole = state[b"omissions"]
             found = omissions(b"".join(pieces(store.objects, whole.id, whole.size, store.config["chunking"])))
+        bare = record["omitted"].get("attributes", 0)
+        need((bare > 0) == (b"attributes" in state), "the file `state/attributes`")
+        if bare:
+            file = state[b"attributes"]
+            listed = omissions(b"".join(pieces(store.objects, file.id, file.size, store.config["chunking"])), (3,))
+            need(len(listed) == bare, "count of entries without some attributes")
         counts = [sum(reason == number for _, reason, _ in found) for number in range(3)]
         need(counts == [record["omitted"][name] for name in ("excluded", "unreadable", "changing")], "counts of omissions")
     return sum(root.totals.entries for root in top.values())

@@ -159,13 +159,13 @@ def record_id(sealed):
     return derived(RECORD, sealed)
 
 
-def omissions(data):
-    """What capture left out: path, reason (0 excluded, 1 unreadable, 2 kept changing), text."""
+def omissions(data, reasons=(0, 1, 2)):
+    """What capture left out: path, reason (0 excluded, 1 unreadable, 2 kept changing, 3 without some attributes), text."""
     d = Decoder(data, "table of omissions")
     need(d.take(5) == b"omits", "table of omissions: its first bytes")
     found = [(d.bytes(), d.byte(), d.bytes()) for _ in range(d.count(3))]
     d.end()
-    need(all(reason <= 2 for _, reason, _ in found), "table of omissions: an unknown reason")
+    need(all(reason in reasons for _, reason, _ in found), "table of omissions: an unknown reason")
     need(all(a < b for a, b in zip(found, found[1:])), "table of omissions: its order")
     for path, reason, said in found:
         need(not path or all(is_name(part) for part in path.split(b"/")), "table of omissions: a path")

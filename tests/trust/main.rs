@@ -12,6 +12,7 @@ mod model;
 mod power_cut;
 mod privacy;
 mod protocol;
+mod walked;
 
 /// Watches that nothing is allocated without bound.
 #[global_allocator]

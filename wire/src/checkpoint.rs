@@ -336,12 +336,12 @@ impl Show<PartState> for record::Part {
     }
 }
 
-/// An entry that capture left out.
+/// An entry that capture left out, or has not as it was.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Omission {
     /// Path in the workspace.
     pub path: String,
-    /// excluded, unreadable, changing.
+    /// excluded, unreadable, changing, attributes (it is in the checkpoint, without some of its attributes).
     pub reason: String,
     /// The rule that excluded it, or the error.
     pub detail: Option<String>,
@@ -353,6 +353,7 @@ impl From<&StoreOmission> for Omission {
             Reason::Excluded(rule) => ("excluded", Some(rule)),
             Reason::Unreadable(error) => ("unreadable", Some(error)),
             Reason::Changing => ("changing", None),
+            Reason::Attributes(error) => ("attributes", Some(error)),
         };
         Omission { path: shown(&omission.path), reason: reason.into(), detail: detail.cloned() }
     }

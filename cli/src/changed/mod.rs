@@ -182,5 +182,6 @@ pub fn omission_text(omission: &Omission) -> String {
         Reason::Excluded(rule) => format!("{path}: excluded ({rule})"),
         Reason::Unreadable(error) => format!("{path}: not read: {error}"),
         Reason::Changing => format!("{path}: kept changing; stored as it was read last"),
+        Reason::Attributes(error) => format!("{path}: stored without some attributes: {error}"),
     }
 }

@@ -138,7 +138,10 @@ fn facts(checkpoint: &Checkpoint) -> Vec<(&'static str, String)> {
     facts.push(("Root", record.root.to_string()));
     facts.push(("Checksum", checkpoint.checksum()));
     if let Some(omitted) = &record.omitted {
-        let text = format!("{} excluded, {} unreadable, {} changing", omitted.excluded, omitted.unreadable, omitted.changing);
+        let mut text = format!("{} excluded, {} unreadable, {} changing", omitted.excluded, omitted.unreadable, omitted.changing);
+        if omitted.attributes > 0 {
+            text.push_str(&format!(", {} without some attributes", omitted.attributes));
+        }
         facts.push(("Left out", text));
     }
     facts

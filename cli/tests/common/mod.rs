@@ -290,6 +290,7 @@ impl Builder {
             unreadable: count(|r| matches!(r, Reason::Unreadable(_))),
             changing: count(|r| matches!(r, Reason::Changing)),
             in_state: false,
+            attributes: 0,
         }
     }
 

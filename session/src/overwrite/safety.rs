@@ -122,7 +122,7 @@ fn left_out(omissions: &[Omission], paths: &BTreeSet<&Path>, secrets: &str) -> V
     let is_left_out = |omission: &&Omission| match &omission.reason {
         Reason::Excluded(rule) => rule != secrets,
         Reason::Unreadable(_) => true,
-        Reason::Changing => false,
+        Reason::Changing | Reason::Attributes(_) => false,
     };
     let mut found = BTreeSet::new();
     for omission in omissions.iter().filter(is_left_out) {

@@ -148,9 +148,15 @@ impl<W: Write> Writer<W> {
         self.global(key::VERSION, ARCHIVE_VERSION.as_bytes())?;
         self.global(key::RECORD, checkpoint.sealed.as_bytes())?;
         if checkpoint.record.omitted.is_some() {
-            let list = hex(&omitted::encode(&store.omissions(checkpoint)?));
-            for part in list.as_bytes().chunks(GLOBAL_BYTES_MAX) {
-                self.global(key::OMITTED, part)?;
+            // Releases before that of the second list refuse what they do not know of in the first.
+            let (attributes, left_out) = omitted::split_attributes(&store.omissions(checkpoint)?);
+            for (key, list) in [(key::OMITTED, left_out), (key::ATTRIBUTES, attributes)] {
+                if key == key::ATTRIBUTES && list.is_empty() {
+                    continue;
+                }
+                for part in hex(&omitted::encode(&list)).as_bytes().chunks(GLOBAL_BYTES_MAX) {
+                    self.global(key, part)?;
+                }
             }
         }
         Ok(())

@@ -78,6 +78,7 @@ pub struct Reader<'a> {
     pub(super) rest: Rest,
     pub(super) record: Option<Record>,
     pub(super) omitted_hex: Vec<u8>,
+    pub(super) attributes_hex: Vec<u8>,
     expanded_bytes: u64,
     /// True once a header was read.
     is_tar: bool,
@@ -110,6 +111,7 @@ impl<'a> Reader<'a> {
             rest: Rest::default(),
             record: None,
             omitted_hex: Vec::new(),
+            attributes_hex: Vec::new(),
             expanded_bytes: 0,
             is_tar: false,
             ended: false,
@@ -123,12 +125,15 @@ impl<'a> Reader<'a> {
 
     /// Entries that the capture of the exported checkpoint left out.
     pub fn omissions(&self) -> Result<Vec<Omission>> {
-        if self.omitted_hex.is_empty() {
-            return Ok(Vec::new());
+        let mut omissions = Vec::new();
+        for hex in [&self.omitted_hex, &self.attributes_hex].into_iter().filter(|hex| !hex.is_empty()) {
+            let bytes = unhex(hex).ok_or_else(|| self.refused(b"", "its list of omissions does not parse"))?;
+            self.check_kept(b"", omitted::kept_bytes(&bytes))?;
+            omissions.extend(omitted::decode(&bytes).map_err(|e| self.refused(b"", &e.to_string()))?);
         }
-        let bytes = unhex(&self.omitted_hex).ok_or_else(|| self.refused(b"", "its list of omissions does not parse"))?;
-        self.check_kept(b"", omitted::kept_bytes(&bytes))?;
-        omitted::decode(&bytes).map_err(|e| self.refused(b"", &e.to_string()))
+        omissions.sort_unstable();
+        omissions.dedup();
+        Ok(omissions)
     }
 
     /// The next member; nothing at the end. What was not read of the one before is passed over.

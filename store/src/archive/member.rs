@@ -115,11 +115,12 @@ impl Reader<'_> {
                     let sealed = String::from_utf8(value.to_vec()).map_err(|_| broken())?;
                     self.record = Some(Record::decode(&sealed).map_err(|_| broken())?);
                 }
-                key::OMITTED => {
-                    if (self.omitted_hex.len() + value.len()) as u64 > 2 * self.limits.header_bytes_max {
+                key::OMITTED | key::ATTRIBUTES => {
+                    let hex = if key == key::OMITTED { &mut self.omitted_hex } else { &mut self.attributes_hex };
+                    if (hex.len() + value.len()) as u64 > 2 * self.limits.header_bytes_max {
                         return Err(self.refused(b"", "its list of omissions is too long"));
                     }
-                    self.omitted_hex.extend_from_slice(value);
+                    hex.extend_from_slice(value);
                 }
                 key::SOCKET => socket = Some(self.socket(value)?),
                 _ => {}

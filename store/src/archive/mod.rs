@@ -25,6 +25,8 @@ pub(crate) mod key {
     pub(crate) const RECORD: &str = "record";
     /// Global: the list of omissions, in hex; in several parts where it is long.
     pub(crate) const OMITTED: &str = "omitted";
+    /// Global: the list of entries without some of their attributes, in the same form.
+    pub(crate) const ATTRIBUTES: &str = "attributes";
     /// Global: a socket: path, path of its group's first member or nothing, node; in hex.
     pub(crate) const SOCKET: &str = "socket";
     /// Of a member: its link count.

@@ -173,11 +173,15 @@ impl<'p> Reader<'p> {
         batch: &mut Batch<'_>,
     ) -> Result<FileContent, Failure> {
         let mut stat = sys::stat_fd(fd)?;
+        // The content and length at the try before, of a file that has another length than it says, as those of `/proc` have.
+        let mut before = None;
         for attempt in 1.. {
             let holes = if stat.blocks * 512 < stat.size { sys::holes(fd.as_fd(), stat.size)? } else { Vec::new() };
             let (blob, size) = self.read_once(fd.as_fd(), name, stat.size, &holes, earlier, batch)?;
             let after = sys::stat_fd(fd)?;
-            let same = after.is_unchanged(&stat) && size == stat.size;
+            let is_still = after.is_unchanged(&stat);
+            let same = is_still && (size == stat.size || before == Some((blob, size)));
+            before = is_still.then_some((blob, size));
             if same || attempt == TRIES {
                 let holes = if size == stat.size { holes } else { Vec::new() };
                 return Ok(FileContent { blob, stat: Stat { size, ..after }, holes, changing: !same });
@@ -199,12 +203,25 @@ impl<'p> Reader<'p> {
         batch: &mut Batch<'_>,
     ) -> Result<(BlobId, u64), Failure> {
         if size as usize <= SINGLE_CHUNK_BYTES {
-            self.read_small(fd, size as usize, name, earlier, batch)
-        } else {
-            self.read_large(fd, holes, earlier, batch)
+            if let Some(read) = self.read_small(fd, size as usize, name, earlier, batch)? {
+                return Ok(read);
+            }
+            rustix::fs::seek(fd, SeekFrom::Start(0))?;
+            return self.read_large(fd, &[], earlier, batch);
+        }
+        let (blob, total) = self.read_large(fd, holes, earlier, batch)?;
+        if total as usize > SINGLE_CHUNK_BYTES {
+            return Ok((blob, total));
+        }
+        // It is shorter than it says. One content has one form, and so short a one is a chunk of its own.
+        rustix::fs::seek(fd, SeekFrom::Start(0))?;
+        match self.read_small(fd, total as usize, name, earlier, batch)? {
+            Some(read) => Ok(read),
+            None => Ok((blob, total)),
         }
     }
 
+    /// Reads a file to its end, if it is short enough for one chunk.
     fn read_small(
         &mut self,
         fd: BorrowedFd<'_>,
@@ -212,19 +229,27 @@ impl<'p> Reader<'p> {
         name: &[u8],
         earlier: &Earlier<'_>,
         batch: &mut Batch<'_>,
-    ) -> Result<(BlobId, u64), Failure> {
-        // One byte more than expected, to notice growth; never more than one chunk may have.
-        let want = (size + 1).min(SINGLE_CHUNK_BYTES);
-        if self.buffer.len() < want {
-            self.buffer.resize(want, 0);
+    ) -> Result<Option<(BlobId, u64)>, Failure> {
+        // One byte more than expected, to notice that it is longer than it says.
+        let mut filled = 0;
+        for want in [size + 1, SINGLE_CHUNK_BYTES + 1] {
+            if self.buffer.len() < want {
+                self.buffer.resize(want, 0);
+            }
+            filled += read_full(fd, &mut self.buffer[filled..want.max(filled)])?;
+            if filled < want {
+                break;
+            }
         }
-        let filled = read_full(fd, &mut self.buffer[..want])?;
+        if filled > SINGLE_CHUNK_BYTES {
+            return Ok(None);
+        }
         let bytes = &self.buffer[..filled];
         let blob = self.ids.blob(bytes);
         if !bytes.is_empty() {
             batch.small_chunk(blob.object(), bytes, name, earlier.small())?;
         }
-        Ok((blob, filled as u64))
+        Ok(Some((blob, filled as u64)))
     }
 
     fn read_large(

@@ -95,8 +95,8 @@ fn read_index(dot_git: &Path) -> Option<Vec<Vec<u8>>> {
     // A fifo would never be read to its end.
     match std::fs::metadata(&path) {
         Ok(metadata) if metadata.is_file() => {}
-        Ok(_) => return None,
-        Err(_) => return Some(Vec::new()),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Some(Vec::new()),
+        Ok(_) | Err(_) => return None,
     }
     let index = gix_index::File::at(path, gix_index::hash::Kind::Sha1, true, Default::default()).ok()?;
     let mut paths: Vec<Vec<u8>> = index.entries().iter().map(|entry| entry.path(&index).to_vec()).collect();

@@ -9,7 +9,7 @@ use crate::{
     error::Result,
     format::BLOCK_BYTES_MAX,
     id::{ObjectId, TreeId},
-    omitted::{self, Listed, OMISSIONS_FILE, Omission, Reason},
+    omitted::{self, ATTRIBUTES_FILE, Listed, OMISSIONS_FILE, Omission, Reason},
     pack::ObjectKind,
     recipe::Encoded,
     record::{LinksTable, Omitted},
@@ -29,10 +29,17 @@ pub(super) struct Roots {
 
 /// The list of what was left out, as it is to be stored. A list that is too long for a table becomes one of the files beside the workspace.
 pub(super) fn list_omissions(omissions: &[Omission], captured: &mut Captured) -> Option<Listed> {
-    let mut listed = (!omissions.is_empty()).then(|| omitted::list(omissions, BLOCK_BYTES_MAX))?;
+    let (attributes, left_out) = omitted::split_attributes(omissions);
+    let mut listed = (!omissions.is_empty()).then(|| omitted::list(&left_out, BLOCK_BYTES_MAX))?;
+    let mut put = |name: &str, bytes: Vec<u8>| {
+        let (path, part) = (name.to_owned(), name.to_owned());
+        captured.files.push(StateFile { path, part, content: StateContent::Bytes(bytes), mtime: None });
+    };
     if let Some(whole) = &mut listed.whole {
-        let (path, part) = (OMISSIONS_FILE.to_owned(), OMISSIONS_FILE.to_owned());
-        captured.files.push(StateFile { path, part, content: StateContent::Bytes(std::mem::take(whole)), mtime: None });
+        put(OMISSIONS_FILE, std::mem::take(whole));
+    }
+    if !attributes.is_empty() {
+        put(ATTRIBUTES_FILE, omitted::encode(&attributes));
     }
     Some(listed)
 }
@@ -78,5 +85,6 @@ pub(super) fn count_omissions(roots: Roots, omissions: &[Omission]) -> Option<Om
         unreadable: count(|r| matches!(r, Reason::Unreadable(_))),
         changing: count(|r| matches!(r, Reason::Changing)),
         in_state: roots.omitted_in_state,
+        attributes: count(|r| matches!(r, Reason::Attributes(_))),
     })
 }

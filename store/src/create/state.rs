@@ -22,7 +22,7 @@ use crate::{
     id::{TreeId, Ulid},
     keys::Ids,
     name,
-    omitted::{OMISSIONS_FILE, Omission, Reason},
+    omitted::{ATTRIBUTES_FILE, OMISSIONS_FILE, Omission},
     pin::Pin,
     progress::Progress,
     record::{Consistency, Part},
@@ -74,7 +74,7 @@ impl Seen<'_> {
         ends.into_iter().any(|end| {
             let at = self.omissions.partition_point(|omission| omission.path.as_slice() < &path[..end]);
             let here = self.omissions[at..].iter().take_while(|omission| omission.path == path[..end]);
-            here.into_iter().any(|omission| omission.reason != Reason::Changing)
+            here.into_iter().any(|omission| omission.reason.is_left_out())
         })
     }
 
@@ -183,7 +183,7 @@ pub(super) fn take(
             }
             Err(Failure::Store(error)) => return Err(error),
             // Without it, nobody would know what a restore must not delete.
-            Err(Failure::Unreadable(errno)) if file.path == OMISSIONS_FILE => {
+            Err(Failure::Unreadable(errno)) if [OMISSIONS_FILE, ATTRIBUTES_FILE].contains(&&*file.path) => {
                 return Err(errno).at("put down the list of what was left out for", &store.layout().root);
             }
             Err(Failure::Unreadable(errno)) => {

@@ -1,3 +1,4 @@
+mod attributes;
 mod base;
 mod belonging;
 mod beside;

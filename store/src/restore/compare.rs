@@ -10,6 +10,7 @@ use rustix::io::{Errno, Result};
 
 use super::{Options, table::Action};
 use crate::{
+    attributes,
     id::BlobId,
     keys::Ids,
     statcache::Cached,
@@ -20,7 +21,9 @@ use crate::{
 /// Is called with a file before it is read, and how that looks.
 pub type BeforeReading<'a> = dyn FnMut(BorrowedFd<'_>, &Stat) + 'a;
 
-/// Action that makes an entry that of the checkpoint; `None` if it is already. `known` is the entry that the stat cache vouches for.
+/// Action that makes an entry that of the checkpoint; `None` if it is already. `known` is the entry that the stat cache vouches for. One
+/// that keeps its attributes may have more of them than the checkpoint.
+#[allow(clippy::too_many_arguments)]
 pub fn compare(
     ids: &Ids,
     folder: BorrowedFd<'_>,
@@ -28,6 +31,7 @@ pub fn compare(
     options: &Options,
     live: &Stat,
     known: Option<&Cached>,
+    keeps_attributes: bool,
     before_reading: &mut BeforeReading<'_>,
 ) -> Result<Option<Action>> {
     let known = known.map(|cached| &cached.node);
@@ -56,7 +60,7 @@ pub fn compare(
     }
     let xattrs_fit = match known {
         Some(known) => options.decided(known.meta.xattrs.clone()) == meta.xattrs,
-        None => options.decided(sys::xattrs_at(folder, &node.name)?) == meta.xattrs,
+        None => options.fits(attributes::of_entry(folder, &node.name), &meta.xattrs, keeps_attributes),
     };
     Ok((!xattrs_fit).then_some(Action::Meta))
 }

@@ -1,14 +1,14 @@
 //! Sets the metadata of what was made or found: owner, attributes, mode, times, in the order in which one does not undo another.
 
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::{
-    fs::{AtFlags, CWD, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, Uid, XattrFlags},
+    fs::{AtFlags, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, Uid, XattrFlags},
     io::{Errno, Result},
 };
 
 use crate::{
-    sys,
+    attributes, sys,
     tree::{Meta, Xattr},
 };
 
@@ -16,42 +16,32 @@ use crate::{
 pub enum Handle<'a> {
     /// An open file or folder.
     Open(BorrowedFd<'a>),
-    /// Anything but a symlink, found but not opened.
-    Found(OwnedFd),
+    /// Anything but a symlink, found but not opened, in a folder.
+    Found(OwnedFd, BorrowedFd<'a>, &'a [u8]),
     /// A symlink in a folder.
     Symlink(BorrowedFd<'a>, &'a [u8]),
 }
 
 impl<'a> Handle<'a> {
     /// Finds an entry that must not be a symlink, without opening it.
-    pub fn find(folder: BorrowedFd<'_>, name: &[u8]) -> Result<Handle<'a>> {
+    pub fn find(folder: BorrowedFd<'a>, name: &'a [u8]) -> Result<Handle<'a>> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        rustix::fs::openat(folder, name, flags, Mode::empty()).map(Handle::Found)
-    }
-
-    /// A path that leads to the entry itself.
-    fn path(&self) -> Vec<u8> {
-        match self {
-            Handle::Open(fd) => format!("/proc/self/fd/{}", fd.as_raw_fd()).into_bytes(),
-            Handle::Found(fd) => format!("/proc/self/fd/{}", fd.as_raw_fd()).into_bytes(),
-            Handle::Symlink(folder, name) => sys::proc_path(*folder, name),
-        }
+        rustix::fs::openat(folder, name, flags, Mode::empty()).map(|fd| Handle::Found(fd, folder, name))
     }
 
     fn chown(&self, uid: u32, gid: u32) -> Result<()> {
         let (uid, gid) = (Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
         match self {
             Handle::Open(fd) => rustix::fs::fchown(fd, uid, gid),
-            Handle::Found(_) => rustix::fs::chownat(CWD, self.path(), uid, gid, AtFlags::empty()),
+            Handle::Found(fd, ..) => rustix::fs::chownat(fd, "", uid, gid, AtFlags::EMPTY_PATH),
             Handle::Symlink(folder, name) => rustix::fs::chownat(folder, *name, uid, gid, AtFlags::SYMLINK_NOFOLLOW),
         }
     }
 
     fn chmod(&self, mode: u32) -> Result<()> {
-        let mode = Mode::from_raw_mode(mode);
         match self {
-            Handle::Open(fd) => rustix::fs::fchmod(fd, mode),
-            Handle::Found(_) => rustix::fs::chmod(self.path(), mode),
+            Handle::Open(fd) => rustix::fs::fchmod(fd, Mode::from_raw_mode(mode)),
+            Handle::Found(fd, ..) => sys::chmod_found(fd.as_fd(), mode),
             Handle::Symlink(..) => Ok(()),
         }
     }
@@ -59,16 +49,14 @@ impl<'a> Handle<'a> {
     fn set_xattr(&self, name: &[u8], value: &[u8]) -> Result<()> {
         match self {
             Handle::Open(fd) => rustix::fs::fsetxattr(fd, name, value, XattrFlags::empty()),
-            Handle::Found(_) => rustix::fs::setxattr(self.path(), name, value, XattrFlags::empty()),
-            Handle::Symlink(..) => rustix::fs::lsetxattr(self.path(), name, value, XattrFlags::empty()),
+            Handle::Found(_, folder, entry) | Handle::Symlink(folder, entry) => attributes::set(*folder, entry, name, value),
         }
     }
 
     fn remove_xattr(&self, name: &[u8]) -> Result<()> {
         match self {
             Handle::Open(fd) => rustix::fs::fremovexattr(fd, name),
-            Handle::Found(_) => rustix::fs::removexattr(self.path(), name),
-            Handle::Symlink(..) => rustix::fs::lremovexattr(self.path(), name),
+            Handle::Found(_, folder, entry) | Handle::Symlink(folder, entry) => attributes::remove(*folder, entry, name),
         }
     }
 
@@ -80,7 +68,7 @@ impl<'a> Handle<'a> {
         };
         match self {
             Handle::Open(fd) => rustix::fs::futimens(fd, &times),
-            Handle::Found(_) => rustix::fs::utimensat(CWD, self.path(), &times, AtFlags::empty()),
+            Handle::Found(fd, ..) => rustix::fs::utimensat(fd, "", &times, AtFlags::EMPTY_PATH),
             Handle::Symlink(folder, name) => rustix::fs::utimensat(folder, *name, &times, AtFlags::SYMLINK_NOFOLLOW),
         }
     }

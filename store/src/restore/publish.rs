@@ -254,7 +254,8 @@ impl Run<'_> {
         for item in self.plan.items.iter().filter(|item| item.action == Action::Meta) {
             let node = self.plan.node(item.folder, item.index)?;
             let fd = self.dirs.get(item.folder).at("open folder", self.path(item.folder, &node.name))?;
-            match self.set_meta(fd.as_fd(), &node.name, &node) {
+            let keeps = self.plan.spared.keeps_attributes(|| self.inside(item.folder, &node.name));
+            match self.set_meta(fd.as_fd(), &node.name, &node, keeps) {
                 Ok(refused) => {
                     self.note(item.folder, &node.name, &node.meta, &refused);
                     out.metadata += 1;

@@ -1,6 +1,6 @@
 //! Removing what is in the way, deepest first, without ever following a symlink; and what a removal would come to.
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::{
     fs::{AtFlags, Mode, OFlags},
@@ -197,11 +197,10 @@ impl<'a> Sweep<'a> {
         if !is_closed(&stat) {
             return Ok(Found::Closed);
         }
-        let path = format!("/proc/self/fd/{}", found.as_raw_fd());
-        rustix::fs::chmod(&path, Mode::from_raw_mode(stat.mode & 0o7777 | 0o700))?;
+        sys::chmod_found(found.as_fd(), stat.mode & 0o7777 | 0o700)?;
         let looked = sys::open_folder_at(above, name).and_then(|fd| self.look_into(fd, stat));
         if !matches!(looked, Ok(Found::Folder(..))) {
-            rustix::fs::chmod(&path, Mode::from_raw_mode(stat.mode & 0o7777))?;
+            sys::chmod_found(found.as_fd(), stat.mode & 0o7777)?;
         }
         looked
     }

@@ -81,6 +81,8 @@ impl Filter {
 #[derive(Debug, Default)]
 pub struct Spared {
     exact: HashSet<Vec<u8>>,
+    /// Entries that the checkpoint has without some of their attributes.
+    bare: HashSet<Vec<u8>>,
     /// Length of the longest exact path.
     longest: usize,
     names: HashSet<Vec<u8>>,
@@ -99,15 +101,25 @@ impl Spared {
     pub fn new(omissions: Vec<Omission>, subpath: &[u8]) -> Self {
         let mut spared = Spared::default();
         let base: Vec<&[u8]> = name::components(subpath).collect();
-        for omission in omissions.into_iter().filter(|o| o.reason != Reason::Changing) {
+        for omission in omissions {
             let parts: Vec<&[u8]> = name::components(&omission.path).collect();
             let path = match parts.strip_prefix(base.as_slice()) {
                 Some(rest) => rest.join(&b'/'),
                 None => continue,
             };
-            spared.insert(path);
+            match omission.reason {
+                Reason::Attributes(_) => _ = spared.bare.insert(path),
+                reason if reason.is_left_out() => spared.insert(path),
+                _ => {}
+            }
         }
         spared
+    }
+
+    /// True if an entry keeps the attributes that it has and the checkpoint has not: capture could not read them. `path` is not asked for
+    /// where there is no such entry.
+    pub fn keeps_attributes(&self, path: impl FnOnce() -> Vec<u8>) -> bool {
+        !self.bare.is_empty() && self.bare.contains(&path())
     }
 
     fn insert(&mut self, path: Vec<u8>) {

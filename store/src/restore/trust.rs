@@ -3,6 +3,7 @@
 use std::{borrow::Cow, fs, os::unix::fs::MetadataExt};
 
 use super::Options;
+use crate::attributes::Attributes;
 use crate::{
     record::Checkpoint,
     store::Store,
@@ -48,6 +49,21 @@ impl Options {
         if !self.preserve_special {
             live.retain(|(name, _)| name == CAPABILITY || !is_privileged(name));
         }
+        live
+    }
+
+    /// True if a live entry has the attributes that it should, as far as that can be told. One that `keeps` its own may have more.
+    pub(super) fn fits(&self, live: Attributes, wanted: &[Xattr], keeps: bool) -> bool {
+        match live.are_complete() && !keeps {
+            true => self.decided(live.known) == wanted,
+            false => wanted.iter().all(|xattr| live.known.contains(xattr)),
+        }
+    }
+
+    /// Of the attributes that a live entry has, those that go where the checkpoint has them not: none of one that `keeps` its own.
+    pub(super) fn decided_of(&self, live: Attributes, wanted: &Meta, keeps: bool) -> Vec<Xattr> {
+        let mut live = self.decided(live.known);
+        live.retain(|(name, _)| !keeps || wanted.xattrs.iter().any(|(wanted, _)| wanted == name));
         live
     }
 

@@ -19,6 +19,7 @@ use super::{
     table::{Action, Item, Source, Stamp},
 };
 use crate::{
+    attributes,
     error::{Error, IoContext, Result},
     id::BlobId,
     pack::{Block, ObjectKind},
@@ -221,7 +222,7 @@ impl Run<'_> {
                 Some(created) => Current { mode: first_mode & created.mode, ..created.clone() },
                 None => {
                     let stat = sys::stat_fd(&fd).map_err(failed("read"))?;
-                    let xattrs = self.plan.options.decided(sys::xattrs_fd(fd.as_fd()).map_err(failed("read"))?);
+                    let xattrs = self.plan.options.decided(attributes::of_open(fd.as_fd()).known);
                     Current { mode: stat.mode & 0o7777, uid: stat.uid, gid: stat.gid, xattrs }
                 }
             };
@@ -263,7 +264,7 @@ impl Run<'_> {
             }
             other => other.at("create", path())?,
         }
-        let refused = self.set_meta(folder.as_fd(), &now, node).at("set metadata of", path())?;
+        let refused = self.set_meta(folder.as_fd(), &now, node, false).at("set metadata of", path())?;
         self.note(item.folder, &node.name, &node.meta, &refused);
         let stat = sys::stat_at(folder.as_fd(), &now).at("read", path())?;
         let mut stamp = Stamp::private(&stat);
@@ -271,11 +272,12 @@ impl Run<'_> {
         Ok(Some(stamp))
     }
 
-    /// Sets the metadata of an entry of any type that is there, under whatever name.
-    pub fn set_meta(&self, folder: BorrowedFd<'_>, now: &[u8], node: &Node) -> rustix::io::Result<Refused> {
+    /// Sets the metadata of an entry of any type that is there, under whatever name. One that `keeps` its attributes may have more of them than
+    /// the checkpoint.
+    pub fn set_meta(&self, folder: BorrowedFd<'_>, now: &[u8], node: &Node, keeps: bool) -> rustix::io::Result<Refused> {
         let meta = self.plan.options.meta_of(&node.meta);
         let stat = sys::stat_at(folder, now)?;
-        let xattrs = self.plan.options.decided(sys::xattrs_at(folder, now)?);
+        let xattrs = self.plan.options.decided_of(attributes::of_entry(folder, now), &meta, keeps);
         let current = Current { mode: stat.mode & 0o7777, uid: stat.uid, gid: stat.gid, xattrs };
         let handle = match node.kind {
             Kind::Symlink { .. } => Handle::Symlink(folder, now),

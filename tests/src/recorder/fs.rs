@@ -39,6 +39,16 @@ impl Shared {
         self.disk.path_of(ino).unwrap_or_default()
     }
 
+    fn attribute(&self, ino: Ino, name: &OsStr) -> Option<Vec<u8>> {
+        self.attributes.get(&ino)?.get(name).cloned()
+    }
+
+    /// The names of an inode's attributes, each with a NUL behind it.
+    fn attribute_names(&self, ino: Ino) -> Vec<u8> {
+        let names = self.attributes.get(&ino).into_iter().flatten();
+        names.flat_map(|(name, _)| [name.as_encoded_bytes(), b"\0"].concat()).collect()
+    }
+
     fn note(&mut self, path: PathBuf, op: Op) {
         self.disk.apply(&op);
         if self.is_logging {
@@ -189,6 +199,14 @@ impl Served {
         match result {
             Ok(attr) => reply.entry(&TTL, &attr, Generation(0)),
             Err(e) => reply.error(e),
+        }
+    }
+
+    fn attribute(bytes: &[u8], size: u32, reply: ReplyXattr) {
+        match size as usize {
+            0 => reply.size(bytes.len() as u32),
+            size if size < bytes.len() => reply.error(Errno::ERANGE),
+            _ => reply.data(bytes),
         }
     }
 
@@ -433,12 +451,24 @@ impl Filesystem for Served {
         reply.ok();
     }
 
-    fn getxattr(&self, _: &Request, _: INodeNo, _: &OsStr, _: u32, reply: ReplyXattr) {
-        reply.error(Errno::ENODATA);
+    fn getxattr(&self, request: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        let mut shared = self.lock();
+        match shared.attribute(ino.0, name) {
+            // The kernel asks for some by itself.
+            None => reply.error(Errno::ENODATA),
+            Some(value) => match shared.step(Call::ReadAttribute, request) {
+                Ok(()) => Self::attribute(&value, size, reply),
+                Err(e) => reply.error(e),
+            },
+        }
     }
 
-    fn listxattr(&self, _: &Request, _: INodeNo, size: u32, reply: ReplyXattr) {
-        if size == 0 { reply.size(0) } else { reply.data(&[]) }
+    fn listxattr(&self, request: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
+        let mut shared = self.lock();
+        match shared.step(Call::ListAttributes, request) {
+            Ok(()) => Self::attribute(&shared.attribute_names(ino.0), size, reply),
+            Err(e) => reply.error(e),
+        }
     }
 
     fn fallocate(&self, _: &Request, _: INodeNo, _: FileHandle, _: u64, _: u64, _: i32, reply: ReplyEmpty) {

@@ -10,6 +10,8 @@ mod history;
 mod trap;
 
 use std::{
+    collections::{BTreeMap, HashMap},
+    ffi::OsString,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
@@ -34,6 +36,8 @@ struct Shared {
     log: Vec<Entry>,
     is_logging: bool,
     trap: Option<Trap>,
+    /// Extended attributes, which no history has.
+    attributes: HashMap<Ino, BTreeMap<OsString, Vec<u8>>>,
     /// Modes that any file or folder ever had, with its path.
     modes: Vec<(PathBuf, u32)>,
 }
@@ -114,6 +118,13 @@ impl Recorder {
     /// Makes the disk forget a folder of the recorder's root and all that is in it.
     pub fn forget(&self, name: &str) {
         lock(&self.shared).disk.forget(name);
+    }
+
+    /// Gives what is at a path of the recorder an extended attribute.
+    pub fn set_attribute(&self, path: &str, name: &str, value: &[u8]) {
+        let mut shared = lock(&self.shared);
+        let ino = shared.disk.at(Path::new(path)).unwrap_or_else(|| panic!("there is no {path}"));
+        shared.attributes.entry(ino).or_default().insert(name.into(), value.to_vec());
     }
 
     /// Arms a trap, in place of the one before.

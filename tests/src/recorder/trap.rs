@@ -20,6 +20,10 @@ pub enum Call {
     List,
     /// Reading a symlink.
     Follow,
+    /// Listing the extended attributes of an entry.
+    ListAttributes,
+    /// Reading an extended attribute.
+    ReadAttribute,
     /// Asking how much space there is.
     Space,
     /// Making a file, folder, symlink or special file, or another name.
@@ -71,7 +75,20 @@ impl Trap {
     pub const NEEDS_SPACE: &'static [Call] = &[Call::Make, Call::Write];
     /// Every call that takes a file descriptor.
     pub const OPENS: &'static [Call] = &[Call::Open, Call::OpenFolder, Call::Make];
-    /// Every call.
+    /// Every call that only looks.
+    pub const LOOKS: &'static [Call] = &[
+        Call::Open,
+        Call::OpenFolder,
+        Call::Read,
+        Call::Find,
+        Call::Look,
+        Call::List,
+        Call::Follow,
+        Call::ListAttributes,
+        Call::ReadAttribute,
+        Call::Space,
+    ];
+    /// Every call but those for extended attributes, which a store does not use.
     pub const ALL: &'static [Call] = &[
         Call::Open,
         Call::OpenFolder,

@@ -47,6 +47,8 @@ pub struct Created {
     pub unreadable: u64,
     /// Entries that kept changing while they were read.
     pub changing: u64,
+    /// Entries that are stored without some of their extended attributes, which could not be read.
+    pub attributes: u64,
     /// The rest, of a checkpoint.
     #[serde(flatten)]
     pub made: Option<Made>,

@@ -71,6 +71,7 @@ pub fn run(context: &mut Context, store: &Store, options: &Options) -> Result<Co
         excluded: excluded.len() as u64,
         unreadable: number(&|reason| matches!(reason, Reason::Unreadable(_))),
         changing: number(&|reason| matches!(reason, Reason::Changing)),
+        attributes: number(&|reason| matches!(reason, Reason::Attributes(_))),
         changes: Some((&summary).into()),
         ..Created::default()
     })))?;

@@ -66,6 +66,7 @@ struct LeftOut {
     excluded: u64,
     unreadable: u64,
     changing: u64,
+    attributes: u64,
 }
 
 impl LeftOut {
@@ -76,6 +77,7 @@ impl LeftOut {
                 Reason::Excluded(_) => counts.excluded += 1,
                 Reason::Unreadable(_) => counts.unreadable += 1,
                 Reason::Changing => counts.changing += 1,
+                Reason::Attributes(_) => counts.attributes += 1,
             }
         }
         counts
@@ -143,8 +145,15 @@ fn shortfalls(made: &Made, left_out: &LeftOut) {
             record.session
         );
     }
-    if left_out.unreadable + left_out.changing > 0 {
-        tell!("parhelia: the checkpoint is partial: {} not read, {} changing while read", left_out.unreadable, left_out.changing);
+    let shortfalls = [
+        (left_out.unreadable, "not read"),
+        (left_out.changing, "changing while read"),
+        (left_out.attributes, "without some attributes"),
+    ];
+    let shortfalls = shortfalls.iter().filter(|(entries, _)| *entries > 0).map(|(entries, why)| format!("{entries} {why}"));
+    let shortfalls = shortfalls.collect::<Vec<_>>().join(", ");
+    if !shortfalls.is_empty() {
+        tell!("parhelia: the checkpoint is partial: {shortfalls}");
     }
     for (part, state) in &record.parts {
         if let Part::Failed { error } = state {
@@ -176,6 +185,7 @@ fn created(made: &Made, left_out: &LeftOut, began: Instant) -> Created {
         excluded: left_out.excluded,
         unreadable: left_out.unreadable,
         changing: left_out.changing,
+        attributes: left_out.attributes,
         made: Some(summary::Made {
             depth: record.depth,
             epoch: record.epoch,

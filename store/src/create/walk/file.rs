@@ -8,11 +8,16 @@ use std::{
 use rustix::io::Errno;
 
 use super::{
-    Shared, Worker, lock,
+    Decided, OPEN_TRIES, Shared, Worker, lock, may_be_replaced,
     pending::{Folder, Looked, Now},
 };
 use crate::{
-    create::content::{Earlier, Failure, FileContent},
+    attributes,
+    create::{
+        content::{Earlier, Failure, FileContent},
+        judge::Judge,
+    },
+    errno::Recheck,
     error::Result,
     id::BlobId,
     name,
@@ -29,6 +34,7 @@ const JUDGED_TRIES: u32 = 8;
 /// An entry that is to be looked at closely: the folder it is in, how that was looked at, whether the entry is on another filesystem, and
 /// what the cache had.
 pub(super) struct Reading<'f> {
+    pub(super) folder: &'f Folder,
     pub(super) fd: &'f OwnedFd,
     pub(super) looked: Looked,
     pub(super) elsewhere: bool,
@@ -37,42 +43,67 @@ pub(super) struct Reading<'f> {
 
 impl Shared<'_, '_> {
     /// A symlink, fifo, socket or device.
-    pub(super) fn look(&self, reading: &Reading<'_>, name: &[u8], stat: &Stat, path: &dyn Fn() -> Vec<u8>) -> Option<Cached> {
+    pub(super) fn look(
+        &self,
+        reading: &Reading<'_>,
+        name: &[u8],
+        stat: &Stat,
+        path: &dyn Fn() -> Vec<u8>,
+        recheck: &mut Recheck,
+    ) -> Option<Cached> {
+        let fd = reading.fd.as_fd();
         let kind = match stat.special_kind() {
             Some(kind) => Ok(kind),
-            None => sys::readlink_at(reading.fd.as_fd(), name).map(|target| Kind::Symlink { target }),
+            None => sys::readlink_at(fd, name).map(|target| Kind::Symlink { target }),
         };
-        let found = kind.and_then(|kind| Ok((kind, sys::xattrs_at(reading.fd.as_fd(), name)?)));
-        match found {
-            Ok((kind, xattrs)) => {
-                let node = Node { name: name.to_vec(), meta: stat.meta(xattrs), links: stat.links, kind };
-                let racy = reading.elsewhere || self.is_racy(&reading.looked, reading.old.as_ref(), stat);
+        match kind {
+            Ok(kind) => {
+                let found = attributes::of_entry(fd, name);
+                let unread = found.why_unread();
+                let node = Node { name: name.to_vec(), meta: stat.meta(found.known), links: stat.links, kind };
+                let racy = unread.is_some() || reading.elsewhere || self.is_racy(&reading.looked, reading.old.as_ref(), stat);
                 let now = Cached { node, ino: stat.ino, ctime: stat.ctime, racy, section: 0 };
-                match stat.links > 1 {
-                    true => Some(self.decided(&mut lock(&self.inode((stat.dev, stat.ino))), now, &reading.looked, path)),
-                    false => Some(now),
-                }
+                Some(self.shown((stat, now, unread), &reading.looked, path))
             }
             Err(errno) => {
-                self.omit_failed(path(), errno);
+                self.omit_failed(reading.folder, path, errno, recheck.presence(fd, name));
                 None
             }
         }
     }
 
+    /// Content to show under a name of a file: its own, or that of all its names.
+    fn shown(&self, (stat, now, unread): (&Stat, Cached, Option<String>), looked: &Looked, path: &dyn Fn() -> Vec<u8>) -> Cached {
+        match stat.links > 1 {
+            true => self.decided(&mut lock(&self.inode((stat.dev, stat.ino))), (now, unread), looked, path),
+            false => {
+                self.omit_attributes(path, unread);
+                now
+            }
+        }
+    }
+
     /// Decision on a file with several names, made or still to be made.
-    fn inode(&self, file: (u64, u64)) -> Arc<Mutex<Option<Cached>>> {
+    fn inode(&self, file: (u64, u64)) -> Arc<Mutex<Option<Decided>>> {
         lock(&self.inodes).entry(file).or_default().clone()
     }
 
     /// Content to show under a name of a file with several names: that decided on the file, or else `now`, which is decided on then. A file that
     /// has changed since is named. A filesystem that another machine or a program serves may still show old stamps under another name,
     /// so that they say nothing there.
-    fn decided(&self, decision: &mut Option<Cached>, now: Cached, looked: &Looked, path: &dyn Fn() -> Vec<u8>) -> Cached {
-        let Some(decided) = decision else {
-            *decision = Some(now.clone());
+    fn decided(
+        &self,
+        decision: &mut Option<Decided>,
+        (now, unread): (Cached, Option<String>),
+        looked: &Looked,
+        path: &dyn Fn() -> Vec<u8>,
+    ) -> Cached {
+        let Some(Decided { cached: decided, unread }) = decision else {
+            self.omit_attributes(path, unread.clone());
+            *decision = Some(Decided { cached: now.clone(), unread });
             return now;
         };
+        self.omit_attributes(path, unread.clone());
         let has_changed = decided.ctime != now.ctime;
         if has_changed && looked.filesystem.is_stamped_here {
             self.omit(path(), Reason::Changing);
@@ -85,12 +116,13 @@ impl Shared<'_, '_> {
 
     /// The content to show under a name of a file with several names, where it looks as the cache has it.
     pub(super) fn as_decided(&self, file: (u64, u64), old: &Cached, looked: &Looked, path: &dyn Fn() -> Vec<u8>) -> Now {
-        let shown = self.decided(&mut lock(&self.inode(file)), old.clone(), looked, path);
+        let shown = self.decided(&mut lock(&self.inode(file)), (old.clone(), None), looked, path);
         if shown == *old { Now::AsBefore } else { Now::New(Box::new(shown)) }
     }
 
     /// Reads files of a folder, one after the other.
     pub(super) fn read_slots(&self, folder: &Arc<Folder>, fd: &OwnedFd, slots: &[usize], worker: &mut Worker<'_>) -> Result<()> {
+        let mut recheck = Recheck::default();
         for &i in slots {
             if self.tasks.is_stopped() {
                 return Ok(());
@@ -98,21 +130,40 @@ impl Shared<'_, '_> {
             let (reading, entry_name) = {
                 let mut state = lock(&folder.state);
                 let (looked, elsewhere, old) = (state.looked, state.slots[i].elsewhere, state.old(i).cloned());
-                (Reading { fd, looked, elsewhere, old }, std::mem::take(&mut state.names[i]))
+                (Reading { folder, fd, looked, elsewhere, old }, std::mem::take(&mut state.names[i]))
             };
             let path = || name::join(&folder.path(), &entry_name);
-            let now = match self.read_file(&reading, &entry_name, &path, worker) {
-                Ok(now) => now,
-                Err(Failure::Unreadable(errno)) => {
-                    self.omit_failed(path(), errno);
-                    None
-                }
-                Err(Failure::Store(error)) => return Err(error),
-            };
+            let now = self.read_or_name(&reading, &entry_name, &path, &mut recheck, worker)?;
             let now = now.map(|now| Cached { node: Node { name: entry_name, ..now.node }, ..now });
             lock(&folder.state).slots[i].now = now.into();
         }
         Ok(())
+    }
+
+    /// Reads a file. None where it is left out, which is then recorded, or gone.
+    fn read_or_name(
+        &self,
+        reading: &Reading<'_>,
+        entry_name: &[u8],
+        path: &dyn Fn() -> Vec<u8>,
+        recheck: &mut Recheck,
+        worker: &mut Worker<'_>,
+    ) -> Result<Option<Cached>> {
+        for attempt in 1.. {
+            match self.read_file(reading, entry_name, path, worker) {
+                Ok(now) => return Ok(now),
+                Err(Failure::Store(error)) => return Err(error),
+                Err(Failure::Unreadable(errno)) => {
+                    let presence = recheck.presence(reading.fd.as_fd(), entry_name);
+                    if attempt < OPEN_TRIES && may_be_replaced(errno, presence) {
+                        continue;
+                    }
+                    self.omit_failed(reading.folder, path, errno, presence);
+                    return Ok(None);
+                }
+            }
+        }
+        Ok(None)
     }
 
     /// Reads a file; none where the judge leaves it out. The name in the node is for the caller to fill in.
@@ -129,17 +180,22 @@ impl Shared<'_, '_> {
             return Err(Failure::Unreadable(Errno::AGAIN));
         }
         if stat.links == 1 {
-            return self.read_open(reading, &fd, &stat, entry_name, path, worker);
+            let Some((now, unread)) = self.read_open(reading, &fd, &stat, entry_name, path, worker)? else { return Ok(None) };
+            self.omit_attributes(path, unread);
+            return Ok(Some(now));
         }
         let inode = self.inode((stat.dev, stat.ino));
         let mut decision = lock(&inode);
         let now = match &*decision {
-            Some(decided) => Some(Cached { ctime: stat.ctime, racy: decided.racy || reading.elsewhere, ..decided.clone() }),
+            Some(Decided { cached, .. }) => {
+                Some((Cached { ctime: stat.ctime, racy: cached.racy || reading.elsewhere, ..cached.clone() }, None))
+            }
             None => self.read_open(reading, &fd, &stat, entry_name, path, worker)?,
         };
         Ok(now.map(|now| self.decided(&mut decision, now, &reading.looked, path)))
     }
 
+    /// Reads a file that is open: what it is, and the reason for which some of its attributes were not read.
     fn read_open(
         &self,
         reading: &Reading<'_>,
@@ -148,9 +204,10 @@ impl Shared<'_, '_> {
         entry_name: &[u8],
         path: &dyn Fn() -> Vec<u8>,
         worker: &mut Worker<'_>,
-    ) -> Result<Option<Cached>, Failure> {
+    ) -> Result<Option<(Cached, Option<String>)>, Failure> {
         let old = reading.old.as_ref();
-        let xattrs = sys::xattrs_fd(fd.as_fd())?;
+        let found = attributes::of_open(fd.as_fd());
+        let unread = found.why_unread();
         let is_known = |stat: &Stat| !reading.elsewhere && !self.is_racy(&reading.looked, old, stat);
         // Before the first byte is read, and only where it makes a difference.
         let settled = is_known(stat) && !self.writers.may_change_unseen(fd.as_fd(), &reading.looked.filesystem, stat);
@@ -166,18 +223,19 @@ impl Shared<'_, '_> {
             self.omit(path(), Reason::Changing);
         }
         let stat = &content.stat;
-        Ok(Some(Cached {
+        let now = Cached {
             node: Node {
                 name: Vec::new(),
-                meta: stat.meta(xattrs),
+                meta: stat.meta(found.known),
                 links: stat.links,
                 kind: Kind::File { size: stat.size, blob: content.blob, holes: content.holes },
             },
             ino: stat.ino,
             ctime: stat.ctime,
-            racy: content.changing || !settled || !is_known(stat),
+            racy: unread.is_some() || content.changing || !settled || !is_known(stat),
             section: 0,
-        }))
+        };
+        Ok(Some((now, unread)))
     }
 
     /// True if a checkpoint has a file with this content.
@@ -201,10 +259,13 @@ impl Shared<'_, '_> {
                 let content = worker.reader.read(fd, entry_name, earlier, &mut worker.batch)?;
                 return Ok(Some(content));
             };
-            // One byte more, to notice growth.
-            let bytes = sys::first_bytes(fd.as_fd(), before.size as usize + 1)?;
+            let Some(bytes) = judged_bytes(fd, judge, before.size)? else {
+                return Ok(Some(worker.reader.read(fd, entry_name, earlier, &mut worker.batch)?));
+            };
             let after = sys::stat_fd(fd)?;
-            let is_still = after.is_unchanged(&before) && bytes.len() as u64 == before.size;
+            // One that has another length than it says is still if it reads the same once more.
+            let is_still = after.is_unchanged(&before)
+                && (bytes.len() as u64 == before.size || judged_bytes(fd, judge, before.size)?.as_ref() == Some(&bytes));
             if !is_still && !judge.sees(after.size.max(bytes.len() as u64)) {
                 // It is no file to be judged any more.
                 continue;
@@ -222,5 +283,21 @@ impl Shared<'_, '_> {
             return Ok(Some(worker.reader.keep(&bytes, entry_name, content, earlier, &mut worker.batch)?));
         }
         Err(Failure::Unreadable(Errno::AGAIN))
+    }
+}
+
+/// The bytes of a file of which `stat` tells a length. None if there are more of them than are judged.
+fn judged_bytes(fd: &OwnedFd, judge: &Judge, told: u64) -> Result<Option<Vec<u8>>, Errno> {
+    // One byte more, to notice that it is longer.
+    let mut want = told + 1;
+    loop {
+        let bytes = sys::first_bytes(fd.as_fd(), want as usize)?;
+        if (bytes.len() as u64) < want {
+            return Ok(Some(bytes));
+        }
+        if !judge.sees(want) {
+            return Ok(None);
+        }
+        want *= 2;
     }
 }

@@ -11,6 +11,8 @@ use crate::{
     filesystem::FilesystemId,
     id::TreeId,
     links::LinkedFolder,
+    name,
+    omitted::Reason,
     statcache::{self, Cached, Section},
     tree::{Kind, Node, Totals},
 };
@@ -51,10 +53,22 @@ impl Shared<'_, '_> {
         Ok(())
     }
 
+    /// Names a folder that was removed while it was read, and in whose place there is something again.
+    fn name_if_replaced(&self, folder: &Folder) {
+        if folder.is_gone.load(Ordering::Relaxed) {
+            let path = folder.path();
+            let now = self.walk.workspace.join(name::as_path(&path)).symlink_metadata();
+            if !now.is_err_and(|e| e.kind() == std::io::ErrorKind::NotFound) {
+                self.omit(path, Reason::Changing);
+            }
+        }
+    }
+
     /// Makes a folder's node from its entries. `None` where the folder is left out.
     fn finish(&self, folder: &Folder, worker: &mut Worker<'_>, out: &CacheOut) -> Result<Option<(Cached, Vec<LinkedFolder>)>> {
         let mut state = std::mem::take(&mut *lock(&folder.state));
         let Some((stat, xattrs, racy)) = state.stat.take() else { return Ok(None) };
+        self.name_if_replaced(folder);
         let (mut below, mut kept) = (std::mem::take(&mut state.links), Vec::new());
         let mut totals = Totals::default();
         let mut linked = LinkedFolder::new(folder.depth, &folder.name);

@@ -7,21 +7,23 @@ use std::{
     os::fd::{AsFd, OwnedFd},
     sync::{
         Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 
 use self::entry::Looking;
 use super::{
-    Shared, Task, Worker, lock,
+    OPEN_TRIES, Shared, Task, Worker, lock, may_be_replaced,
     pending::{Folder, Looked, Now, Slot, State},
 };
 use crate::{
+    attributes::{self, Attributes},
     clock,
     create::{
         exclude::{Repository, Surroundings, Verdict},
         source::Scope,
     },
+    errno::{self, Recheck},
     error::{Error, Result},
     format::TREE_DEPTH_MAX,
     name,
@@ -29,7 +31,6 @@ use crate::{
     restore,
     statcache::Section,
     sys::{self, Stat},
-    tree::Xattr,
 };
 
 /// Files to be read in one folder are handed to other workers in parts of this many.
@@ -39,7 +40,7 @@ const FILES_PER_TASK: usize = 64;
 struct Opened {
     fd: Arc<OwnedFd>,
     stat: Stat,
-    xattrs: Vec<Xattr>,
+    attributes: Attributes,
     looked: Looked,
     old: Option<Section>,
 }
@@ -83,9 +84,8 @@ enum Rest {
 impl Shared<'_, '_> {
     /// Lists a folder, looks at its entries, reads what few files have changed and makes tasks of the rest.
     pub(super) fn enter(&self, folder: &Arc<Folder>, parent: &Arc<OwnedFd>, worker: &mut Worker<'_>) -> Result<()> {
-        let Some(mut opened) = self.open(folder, parent)? else { return Ok(()) };
         let path = self.path_entered(folder);
-        let Some(listing) = self.list(folder, &path, &mut opened)? else { return Ok(()) };
+        let Some((opened, listing)) = self.open_or_name(folder, &path, parent)? else { return Ok(()) };
         let names = &listing.names;
         let inner = self.repository_at(&path, names);
         let mut around =
@@ -96,12 +96,13 @@ impl Shared<'_, '_> {
         let repository = inner.or_else(|| folder.repository.clone());
         around.repository = repository.as_deref();
         let needs_paths = self.walk.excluder.needs_paths() || around.only_tracked;
-        let looking = Looking { path: &path, opened: &opened, around, needs_paths, secrets: self.secrets_in(&path) };
+        let looking = Looking { folder, path: &path, opened: &opened, around, needs_paths, secrets: self.secrets_in(&path) };
 
         let mut slots: Vec<Slot> = Vec::with_capacity(names.len());
         let mut links = HashMap::new();
         let (mut folders, mut to_read) = (Vec::new(), Vec::new());
         let mut next = 0;
+        let mut recheck = Recheck::default();
         for entry_name in names {
             let number = listing.take_old(&mut next, entry_name);
             let old = number.and_then(|number| listing.old.as_ref()?.entries.get(number));
@@ -115,7 +116,7 @@ impl Shared<'_, '_> {
                 slots.push(slot);
                 continue;
             }
-            match self.look_at(&looking, entry_name, old, &mut slot) {
+            match self.look_at(&looking, entry_name, old, &mut slot, &mut recheck) {
                 Rest::Nothing => {}
                 Rest::Read => to_read.push(slots.len()),
                 Rest::Enter { only_tracked } => folders.push(Folder {
@@ -127,6 +128,7 @@ impl Shared<'_, '_> {
                     is_full: listing.is_full,
                     old: old.filter(|o| o.node.as_folder().is_some()).cloned(),
                     pending: AtomicUsize::new(1),
+                    is_gone: AtomicBool::new(false),
                     state: Mutex::default(),
                 }),
             }
@@ -135,10 +137,12 @@ impl Shared<'_, '_> {
         if folder.depth == TREE_DEPTH_MAX && !folders.is_empty() {
             return Err(too_deep(&path));
         }
-        let racy = self.is_racy(&opened.looked, folder.old.as_ref(), &opened.stat);
+        let unread = opened.attributes.why_unread();
+        let racy = unread.is_some() || self.is_racy(&opened.looked, folder.old.as_ref(), &opened.stat);
+        self.omit_attributes(&|| path.to_vec(), unread);
         let Listing { names, old, .. } = listing;
-        let Opened { fd, stat, xattrs, looked, .. } = opened;
-        *lock(&folder.state) = State { stat: Some((stat, xattrs, racy)), names, slots, old, looked, links };
+        let Opened { fd, stat, attributes, looked, .. } = opened;
+        *lock(&folder.state) = State { stat: Some((stat, attributes.known, racy)), names, slots, old, looked, links };
         self.hand_out(folder, &fd, folders, to_read, worker)
     }
 
@@ -158,36 +162,45 @@ impl Shared<'_, '_> {
         true
     }
 
-    /// Opens a folder. `None` where it cannot be, which is then recorded.
-    fn open(&self, folder: &Folder, parent: &Arc<OwnedFd>) -> Result<Option<Opened>> {
-        let is_root = folder.parent.is_none();
-        let fd = if is_root { Ok(parent.clone()) } else { sys::open_folder_at(parent.as_fd(), &folder.name).map(Arc::new) };
-        let opened = fd.and_then(|fd| {
-            let at = clock::now();
-            let stat = sys::stat_fd(&fd)?;
-            let filesystem = self.filesystems.of(fd.as_fd(), stat.dev);
-            let old = self.walk.cache.and_then(|cache| cache.section(self.old_section(folder)));
-            let is_known = old.as_ref().is_some_and(|section| section.filesystem.is_same(filesystem.id));
-            let looked = Looked { at, filesystem, is_known };
-            let unchanged = folder.old.as_ref().filter(|old| self.is_unchanged(&looked, old, &stat));
-            let xattrs = match unchanged {
-                Some(old) => old.node.meta.xattrs.clone(),
-                None => sys::xattrs_fd(fd.as_fd())?,
+    /// Opens and lists a folder. `None` where that fails, which is then recorded, or where the folder is gone.
+    fn open_or_name(&self, folder: &Folder, path: &[u8], parent: &Arc<OwnedFd>) -> Result<Option<(Opened, Listing)>> {
+        for attempt in 1.. {
+            let errno = match self.open(folder, path, parent) {
+                Ok(opened) => return Ok(Some(opened)),
+                Err(errno) => errno,
             };
-            Ok(Opened { fd, stat, xattrs, looked, old })
-        });
-        match opened {
-            Ok(opened) => Ok(Some(opened)),
-            Err(errno) if is_root => Err(self.walk.root_error(errno)),
-            Err(errno) => {
-                self.omit_failed(folder.path(), errno);
-                Ok(None)
+            let Some((above, _)) = &folder.parent else { return Err(self.walk.root_error(errno)) };
+            let presence = errno::presence(parent.as_fd(), &folder.name);
+            if attempt < OPEN_TRIES && may_be_replaced(errno, presence) {
+                continue;
             }
+            self.omit_failed(above, &|| path.to_vec(), errno, presence);
+            return Ok(None);
         }
+        Ok(None)
     }
 
-    /// The names in a folder. `None` where they cannot be read, which is then recorded.
-    fn list(&self, folder: &Folder, path: &[u8], opened: &mut Opened) -> Result<Option<Listing>> {
+    fn open(&self, folder: &Folder, path: &[u8], parent: &Arc<OwnedFd>) -> rustix::io::Result<(Opened, Listing)> {
+        let is_root = folder.parent.is_none();
+        let fd = if is_root { parent.clone() } else { Arc::new(sys::open_folder_at(parent.as_fd(), &folder.name)?) };
+        let at = clock::now();
+        let stat = sys::stat_fd(&fd)?;
+        let filesystem = self.filesystems.of(fd.as_fd(), stat.dev);
+        let old = self.walk.cache.and_then(|cache| cache.section(self.old_section(folder)));
+        let is_known = old.as_ref().is_some_and(|section| section.filesystem.is_same(filesystem.id));
+        let looked = Looked { at, filesystem, is_known };
+        let unchanged = folder.old.as_ref().filter(|old| self.is_unchanged(&looked, old, &stat));
+        let attributes = match unchanged {
+            Some(old) => Attributes { known: old.node.meta.xattrs.clone(), unread: Vec::new() },
+            None => attributes::of_open(fd.as_fd()),
+        };
+        let mut opened = Opened { fd, stat, attributes, looked, old };
+        let listing = self.list(folder, path, &mut opened)?;
+        Ok((opened, listing))
+    }
+
+    /// The names in a folder.
+    fn list(&self, folder: &Folder, path: &[u8], opened: &mut Opened) -> rustix::io::Result<Listing> {
         let old = opened.old.take();
         let entries = old.as_ref().map_or(&[][..], |old| &old.entries);
         let mut scope = match &old {
@@ -215,19 +228,12 @@ impl Shared<'_, '_> {
             scope = Scope::Everything;
         }
         if scope == Scope::Everything {
-            names = match sys::names(opened.fd.as_fd()) {
-                Ok(names) => names,
-                Err(errno) if folder.parent.is_none() => return Err(self.walk.root_error(errno)),
-                Err(errno) => {
-                    self.omit_failed(path.to_vec(), errno);
-                    return Ok(None);
-                }
-            };
+            names = sys::names(opened.fd.as_fd())?;
         }
         // What a restore is building here, or has left when it died, is nobody's work.
         let pins = self.walk.store.layout().pins();
         names.retain(|name| !restore::is_being_built(opened.fd.as_fd(), name, &pins));
-        Ok(Some(Listing { names, scope, old, is_full }))
+        Ok(Listing { names, scope, old, is_full })
     }
 
     /// The git repository whose folder this is.

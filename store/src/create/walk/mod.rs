@@ -13,7 +13,7 @@ use std::{
     path::Path,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
 };
 
@@ -32,6 +32,7 @@ use super::{
 };
 use crate::{
     clock,
+    errno::{self, Call, Presence, Verdict},
     error::{Error, Result},
     filesystem::Filesystems,
     links::LinkedFolder,
@@ -96,10 +97,26 @@ pub struct Walked {
 
 /// Decisions on files with several names, by device and inode. The first name that is looked at decides, so that all of them
 /// show the same even where the file changes meanwhile; who comes to another name in that moment waits.
-type Inodes = HashMap<(u64, u64), Arc<Mutex<Option<Cached>>>>;
+type Inodes = HashMap<(u64, u64), Arc<Mutex<Option<Decided>>>>;
+
+/// Decision on a file with several names.
+struct Decided {
+    /// The file under the name that decided.
+    cached: Cached,
+    /// The reason for which some of its attributes were not read.
+    unread: Option<String>,
+}
 
 /// A folder and its path.
 type Entered = (Arc<Folder>, Arc<Vec<u8>>);
+
+/// A folder or file that is replaced in the moment in which it is opened is opened this often.
+const OPEN_TRIES: u32 = 4;
+
+/// True if a failure may be that of an entry which another one has replaced since, so that another try may succeed.
+fn may_be_replaced(errno: Errno, presence: Presence) -> bool {
+    matches!((errno, presence), (Errno::NOENT | Errno::STALE, Presence::There(_)))
+}
 
 /// A part of the walk that one worker does.
 enum Task {
@@ -164,6 +181,7 @@ impl Walk<'_> {
             is_full: false,
             old: None,
             pending: AtomicUsize::new(1),
+            is_gone: AtomicBool::new(false),
             state: Mutex::default(),
         });
         let shared = Shared {
@@ -263,10 +281,24 @@ impl Shared<'_, '_> {
         lock(&self.omissions).push(Omission { path, reason });
     }
 
-    /// Names an entry as left out for an error. One that went away between the listing and the look is not there, and is not named.
-    fn omit_failed(&self, path: Vec<u8>, errno: Errno) {
-        if errno != Errno::NOENT {
-            self.omit(path, Reason::Unreadable(std::io::Error::from(errno).to_string()));
+    /// Names an entry as left out for an error. One that went away between the listing and the look is not there, and is not named: a
+    /// second look says so, never the error.
+    fn omit_failed(&self, folder: &Folder, path: &dyn Fn() -> Vec<u8>, errno: Errno, presence: Presence) {
+        if presence == Presence::FolderGone {
+            folder.is_gone.store(true, Ordering::Relaxed);
+        }
+        match errno::verdict(Call::Read, errno, presence) {
+            Verdict::Gone => {}
+            Verdict::None | Verdict::Skip | Verdict::Fatal => {
+                self.omit(path(), Reason::Unreadable(std::io::Error::from(errno).to_string()));
+            }
+        }
+    }
+
+    /// Names an entry of which some attributes were not read.
+    fn omit_attributes(&self, path: &dyn Fn() -> Vec<u8>, unread: Option<String>) {
+        if let Some(why) = unread {
+            self.omit(path(), Reason::Attributes(why));
         }
     }
 

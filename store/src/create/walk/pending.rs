@@ -2,7 +2,10 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, atomic::AtomicUsize},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize},
+    },
 };
 
 use crate::{
@@ -26,6 +29,8 @@ pub(super) struct Folder {
     pub(super) old: Option<Cached>,
     /// Parts that are not complete yet.
     pub(super) pending: AtomicUsize,
+    /// True if it was removed while it was read.
+    pub(super) is_gone: AtomicBool,
     pub(super) state: Mutex<State>,
 }
 

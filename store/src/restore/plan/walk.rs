@@ -8,6 +8,7 @@ use std::{
 use rustix::fs::{Mode, OFlags};
 
 use crate::{
+    attributes,
     error::{Error, IoContext, Result},
     filesystem::FilesystemId,
     id::TreeId,
@@ -66,7 +67,8 @@ pub(super) fn walk_from(
         (Kind::Folder { tree, .. }, _) => {
             top.tree = *tree;
             if let Some(root) = &root {
-                top.differs = differs(root, walk.options, &top.meta).at("read", target.path())?;
+                let keeps = walk.spared.keeps_attributes(Vec::new);
+                top.differs = differs(root, walk.options, &top.meta, keeps).at("read", target.path())?;
                 if let Some(frozen) = Frozen::of(root.as_fd(), b"").filter(|_| top.differs) {
                     walk.block_root(frozen.reason());
                     top.differs = false;
@@ -97,7 +99,9 @@ pub(super) fn walk_from(
     Ok(walk.found.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-pub(super) fn differs(root: &OwnedFd, options: &Options, meta: &Meta) -> rustix::io::Result<bool> {
+pub(super) fn differs(root: &OwnedFd, options: &Options, meta: &Meta, keeps: bool) -> rustix::io::Result<bool> {
     let live = sys::stat_fd(root)?;
-    Ok(live.meta(options.decided(sys::xattrs_fd(root.as_fd())?)) != *options.meta_of(meta))
+    let wanted = options.meta_of(meta);
+    let differs = live.meta(wanted.xattrs.clone()) != *wanted;
+    Ok(differs || !options.fits(attributes::of_open(root.as_fd()), &wanted.xattrs, keeps))
 }

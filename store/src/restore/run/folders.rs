@@ -6,11 +6,12 @@ use rustix::fs::Mode;
 
 use super::{Done, Run};
 use crate::{
+    attributes,
     error::{IoContext, Result},
     progress,
     restore::{
         meta::{self, Current, Handle, Refused},
-        table::Stamp,
+        table::{Stamp, folder_path},
         write::is_refusal,
     },
     sys,
@@ -73,9 +74,14 @@ impl Run<'_> {
             let fd = self.dirs.get(folder)?;
             let stat = sys::stat_fd(&fd)?;
             let options = &self.plan.options;
-            let xattrs = if line.is_new { Vec::new() } else { options.decided(sys::xattrs_fd(fd.as_fd())?) };
+            let wanted = options.meta_of(&line.meta);
+            let keeps = self.plan.spared.keeps_attributes(|| folder_path(&self.plan.folders, folder));
+            let xattrs = match line.is_new {
+                true => Vec::new(),
+                false => options.decided_of(attributes::of_open(fd.as_fd()), &wanted, keeps),
+            };
             let current = Current { mode: stat.mode & 0o7777, uid: stat.uid, gid: stat.gid, xattrs };
-            let refused = meta::apply(&Handle::Open(fd.as_fd()), &options.meta_of(&line.meta), &current)?;
+            let refused = meta::apply(&Handle::Open(fd.as_fd()), &wanted, &current)?;
             let mut stamp = Stamp::private(&sys::stat_fd(&fd)?);
             stamp.racy |= !refused.is_nothing();
             Ok((refused, stamp))

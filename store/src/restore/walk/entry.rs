@@ -5,8 +5,6 @@ use std::{
     sync::atomic::Ordering,
 };
 
-use rustix::io::Errno;
-
 use super::{
     super::{
         compare::compare,
@@ -19,6 +17,7 @@ use super::{
 };
 use crate::{
     clock,
+    errno::{self, Call, Verdict},
     error::{Error, IoContext, Result},
     filesystem::FilesystemId,
     format::SINGLE_CHUNK_BYTES,
@@ -74,7 +73,8 @@ impl Walk<'_> {
         let is_here = |stat: &Stat| live.is_some_and(|live| live.device == stat.dev);
         let known = cached.filter(|c| stat.is_some_and(|stat| is_here(&stat) && self.trust.is_unchanged(c, &stat)));
         let now = clock::now();
-        let (action, may_change_unseen) = self.compare(node, live, stat.as_ref(), known)?;
+        let keeps = self.spared.keeps_attributes(|| name::join(&folder_path(&self.lock().folders, at.job.folder), &node.name));
+        let (action, may_change_unseen) = self.compare(node, live, (stat.as_ref(), keeps), known)?;
         out.is_as_cached &= known.is_some();
         if let Some(stat) = &stat {
             let mut stamp = Stamp::in_place(stat, now);
@@ -133,7 +133,7 @@ impl Walk<'_> {
         &self,
         node: &Node,
         live: Option<&Live>,
-        stat: Option<&Stat>,
+        (stat, keeps_attributes): (Option<&Stat>, bool),
         known: Option<&Cached>,
     ) -> Result<(Option<Action>, bool)> {
         let (Some(live), Some(stat)) = (live, stat) else { return Ok((Some(Action::Create), false)) };
@@ -141,8 +141,12 @@ impl Walk<'_> {
         let mut before_reading = |file: BorrowedFd<'_>, stat: &Stat| {
             may_change_unseen |= self.writers.may_change_unseen(file, &live.filesystem, stat);
         };
-        let action = match compare(self.store.ids(), live.fd.as_fd(), node, self.options, stat, known, &mut before_reading) {
-            Err(Errno::NOENT) => Some(Action::Create),
+        let folder = live.fd.as_fd();
+        let (ids, options) = (self.store.ids(), self.options);
+        let action = match compare(ids, folder, node, options, stat, known, keeps_attributes, &mut before_reading) {
+            Err(errno) if errno::verdict(Call::Read, errno, errno::presence(folder, &node.name)) == Verdict::Gone => {
+                Some(Action::Create)
+            }
             other => other.at("read", name::as_path(&node.name))?,
         };
         Ok((action, may_change_unseen))

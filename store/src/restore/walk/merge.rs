@@ -2,8 +2,6 @@
 
 use std::{os::fd::AsFd, sync::atomic::Ordering};
 
-use rustix::io::Errno;
-
 use super::{
     Job, Outcome, Walk,
     entry::Place,
@@ -11,6 +9,7 @@ use super::{
     live::Live,
 };
 use crate::{
+    errno::{self, Presence},
     error::{IoContext, Result},
     name,
     restore::{
@@ -102,9 +101,11 @@ impl Walk<'_> {
                         self.extra(job, live, next, out, path)?;
                         continue;
                     }
-                    return match sys::stat_at(live.fd.as_fd(), name) {
-                        Err(Errno::NOENT) => Ok(None),
-                        other => other.map(Some).at("read", name::as_path(&name::join(&path(), name))),
+                    let folder = live.fd.as_fd();
+                    return match sys::stat_at(folder, name).map_err(|errno| (errno, errno::presence(folder, name))) {
+                        Ok(stat) | Err((_, Presence::There(stat))) => Ok(Some(stat)),
+                        Err((_, Presence::Gone | Presence::FolderGone)) => Ok(None),
+                        Err((errno, Presence::Unknown)) => Err(errno).at("read", name::as_path(&name::join(&path(), name))),
                     };
                 }
             }

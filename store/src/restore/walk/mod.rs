@@ -13,8 +13,6 @@ use std::{
     },
 };
 
-use rustix::io::Errno;
-
 use self::{entry::Place, live::Live};
 pub use self::{
     entry::locate,
@@ -28,6 +26,7 @@ use super::{
     table::{Dirs, Folder, Item, Listing, Stamp, folder_path},
 };
 use crate::{
+    errno::{self, Presence},
     error::{Error, IoContext, Result},
     filesystem::{FilesystemId, Filesystems},
     id::TreeId,
@@ -110,9 +109,11 @@ impl Walk<'_> {
     /// Looks at one entry that is no folder, in an open one.
     pub fn single(&self, node: Node, member: Option<Member>, root: Option<Arc<OwnedFd>>) -> Result<()> {
         let root = root.ok_or_else(|| Error::Invalid("nowhere to restore to".into()))?;
-        let stat = match sys::stat_at(root.as_fd(), &node.name) {
-            Err(Errno::NOENT) => None,
-            other => Some(other.at("read", name::as_path(&node.name))?),
+        let seen = sys::stat_at(root.as_fd(), &node.name).map_err(|errno| (errno, errno::presence(root.as_fd(), &node.name)));
+        let stat = match seen {
+            Ok(stat) | Err((_, Presence::There(stat))) => Some(stat),
+            Err((_, Presence::Gone | Presence::FolderGone)) => None,
+            Err((errno, Presence::Unknown)) => return Err(errno).at("read", name::as_path(&node.name)),
         };
         let job = Job { folder: 0, tree: TreeId([0; 32]), links: None, section: 0, live: true, included: true, device: 0 };
         let live = Live::new(root, Vec::new(), &self.filesystems).at("read", name::as_path(&node.name))?;

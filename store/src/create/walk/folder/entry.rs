@@ -9,9 +9,10 @@ use crate::{
         walk::{
             Shared,
             file::Reading,
-            pending::{Now, Slot},
+            pending::{Folder, Now, Slot},
         },
     },
+    errno::{Presence, Recheck},
     name,
     omitted::Reason,
     secrets,
@@ -21,6 +22,7 @@ use crate::{
 
 /// Rules and open folder for judging and looking at entries.
 pub(super) struct Looking<'f> {
+    pub(super) folder: &'f Folder,
     pub(super) path: &'f [u8],
     pub(super) opened: &'f Opened,
     pub(super) around: Surroundings<'f>,
@@ -31,15 +33,25 @@ pub(super) struct Looking<'f> {
 
 impl Shared<'_, '_> {
     /// Judges an entry and looks at it. In its slot there is nothing where it is left out.
-    pub(super) fn look_at(&self, looking: &Looking<'_>, entry_name: &[u8], old: Option<&Cached>, slot: &mut Slot) -> Rest {
+    pub(super) fn look_at(
+        &self,
+        looking: &Looking<'_>,
+        entry_name: &[u8],
+        old: Option<&Cached>,
+        slot: &mut Slot,
+        recheck: &mut Recheck,
+    ) -> Rest {
         let path = || name::join(looking.path, entry_name);
         let fd = &looking.opened.fd;
         let stat = match sys::stat_at(fd.as_fd(), entry_name) {
             Ok(stat) => stat,
-            Err(errno) => {
-                self.omit_failed(path(), errno);
-                return Rest::Nothing;
-            }
+            Err(errno) => match recheck.presence(fd.as_fd(), entry_name) {
+                Presence::There(stat) => stat,
+                presence => {
+                    self.omit_failed(looking.folder, &path, errno, presence);
+                    return Rest::Nothing;
+                }
+            },
         };
         if let Some(rule) = self.is_foreign(&stat) {
             self.omit(path(), Reason::Excluded(rule.into()));
@@ -74,8 +86,8 @@ impl Shared<'_, '_> {
         if stat.is_file() {
             return Rest::Read;
         }
-        let reading = Reading { fd, looked: *looked, elsewhere: slot.elsewhere, old: old.cloned() };
-        slot.now = self.look(&reading, entry_name, &stat, &path).into();
+        let reading = Reading { folder: looking.folder, fd, looked: *looked, elsewhere: slot.elsewhere, old: old.cloned() };
+        slot.now = self.look(&reading, entry_name, &stat, &path, recheck).into();
         Rest::Nothing
     }
 
