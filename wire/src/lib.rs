@@ -49,7 +49,7 @@ pub enum Line {
     Audit(Box<audit::Entry>),
     /// An annotation.
     Annotation(checkpoint::Annotated),
-    /// An entry that capture left out.
+    /// An entry that capture left out, or has not as it was.
     Omission(checkpoint::Omission),
     /// A decision of retention about a checkpoint.
     Retention(checkpoint::Retention),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use parhelia_store::{
     Store, clock, create,
     id::Ulid,
-    omitted::{Omission, Reason},
+    omitted::Omission,
     progress::Progress,
     record::{Checkpoint, Rules},
     restore::{self, Options, Plan, RestoreReport, Skipped, Why},

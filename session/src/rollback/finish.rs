@@ -6,7 +6,6 @@ use parhelia_agent::git::Repository;
 use parhelia_store::{
     Store, clock, create,
     event::Actor,
-    omitted::Reason,
     progress::Progress,
     projection::Session,
     record::{Checkpoint, SAFETY},
