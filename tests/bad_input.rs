@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
-use parhelia_tests::{Scratch, write};
+use parhelia_tests::{Scratch, make_store, write};
 
 fn with_checkpoint() -> (Scratch, String) {
     let s = Scratch::new();
@@ -17,7 +17,7 @@ fn text(s: &Scratch, name: &str) -> String {
 
 #[test]
 fn stores_that_are_none() {
-    let s = Scratch::new();
+    let s = Scratch::without_store();
     assert!(s.expect(10, &["checkpoint", "list"]).contains("no store at"));
     write(&s.path("folder/f"), b"x").unwrap();
     assert!(s.expect(10, &["checkpoint", "list", "--store", &text(&s, "folder")]).contains("not a parhelia store"));
@@ -109,16 +109,15 @@ fn an_unreadable_file_is_named_and_the_rest_is_kept() {
     write(&s.path("work/secret/f"), b"x").unwrap();
     write(&s.path("work/open"), b"y").unwrap();
     fs::set_permissions(s.path("work/secret"), fs::Permissions::from_mode(0o000)).unwrap();
-    for folder in ["home", "store"] {
-        fs::create_dir(s.path(folder)).unwrap();
-    }
+    fs::create_dir(s.path("home")).unwrap();
     // Root may read everything, so somebody else runs this.
     let own = s.path("");
     let chown = |path: &std::path::Path| std::os::unix::fs::chown(path, Some(65534), Some(65534)).unwrap();
     fs::set_permissions(&own, fs::Permissions::from_mode(0o755)).unwrap();
-    for name in ["home", "store", "work"] {
+    for name in ["", "home", "work"] {
         chown(&s.path(name));
     }
+    make_store(&s.store());
     fs::set_permissions(parhelia_tests::binary(), fs::Permissions::from_mode(0o755)).unwrap();
     let copied = s.path("parhelia");
     // By another process: one that is forked here meanwhile would hold it open for writing, so that it could not be run.

@@ -340,17 +340,21 @@ fn lists_of_several_folders_name_them() {
 }
 
 #[test]
-fn create_names_the_folder_and_says_so_where_a_name_is_also_a_folders() {
+fn create_names_the_folder_before_it_is_captured() {
     let two = Two::new();
-    let said = two.expect(&two.a, 0, &["checkpoint", "create", "sub"]);
-    assert!(said.contains(&format!("of {} created (session sub)", text(&two.a))), "{said}");
-    assert!(said.contains("`--workspace sub`"), "{said}");
     let said = two.expect(&two.a, 0, &["checkpoint", "create", "plain"]);
-    assert!(said.contains(&text(&two.a)) && !said.contains("--workspace"), "{said}");
+    let note = format!("{} is captured, as the new session plain", text(&two.a));
+    assert!(said.contains(&note) && !said.contains("--workspace"), "{said}");
     let said = two.expect(&two.a, 0, &["checkpoint", "create", "sub", "--workspace", "."]);
-    assert!(!said.contains("`--workspace"), "{said}");
-    let summary = two.summary(&two.a, &["checkpoint", "create", "--workspace", "sub"]);
-    assert_eq!(summary["workspace"], text(&two.a.join("sub")));
+    assert!(said.contains(&format!("of {} created (session sub)", text(&two.a))), "{said}");
+    assert!(!said.contains("is captured"), "{said}");
+    // By now, either may be meant.
+    let said = two.expect(&two.a, 2, &["checkpoint", "create", "sub"]);
+    assert!(said.contains("`parhelia checkpoint create ./sub`") && said.contains("create sub --workspace ."), "{said}");
+    for named in ["./sub", "sub/"] {
+        let summary = two.summary(&two.a, &["checkpoint", "create", named]);
+        assert_eq!(summary["workspace"], text(&two.a.join("sub")));
+    }
     // Into a pipe, standard output has the result alone.
     let output = two.in_folder(&two.a, &["checkpoint", "create", "plain"]).output().unwrap();
     let out = String::from_utf8(output.stdout).unwrap();

@@ -224,6 +224,8 @@ fn a_full_disk_holds_nobody_up() {
     fs::create_dir(&disk).unwrap();
     let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=256k", "tmpfs"]).arg(&disk).status().unwrap();
     assert!(mounted.success(), "this test needs root");
+    // As far as it gets on this disk.
+    let _ = scratch.run(&["init", "--store", &disk.join("store").to_string_lossy()]);
     let mut outputs = Vec::new();
     for name in ["SessionStart", "Stop"] {
         let mut command = scratch.command(&["hook"]);

@@ -204,7 +204,11 @@ fn as_user(s: &Scratch, device_mode: &str, script: &str) -> (bool, String) {
         folder = folder.display(),
         binary = s.path("bin/parhelia").display(),
     );
-    let output = Command::new("unshare").args(["--mount", "sh", "-c", &setup]).env("SCRIPT", script).output().unwrap();
+    let output = Command::new("unshare")
+        .args(["--mount", "sh", "-c", &setup])
+        .env("SCRIPT", format!("\"$parhelia\" init -q\n{script}"))
+        .output()
+        .unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     (output.status.success(), said)
 }

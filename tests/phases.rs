@@ -33,7 +33,7 @@ fn fed(mut command: Command, input: &str) -> String {
 
 #[test]
 fn a_phase_is_created_offered_and_completed() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::without_store();
     assert_eq!(lines(phase(&scratch, &["detect"]), 0)[0]["id"], Value::Null);
     let words =
         ["create", "Plan", "--number", "3", "--task", "Fix the parser", "--criterion", "1:in_progress:It parses: all of it"];

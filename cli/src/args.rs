@@ -5,7 +5,7 @@ use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand, builder:
 use crate::{
     audit, check, checkpoint, completions, config,
     context::Context,
-    env,
+    copy_store, env,
     exit::{Code, Result},
     export, gc,
     global::Global,
@@ -127,9 +127,10 @@ pub enum Verb {
     Mcp,
     /// Stand between an agent and one of its MCP servers, so that checkpoints have the server's state
     McpProxy(mcp_proxy::Args),
-    /// Make the store; not needed, as the first checkpoint makes it
-    #[command(hide = true)]
-    Init,
+    /// Make a store; only the default store makes itself
+    Init(init::Args),
+    /// Copy the whole store to another folder, or bring a copy up to date
+    CopyStore(copy_store::Args),
     /// Free what no checkpoint needs
     #[command(alias = "compact")]
     Gc(gc::Args),
@@ -193,7 +194,8 @@ impl Verb {
             Verb::Hook(args) => hook::run(context, args),
             Verb::Mcp => mcp::run(context),
             Verb::McpProxy(args) => mcp_proxy::run(context, args),
-            Verb::Init => init::run(context),
+            Verb::Init(args) => init::run(context, args),
+            Verb::CopyStore(args) => copy_store::run(context, args),
             Verb::Gc(args) => gc::run(context, args),
             Verb::Check(args) => check::run(context, args),
             Verb::Stats => stats::run(context),

@@ -30,6 +30,7 @@ use tempfile::TempDir;
 use crate::{
     exit::{Failure, Result},
     global::Global,
+    hook_log,
     host::{Shell, actor},
     human,
     interrupt::Cancel,
@@ -47,8 +48,19 @@ pub struct Context {
     /// Output for results.
     pub out: Output,
     cancel: Cancel,
+    /// True if an older copy in the store's place is worth a word. A verb that refuses to run in one says so itself.
+    pub warns_of_older: bool,
     /// The store that was opened, as it was then.
     opened: RefCell<Option<Opened>>,
+}
+
+/// The store's folder.
+#[derive(Clone, Debug)]
+pub struct StorePlace {
+    /// Its path.
+    pub path: PathBuf,
+    /// True if a flag, a variable or a configuration file names it. The default store makes itself; one that is named is made by `init` alone.
+    pub is_named: bool,
 }
 
 /// A store at some time.
@@ -83,29 +95,36 @@ impl Opened {
 impl Context {
     /// From the global flags.
     pub fn new(global: &Global, cancel: Cancel) -> Self {
-        Context { global: global.clone(), out: Output::new(global.json, global.quiet), cancel, opened: RefCell::new(None) }
+        let (out, opened) = (Output::new(global.json, global.quiet), RefCell::new(None));
+        Context { global: global.clone(), out, cancel, warns_of_older: true, opened }
     }
 
-    /// The store's folder: as named, or the user's own. Fails where this process may not have what opening it takes.
+    /// The store's folder: as named, or the default. Fails where this process may not have what opening it takes.
     pub fn store_path(&self) -> Result<PathBuf> {
-        let path = self.named_store_path()?;
+        Ok(self.store_place()?.path)
+    }
+
+    /// The same, with the way in which it was found.
+    pub fn store_place(&self) -> Result<StorePlace> {
+        let place = self.chosen_store()?;
         match limits::ensure_addresses() {
-            Ok(()) => Ok(path),
-            Err(source) => Err(Failure::File { action: "open the store", path, source }),
+            Ok(()) => Ok(place),
+            Err(source) => Err(Failure::File { action: "open the store", path: place.path, source }),
         }
     }
 
-    fn named_store_path(&self) -> Result<PathBuf> {
+    fn chosen_store(&self) -> Result<StorePlace> {
+        let named = |path| StorePlace { path, is_named: true };
         if let Some(path) = &self.global.store {
-            return Ok(path.clone());
+            return Ok(named(path.clone()));
         }
         if let Some(path) = self.own_config()?.store {
-            return Ok(path);
+            return Ok(named(path));
         }
         let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let data = absolute("XDG_DATA_HOME").or_else(|| absolute("HOME").map(|home| home.join(".local/share")));
         match data {
-            Some(data) => Ok(default_path(&data)),
+            Some(data) => Ok(StorePlace { path: default_path(&data), is_named: false }),
             None => Err(Failure::Usage("no store: give --store DIR, or set PARHELIA_STORE or HOME".into())),
         }
     }
@@ -115,10 +134,22 @@ impl Context {
         self.open_with(false)
     }
 
-    /// Opens the store for a look. Where there is none, it is an empty one, which goes with the folder beside it.
+    /// Opens the store for a verb that records something. The default store makes itself, and this is said whatever else is not. A store that
+    /// was named must exist: one that is missing may lie on a disk that is not mounted, and a new one in its place would hide that.
+    pub fn open_or_make(&self) -> Result<Store> {
+        let place = self.store_place()?;
+        let is_missing = !place.path.join("store.json").exists();
+        let store = self.open_with(!place.is_named)?;
+        if is_missing {
+            tell!("parhelia: no store was at {}; a new one is made there", human::path(place.path.as_os_str().as_bytes()));
+        }
+        Ok(store)
+    }
+
+    /// Opens the store for a look. Where there is no default store, it is an empty one, which goes with the folder beside it.
     pub fn open_or_empty(&self) -> Result<(Store, Option<TempDir>)> {
         match self.open() {
-            Err(Failure::Store(Error::NoStore { .. })) => {
+            Err(Failure::Store(Error::NoStore { .. })) if !self.store_place()?.is_named => {
                 let failed = |source| Failure::File { action: "create a folder in", path: std::env::temp_dir(), source };
                 let folder = tempfile::tempdir().map_err(failed)?;
                 let options = OpenOptions { create: true, ..OpenOptions::default() };
@@ -131,8 +162,12 @@ impl Context {
     /// Opens the store, making it where `create` says so and there is none. The agent's credentials never enter it.
     pub fn open_with(&self, create: bool) -> Result<Store> {
         let secrets = secrets(&environment);
-        let options = OpenOptions { create, lock_timeout: self.lock_timeout()?, secrets, ..OpenOptions::default() };
+        let (lock_timeout, memory) = (self.lock_timeout()?, seen_folder());
+        let options = OpenOptions { create, lock_timeout, secrets, memory, ..OpenOptions::default() };
         let store = Store::open(&self.store_path()?, &options)?;
+        if let Some(younger) = store.younger().filter(|_| self.opened.borrow().is_none() && self.warns_of_older) {
+            tell!("parhelia: {younger}");
+        }
         for unreadable in store.view().unreadable()? {
             self.progress().notice(&unreadable.to_string());
         }
@@ -149,8 +184,8 @@ impl Context {
     pub fn command_words(&self, store: &Path) -> String {
         let usual =
             Context { global: Global { store: None, ..self.global.clone() }, ..Context::new(&self.global, Cancel::default()) };
-        match usual.named_store_path() {
-            Ok(path) if path == store => "parhelia".into(),
+        match usual.chosen_store() {
+            Ok(place) if place.path == store => "parhelia".into(),
             _ => format!("parhelia --store {}", human::shell(store.as_os_str().as_bytes())),
         }
     }
@@ -322,6 +357,11 @@ fn explained(view: &View, selector: &str, error: Error) -> Failure {
         )),
         _ => error.into(),
     }
+}
+
+/// The folder in which it is noted how far this user's stores go; none without a home.
+pub fn seen_folder() -> Option<PathBuf> {
+    Some(hook_log::path()?.parent()?.join("stores"))
 }
 
 fn environment(name: &str) -> Option<OsString> {

@@ -20,6 +20,7 @@ pub struct Args {
 
 /// Collects, or plans to.
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
+    context.warns_of_older = false;
     let store = context.open()?;
     let progress = context.progress();
     let options = GcOptions::default();

@@ -26,7 +26,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
             "mcp-proxy",
         ],
     ),
-    ("The store", &["check", "gc", "stats"]),
+    ("The store", &["init", "copy-store", "check", "gc", "stats"]),
     ("The program", &["config", "completions", "man", "version", "help"]),
 ];
 

@@ -61,7 +61,7 @@ fn of_folder(context: &mut Context, args: &Args) -> Result<(Outcome, Checked)> {
     // No store is made for a folder that cannot be imported.
     let progress = context.progress();
     let older = Older::read(&args.archive, &progress)?;
-    let store = context.open_with(true)?;
+    let store = context.open_or_make()?;
     let checked = older.checked();
     let request = Request { session: args.session.clone(), message: args.message.clone() };
     Ok((older.import(&store, request, &progress)?, checked))
@@ -75,7 +75,7 @@ fn of_archive(context: &mut Context, args: &Args) -> Result<Outcome> {
         let failed = |source| Failure::File { action: "open", path: archive.clone(), source };
         Box::new(File::open(archive).map_err(failed)?)
     };
-    let store = context.open_with(true)?;
+    let store = context.open_or_make()?;
     let progress = context.progress();
     let mut reader = Reader::new(input, archive, Limits::default())?;
     let options = ImportOptions { session: args.session.clone(), message: args.message.clone(), ..ImportOptions::default() };

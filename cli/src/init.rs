@@ -1,21 +1,38 @@
-//! `init`: makes the store, for those who expect to have to.
+//! `init`: makes a store. One that is named is made by this verb alone.
 
 use std::os::unix::ffi::OsStrExt;
 
 use parhelia_wire::Summary;
 
 use crate::{
-    context::Context,
+    context::{Context, StorePlace},
     exit::{Code, Result},
     human,
 };
 
+/// Flags of `init`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Take the store as it is for the newest state of it, although this user has seen a newer one at its place
+    #[arg(long)]
+    accept_older: bool,
+}
+
 /// Makes the store where there is none.
-pub fn run(context: &mut Context) -> Result<Code> {
-    let path = context.store_path()?;
+pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
+    let StorePlace { path, is_named } = context.store_place()?;
     let is_there = path.join("store.json").is_file();
-    drop(context.open_with(true)?);
+    context.warns_of_older = !args.accept_older;
+    let store = context.open_with(!args.accept_older)?;
     let shown = human::path(path.as_os_str().as_bytes());
+    if args.accept_older {
+        store.accept_older()?;
+        context.out.did(format!("the store at {shown} is taken as it is"));
+        context.out.remark(format!("The store at {shown} is taken as it is."))?;
+        context.out.summary(Summary::Init { store: shown, created: false })?;
+        return Ok(Code::Done);
+    }
+    drop(store);
     let text = match is_there {
         true => format!("The store at {shown} is there already."),
         false => {
@@ -24,7 +41,9 @@ pub fn run(context: &mut Context) -> Result<Code> {
         }
     };
     context.out.remark(text)?;
-    context.out.remark("No init is needed: `parhelia checkpoint create` makes the store with the first checkpoint.")?;
+    if !is_named {
+        context.out.remark("No init is needed: the first `parhelia checkpoint create` makes the default store.")?;
+    }
     context.out.summary(Summary::Init { store: shown, created: !is_there })?;
     Ok(Code::Done)
 }

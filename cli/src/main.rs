@@ -15,6 +15,7 @@ mod complete;
 mod completions;
 mod config;
 mod context;
+mod copy_store;
 mod env;
 mod exit;
 mod export;

@@ -3,13 +3,15 @@
 use parhelia_mcp::server::{self, Opener};
 
 use crate::{
-    context::Context,
+    context::{Context, seen_folder},
     exit::{Code, Failure, Result},
 };
 
 /// Serves until the agent has ended.
 pub fn run(context: &Context) -> Result<Code> {
-    let opener = Opener { path: context.store_path()?, lock_timeout: context.lock_timeout()? };
+    let place = context.store_place()?;
+    let opener =
+        Opener { path: place.path, makes_store: !place.is_named, lock_timeout: context.lock_timeout()?, memory: seen_folder() };
     let host = Box::new(context.host()?);
     let failed =
         |source| Failure::File { action: "serve the Model Context Protocol over", path: "standard input".into(), source };

@@ -63,7 +63,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     if let Some(tcp) = &tcp {
         tcp.ensure_protected()?;
     }
-    let store = context.open_with(true)?.absorbing_later();
+    let store = context.open_or_make()?.absorbing_later();
     let host = context.host()?;
     let socket = match (passed.socket, &args.socket) {
         (Some(passed), named) => Socket::Passed(instead_of(passed, named)),

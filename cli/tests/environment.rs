@@ -6,7 +6,7 @@ mod common;
 
 use std::{fs, path::PathBuf, process::Command};
 
-use common::{Builder, Home, file};
+use common::{Builder, Home, Run, file};
 use serde_json::json;
 
 fn write(home: &Home, name: &str, text: &str) -> PathBuf {
@@ -51,7 +51,7 @@ fn config_show_says_where_each_value_came_from() {
 
 #[test]
 fn mistakes_in_configuration_are_usage_errors() {
-    let home = Home::new();
+    let home = Home::without_store();
     let path = write(&home, ".config/parhelia/parhelia.toml", "[retention]\nkeep_lats = 3\n");
     let run = home.run(&["config", "show"]).expect(2);
     assert!(run.err.contains(":2: there is no option `retention.keep_lats`; did you mean `retention.keep_last`?"), "{run:?}");
@@ -66,12 +66,15 @@ fn mistakes_in_configuration_are_usage_errors() {
 
 #[test]
 fn the_store_is_where_the_configuration_says_unless_a_flag_or_a_variable_says_otherwise() {
-    let home = Home::new();
+    let home = Home::without_store();
     let elsewhere = home.folder.path().join("elsewhere");
     write(&home, ".config/parhelia/parhelia.toml", &format!("store = {elsewhere:?}\n"));
     write(&home, "work/f", "x");
-    let mut command = home.command(&["checkpoint", "create", "--workspace", "work"]);
-    assert!(command.env_remove("PARHELIA_STORE").output().unwrap().status.success());
+    let run = |args: &[&str]| Run::of(home.command(args).env_remove("PARHELIA_STORE").output().unwrap());
+    let create = ["checkpoint", "create", "--workspace", "work"];
+    assert!(run(&create).expect(10).err.contains("`parhelia init`") && !elsewhere.exists());
+    run(&["init"]).expect(0);
+    run(&create).expect(0);
     assert!(elsewhere.join("store.json").exists() && !home.store().exists());
     home.run(&["checkpoint", "list"]).expect(10);
 }

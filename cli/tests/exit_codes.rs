@@ -10,9 +10,9 @@ use common::{Builder, Home, file};
 
 #[test]
 fn no_such_store_is_10() {
-    let home = Home::new();
+    let home = Home::without_store();
     let run = home.run(&["checkpoint", "list"]).expect(10);
-    assert!(run.err.contains("no store at") && run.err.contains("checkpoint create"), "{run:?}");
+    assert!(run.err.contains("no store at") && run.err.contains("`parhelia init`"), "{run:?}");
     assert!(!home.store().exists(), "reading makes no store");
     let run = home.run(&["checkpoint", "list", "--json"]).expect(10);
     assert_eq!(run.json()[0]["code"], 10);
@@ -21,7 +21,7 @@ fn no_such_store_is_10() {
 
 #[test]
 fn what_is_not_a_store_is_10() {
-    let home = Home::new();
+    let home = Home::without_store();
     fs::create_dir(home.store()).unwrap();
     fs::write(home.store().join("thesis.tex"), "").unwrap();
     let run = home.run(&["checkpoint", "list"]).expect(10);
@@ -231,9 +231,11 @@ fn limits_of_the_process_are_errors_that_name_them() {
     // So is the limit where the store is to be made; that leaves nothing in the way of the next try.
     for limit in ["-f 0", "-f 1", "-f 4", "-f 8"] {
         let create = &["--store", "new", "checkpoint", "create", "s", "-w", "work"];
-        let run = limited(limit, create).expect(1);
+        let make = &["--store", "new", "init"];
+        let run = limited(limit, make).expect(1);
         assert!(run.err.contains("File too large") && run.err.contains("ulimit -f"), "{limit}: {run:?}");
         assert!(!run.err.contains("rebuild-index"), "{limit}: {run:?}");
+        home.run(make).expect(0);
         home.run(create).expect(0);
         home.run(&["--store", "new", "check", "--read-data"]).expect(0);
         fs::remove_dir_all(home.folder.path().join("new")).unwrap();

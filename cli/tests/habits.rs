@@ -52,7 +52,7 @@ fn help_names_each_verb_once() {
     for args in [&["help"][..], &["--help"]] {
         let help = home.run(args).expect(0).out;
         assert!(help.contains("\n  checkpoint ") && help.contains("\n  status "), "{help}");
-        assert!(help.matches("\n  restore ").count() == 1 && !help.contains("\n  init "), "{help}");
+        assert!(help.matches("\n  restore ").count() == 1 && help.contains("\n  init "), "{help}");
         assert!(help.contains("`backup` is `create`, `snapshots` is `list`"), "{help}");
     }
     assert!(home.run(&["help", "checkpoint", "diff"]).expect(0).out.contains("Compare two checkpoints"));
@@ -60,9 +60,11 @@ fn help_names_each_verb_once() {
 }
 
 #[test]
-fn init_makes_the_store_and_says_that_nobody_needs_it() {
-    let home = Home::new();
+fn init_makes_a_store_and_says_where_nobody_needs_it() {
+    let home = Home::without_store();
     let run = home.run(&["init"]).expect(0);
+    assert!(run.out.starts_with("Made a store at ") && !run.out.contains("No init is needed"), "{run:?}");
+    let run = Run::of(home.command(&["init"]).env_remove("PARHELIA_STORE").output().unwrap()).expect(0);
     assert!(run.out.starts_with("Made a store at ") && run.out.contains("No init is needed"), "{run:?}");
     home.run(&["list"]).expect(0);
     assert_eq!(last(&home.run(&["init", "--json"]).expect(0))["created"], false);
@@ -188,10 +190,10 @@ fn a_dry_run_of_create_says_what_would_be_captured_and_writes_nothing() {
     fs::write(at("a"), "one\n").unwrap();
     fs::write(at("x/log"), "noise").unwrap();
     let args = ["create", "-w", "work", "--exclude", "*og", "--dry-run"];
-    let run = home.run(&args).expect(0);
+    let run = Run::of(home.command(&args).env_remove("PARHELIA_STORE").output().unwrap()).expect(0);
     assert!(run.out.contains("Would capture 1 file, 4 B") && run.out.contains("first checkpoint"), "{run:?}");
     assert!(run.out.contains("Would leave out 1 entry:\n  x/log: excluded"), "{run:?}");
-    assert!(!home.store().exists());
+    assert!(!home.folder.path().join(".local/share/parhelia").exists());
     let id = home.run(&["create", "-w", "work", "-q"]).expect(0).out.trim().to_owned();
     fs::write(at("a"), "two!\n").unwrap();
     fs::remove_file(at("x/log")).unwrap();
@@ -206,13 +208,69 @@ fn a_dry_run_of_create_says_what_would_be_captured_and_writes_nothing() {
 }
 
 #[test]
-fn a_folder_in_the_place_of_a_session_is_answered_with_the_flag() {
+fn a_folder_that_is_given_is_captured_and_so_are_several() {
     let (home, _) = work();
-    let path = home.folder.path().join("work");
-    for name in [path.to_str().unwrap(), ".", "./work"] {
-        let run = home.run(&["backup", name]).expect(2);
-        assert!(run.err.contains("`parhelia checkpoint create --workspace "), "{run:?}");
+    let path = home.folder.path().join("work").canonicalize().unwrap();
+    for name in [path.to_str().unwrap(), "work", "./work", "work/"] {
+        let made = last(&home.run(&["backup", name, "--json"]).expect(0));
+        assert_eq!(made["workspace"], path.to_str().unwrap(), "{name}");
     }
+    let at = |name: &str| home.folder.path().join(name);
+    fs::create_dir_all(at("secret")).unwrap();
+    fs::write(at("secret/s"), "s").unwrap();
+    let run = home.run(&["-q", "backup", "work", "secret"]).expect(0);
+    assert_eq!(run.out.lines().count(), 2, "{run:?}");
+    assert_eq!(home.run(&["ls", "secret@latest"]).expect(0).out, "s\n", "a new session has the folder's name");
+    let lines = home.run(&["--json", "backup", "work", "secret"]).expect(0).json();
+    let folders: Vec<_> = lines.iter().filter(|line| line["type"] == "summary").map(|line| &line["workspace"]).collect();
+    assert_eq!(folders, [path.to_str().unwrap(), path.with_file_name("secret").to_str().unwrap()]);
+    let run = home.run(&["backup", "work", "nothing"]).expect(2);
+    assert!(run.err.contains("nothing is no folder"), "{run:?}");
+    assert!(home.run(&["backup", "./nothing"]).expect(10).err.contains("./nothing"));
+    // What cannot be captured keeps nothing else from it.
+    let run = home.run(&["-q", "backup", "store", "work"]).expect(2);
+    assert!(run.out.lines().count() == 1 && run.err.contains("is the store"), "{run:?}");
+}
+
+#[test]
+fn a_session_has_its_folders_name() {
+    let (home, _) = work();
+    let made = last(&home.run(&["create", "work", "-w", "work", "--json"]).expect(0));
+    assert_eq!(
+        last(&home.run(&["create", "work", "--json"]).expect(0))["parent"],
+        made["id"],
+        "the folder's own session goes on"
+    );
+}
+
+#[test]
+fn what_is_no_folder_captures_another_one_only_where_that_is_said() {
+    let (home, _) = work();
+    let at = |name: &str| home.folder.path().join(name);
+    fs::create_dir(at("documents")).unwrap();
+    fs::write(at("notes.txt"), "n").unwrap();
+    std::os::unix::fs::symlink("nowhere", at("dangling")).unwrap();
+    let number = || last(&home.run(&["list", "--json", "-n", "1000"]).expect(0))["checkpoints"].clone();
+    let before = number();
+    for (name, answers) in [
+        ("notes.txt", &["is a file", "--files-from -", "create notes.txt --workspace ."][..]),
+        ("dangling", &["is a file"]),
+        ("documnets", &["did you mean the folder documents?", "create documnets --workspace ."]),
+        ("Documents", &["did you mean the folder documents?"]),
+    ] {
+        for verb in ["backup", "create"] {
+            let run = home.run(&["-q", verb, name]).expect(2);
+            assert!(answers.iter().all(|answer| run.err.contains(answer)), "{name}: {run:?}");
+        }
+    }
+    assert_eq!(number(), before, "nothing was captured");
+    // Meant, it is said once, and then known.
+    home.run(&["create", "notes.txt", "-w", "."]).expect(0);
+    home.run(&["create", "notes.txt"]).expect(0);
+    let run = home.run(&["create", "notes.tx"]).expect(2);
+    assert!(run.err.contains("did you mean the session notes.txt?"), "{run:?}");
+    home.run(&["create", "release-1", "-w", "."]).expect(0);
+    home.run(&["create", "release-2"]).expect(0);
 }
 
 #[test]
@@ -253,9 +311,9 @@ fn status_is_of_this_folder() {
 #[test]
 fn status_without_a_store_says_how_to_begin() {
     let home = Home::new();
-    let run = home.run(&["status"]).expect(0);
+    let run = Run::of(home.command(&["status"]).env_remove("PARHELIA_STORE").output().unwrap()).expect(0);
     assert!(run.out.contains("has no checkpoint yet"), "{run:?}");
-    assert!(!home.store().exists());
+    assert!(!home.folder.path().join(".local").exists());
 }
 
 #[test]

@@ -1,6 +1,10 @@
 //! `mount`, `umount` and `mounts`, on real mounts.
 
+mod common;
+
 use std::{fs, path::Path, process::Command};
+
+use common::make_store;
 
 #[test]
 fn a_checkpoint_is_mounted_listed_and_unmounted() {
@@ -10,6 +14,7 @@ fn a_checkpoint_is_mounted_listed_and_unmounted() {
         fs::create_dir_all(folder.path().join(name)).unwrap();
     }
     fs::write(folder.path().join("work/sub/f"), "content").unwrap();
+    make_store(&folder.path().join("store"));
     let run = |arguments: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_parhelia"));
         let path_variable = std::env::var_os("PATH").unwrap_or_default();
@@ -47,6 +52,7 @@ fn a_mount_keeps_nothing_of_its_caller() {
         fs::create_dir_all(at(name)).unwrap();
     }
     fs::write(at("work/f"), "content").unwrap();
+    make_store(&at("store"));
     let script = r#"
         "$parhelia" checkpoint create s --workspace work --quiet
         exec 9>lock 19>other; flock 9; flock 19

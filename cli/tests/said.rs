@@ -208,6 +208,7 @@ fn a_session_without_a_folder_is_not_rolled_back() {
         let mut command = home.command(args);
         Run::of(command.env("PARHELIA_STORE", home.folder.path().join("other")).output().unwrap())
     };
+    at_other(&["init"]).expect(0);
     at_other(&["import", "archive"]).expect(0);
     let listed = at_other(&["checkpoint", "list", "--json"]).expect(0).json();
     let id = listed[0]["id"].as_str().unwrap();
@@ -234,11 +235,10 @@ fn a_refused_verb_says_why_and_what_fits() {
     fs::create_dir(at("work/same")).unwrap();
     home.run(&["checkpoint", "create", "same", "-w", "other"]).expect(0);
     let here = |args: &[&str]| Run::of(home.command(args).current_dir(at("work")).output().unwrap());
-    let refused = here(&["checkpoint", "create", "same"]).expect(4);
+    let refused = here(&["checkpoint", "create", "same", "-w", "."]).expect(4);
     assert!(refused.err.contains("which is another folder than") && !refused.err.contains("is captured"), "{refused:?}");
-    fs::create_dir(at("work/new")).unwrap();
     let made = here(&["checkpoint", "create", "new"]).expect(0);
-    assert!(made.err.contains("is captured, as session new; `--workspace new`"), "{made:?}");
+    assert!(made.err.contains("is captured, as the new session new"), "{made:?}");
 
     fs::write(at("work/a"), "since").unwrap();
     home.run(&["checkpoint", "rollback", "new@latest", "--yes"]).expect(0);

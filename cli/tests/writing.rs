@@ -225,6 +225,7 @@ fn an_interrupted_create_exits_130_and_has_made_none_or_3_and_has_made_one() {
         fs::write(folder.join(format!("{i}")), format!("{i}").repeat(200_000)).unwrap();
     }
     let create = |round: &str| {
+        common::make_store(&home.folder.path().join(format!("store-{round}")));
         let mut command = home.command(&["checkpoint", "create", "-w", "my project", "--json", "--deep"]);
         command.env("PARHELIA_STORE", home.folder.path().join(format!("store-{round}")));
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
@@ -253,8 +254,7 @@ fn an_interrupted_create_exits_130_and_has_made_none_or_3_and_has_made_one() {
         let mut list = home.command(&["checkpoint", "list", "--json"]);
         list.env("PARHELIA_STORE", home.folder.path().join(format!("store-{round}")));
         let list = Run::of(list.output().unwrap());
-        // Interrupted at once, it has not even made the store.
-        let made = if list.code == 10 { 0.into() } else { list.expect(0).json().pop().unwrap()["checkpoints"].clone() };
+        let made = list.expect(0).json().pop().unwrap()["checkpoints"].clone();
         match run.code {
             130 => assert_eq!((&last["code"], made), (&130.into(), 0.into()), "{run:?}"),
             code => {
@@ -295,4 +295,68 @@ fn a_checkpoint_waits_until_the_session_is_not_rolled_back_any_more() {
     rustix::fs::flock(&held, rustix::fs::FlockOperation::LockShared).unwrap();
     assert!(waits.wait().unwrap().success());
     create(&home, &["own"]);
+}
+
+#[test]
+fn listed_paths_that_do_not_exist_are_named_and_nothing_is_no_checkpoint() {
+    let home = Home::new();
+    let folder = workspace(&home);
+    for name in ["a", "b", "d/keep"] {
+        fs::create_dir_all(folder.join(name).parent().unwrap()).unwrap();
+        fs::write(folder.join(name), name).unwrap();
+    }
+    symlink("d", folder.join("way")).unwrap();
+    let list = |text: &[u8]| fs::write(home.folder.path().join("list"), text).unwrap();
+    let create = |more: &[&str]| home.run(&[&["create", "s", "-w", "my project", "--files-from", "list"], more].concat());
+    let number = || home.run(&["list", "s", "--json"]).json().len();
+    list(b"a\nnot-there\nd/gone\nway/keep\na/below\n");
+    for more in [&[][..], &["-q"], &["-n"]] {
+        let run = create(more).expect(3);
+        for missing in ["not-there", "d/gone", "way/keep", "a/below"] {
+            assert!(run.err.contains(&format!("{missing}: not read: ")), "{more:?}: {run:?}");
+        }
+        assert!(run.err.contains("way is a symlink") && !run.err.contains("parhelia: a:"), "{run:?}");
+    }
+    let lines = create(&["--json"]).expect(3).json();
+    assert_eq!(lines.last().unwrap()["unreadable"], 4);
+    let made = number();
+    for nothing in [&b"nope\nneither\n"[..], b"", b"\n\n", b"nope\nnope\n"] {
+        list(nothing);
+        for more in [&[][..], &["-n"]] {
+            let run = create(more).expect(1);
+            assert!(run.err.contains("cannot create a checkpoint of what is listed in list"), "{run:?}");
+            assert!(nothing.len() < 5 || run.err.contains("nope: not read"), "{run:?}");
+        }
+    }
+    // What exists and is left out by a rule is nothing, too.
+    list(b"a\n");
+    assert!(create(&["--exclude", "a"]).expect(1).err.contains("nothing that was asked for is left"));
+    assert_eq!(number(), made);
+    // The folder itself is everything.
+    let whole = folder.canonicalize().unwrap();
+    for all in [".", "./", whole.to_str().unwrap()] {
+        list(all.as_bytes());
+        create(&[]).expect(0);
+        assert!(home.run(&["ls", "s@latest"]).expect(0).out.contains("d/"), "{all}");
+    }
+}
+
+#[test]
+fn a_mark_at_the_beginning_of_a_list_is_no_part_of_it() {
+    let home = Home::new();
+    let folder = workspace(&home);
+    for name in ["a", "b", "c"] {
+        fs::write(folder.join(name), name).unwrap();
+    }
+    let at = |name: &str| home.folder.path().join(name);
+    fs::write(at("list"), b"\xef\xbb\xbfa\r\nb\r\n").unwrap();
+    home.run(&["create", "s", "-w", "my project", "--files-from", "list"]).expect(0);
+    let out = home.run(&["ls", "s@latest"]).expect(0).out;
+    assert!(out.contains("a\n") && out.contains("b\n") && !out.contains("c\n"), "{out}");
+    for comment in ["", "# not these\n"] {
+        fs::write(at("rules"), format!("\u{feff}{comment}a\nb\n")).unwrap();
+        home.run(&["create", "t", "-w", "my project", "--exclude-file", "rules"]).expect(0);
+        let out = home.run(&["ls", "t@latest"]).expect(0).out;
+        assert!(out.contains("c\n") && !out.contains("a\n") && !out.contains("b\n"), "{out}");
+    }
 }

@@ -59,6 +59,7 @@ impl Store {
             return Ok(appended);
         }
         let settled = Journal::of(self.layout()).append(&tail, &entries)?;
+        self.memory.appended(&settled);
         drop(lock);
         self.catch_up("what happened is recorded", &settled, &Default::default(), progress);
         Ok(appended)

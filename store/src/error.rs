@@ -112,6 +112,14 @@ pub enum Error {
         /// The beginning of the path, from the workspace folder.
         path: String,
     },
+    /// Nothing was captured, where that is no checkpoint.
+    #[error(
+        "cannot create a checkpoint: nothing that was asked for is left to capture ({left_out} entries are left out); --dry-run names them"
+    )]
+    NothingCaptured {
+        /// Number of entries that were left out.
+        left_out: u64,
+    },
     /// Something at one path, in a checkpoint or on its way into one, failed.
     #[error("{path}: {source}")]
     At {
@@ -239,6 +247,9 @@ pub enum Error {
     /// The request makes sense, and a state is against it.
     #[error("{0}")]
     Refused(String),
+    /// The store is behind what this user has seen of it, so that nothing is removed from it.
+    #[error("cannot remove anything from the store: {0}")]
+    Younger(Box<crate::seen::Younger>),
     /// The target of a restore is in the way.
     #[error("{} exists and is not an empty folder; use --in-place to change it into the checkpoint, or another --to", path.shown())]
     TargetNotEmpty {

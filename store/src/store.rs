@@ -26,6 +26,7 @@ use crate::{
     progress::Progress,
     record::Checkpoint,
     secrets::Secrets,
+    seen::{Memory, Younger},
     view::{self, View},
 };
 
@@ -38,6 +39,8 @@ pub struct OpenOptions {
     pub lock_timeout: Duration,
     /// Bytes of decoded blocks that are kept.
     pub cache_bytes: u64,
+    /// A folder of the user's, outside of the store, in which it is noted how far the store goes. None: nothing is noted or known.
+    pub memory: Option<PathBuf>,
     /// The store's keys; those of one without encryption, of which all are.
     pub keys: Keys,
     /// Files that no checkpoint takes in that is made through this handle.
@@ -57,6 +60,7 @@ impl Default for OpenOptions {
             create: false,
             lock_timeout: Duration::from_secs(60),
             cache_bytes: 64 << 20,
+            memory: None,
             keys: Keys::default(),
             secrets: Secrets::default(),
         }
@@ -69,6 +73,7 @@ pub struct Store {
     config: Config,
     lock_timeout: Duration,
     secrets: Secrets,
+    pub(crate) memory: Memory,
     pub(crate) absorbs_later: bool,
     view: RwLock<Arc<View>>,
     /// Held by who makes a new view, so that no older one takes its place.
@@ -139,7 +144,9 @@ impl Store {
         let config = Config::read(&layout.config(), root)?;
         layout.make_missing();
         let view = view(&layout)?;
+        let memory = Memory::open(options.memory.as_deref(), &layout, config.id, view.end());
         Ok(Store {
+            memory,
             layout,
             config,
             lock_timeout: options.lock_timeout,
@@ -255,7 +262,22 @@ impl Store {
     /// Appends to the journal. It is for the caller to refresh the view again.
     pub(crate) fn append(&self, lock: &WriterLock, entries: &[Entry]) -> Result<Position> {
         let (_, tail) = self.latest(lock)?;
-        Journal::of(&self.layout).append(&tail, entries)
+        Journal::of(&self.layout).append(&tail, entries).inspect(|end| self.memory.appended(end))
+    }
+
+    /// Says how the store is behind what this user has seen of it at its place; `None` where it is not, or nobody knows.
+    pub fn younger(&self) -> Option<&Younger> {
+        self.memory.younger()
+    }
+
+    /// Fails where the store is behind what this user has seen of it: what it does not know of may need what would be removed.
+    pub fn ensure_not_younger(&self) -> Result<()> {
+        self.younger().map_or(Ok(()), |younger| Err(Error::Younger(Box::new(younger.clone()))))
+    }
+
+    /// Takes the store as it is now for the newest state of it.
+    pub fn accept_older(&self) -> Result<()> {
+        self.memory.write(self.view().end())
     }
 
     /// The state of the store, with nothing in it that somebody else may still take back or that a power cut would: whatever is not to be

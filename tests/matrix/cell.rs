@@ -17,6 +17,7 @@ use parhelia_tests::{
     Scratch, binary,
     editor::Editor,
     filesystems::{Kind, Mounted, Mountpoint, in_memory, text},
+    make_store,
     recorder::Recorder,
     tree::{Entry, Tree, changed, whole_tree_in},
 };
@@ -122,6 +123,7 @@ impl Cell {
             chown(place, Some(user), Some(user)).unwrap();
         }
         scratch.put_store(store.path().unwrap_or(&beside).join("store"));
+        make_store(&scratch.store());
         let work = workspace.path().unwrap_or(&beside).join("work");
         own(&work, user);
         Cell {

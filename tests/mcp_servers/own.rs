@@ -35,7 +35,7 @@ fn a_client_that_is_not_ours_finds_everything_as_described() {
 
 #[test]
 fn lines_that_are_no_requests_do_not_end_it() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::without_store();
     fs::create_dir(scratch.path("work")).unwrap();
     let mut client = Client::start(scratch.command(&["mcp"]).current_dir(scratch.path("work")));
     client.hello();

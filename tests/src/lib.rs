@@ -26,10 +26,16 @@ use std::{
     collections::BTreeMap,
     fs::{self, File},
     io::{Seek, SeekFrom, Write},
-    os::unix::{ffi::OsStrExt, fs::symlink},
+    os::unix::{
+        ffi::OsStrExt,
+        fs::{MetadataExt, symlink},
+    },
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
+    sync::atomic::{AtomicBool, Ordering},
 };
+
+use parhelia_store::{OpenOptions, Store};
 
 use rustix::fs::{CWD, FileType, Mode, XattrFlags};
 use serde_json::Value;
@@ -69,10 +75,26 @@ pub fn repeated_by(seed: u64) -> String {
     }
 }
 
-/// A scratch folder with a store that does not exist yet.
+/// Makes an empty store where there is none, as `parhelia init` of the owner of the folder around it does.
+pub fn make_store(path: &Path) {
+    if path.join("store.json").exists() {
+        return;
+    }
+    let options = OpenOptions { create: true, ..OpenOptions::default() };
+    drop(Store::open(path, &options).unwrap_or_else(|e| panic!("no store: {e}")));
+    let owner = path.parent().and_then(|parent| fs::metadata(parent).ok()).map_or(0, |parent| parent.uid());
+    if owner != 0 {
+        let given = Command::new("chown").args(["-R", &format!("{owner}:{owner}")]).arg(path).status();
+        assert!(given.is_ok_and(|status| status.success()), "{} could not be given away", path.display());
+    }
+}
+
+/// A scratch folder with a store, which the first command finds made.
 pub struct Scratch {
     folder: tempfile::TempDir,
     store: PathBuf,
+    /// Set once the store has been made, or where a test wants none.
+    has_store: AtomicBool,
 }
 
 impl Default for Scratch {
@@ -85,7 +107,19 @@ impl Scratch {
     /// A new one.
     pub fn new() -> Self {
         let folder = tempfile::tempdir().unwrap_or_else(|e| panic!("no scratch folder: {e}"));
-        Scratch { store: folder.path().join("store"), folder }
+        Scratch { store: folder.path().join("store"), folder, has_store: AtomicBool::new(false) }
+    }
+
+    /// A new one, whose store does not exist: no command makes a store that is named.
+    pub fn without_store() -> Self {
+        Scratch { has_store: AtomicBool::new(true), ..Self::new() }
+    }
+
+    /// Makes the store, once: a test may take it away again.
+    fn make_store(&self) {
+        if !self.has_store.swap(true, Ordering::Relaxed) && !self.store.exists() {
+            make_store(&self.store);
+        }
     }
 
     /// A new one, whose store is somewhere else.
@@ -96,6 +130,7 @@ impl Scratch {
     /// The same, with its store somewhere else.
     pub fn put_store(&mut self, store: PathBuf) {
         self.store = store;
+        self.has_store.store(false, Ordering::Relaxed);
     }
 
     /// A path in it.
@@ -110,6 +145,7 @@ impl Scratch {
 
     /// A command line in a clean environment.
     pub fn command<S: AsRef<std::ffi::OsStr>>(&self, arguments: &[S]) -> Command {
+        self.make_store();
         let mut command = Command::new(binary());
         command.env_clear().env("HOME", self.path("home")).env("PARHELIA_STORE", self.store()).env("NO_COLOR", "1");
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).stdin(Stdio::null()).args(arguments);

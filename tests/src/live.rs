@@ -17,7 +17,7 @@ use serde_json::Value;
 use crate::{
     Scratch,
     agent::{Agent, Api},
-    binary, lines,
+    binary, lines, make_store,
 };
 
 /// An agent, the API that it talks to, and a store.
@@ -54,6 +54,7 @@ impl Live {
 
     /// A command line of ours, in the agent's environment and workspace.
     pub fn command<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Command {
+        make_store(&self.store());
         let mut command = Command::new(binary());
         command.args(arguments).env_clear().envs(self.agent.environment()).env("PARHELIA_STORE", self.store());
         command.current_dir(self.agent.folder()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -20,6 +20,7 @@ impl Guest {
             chown(s.path(folder), Some(NOBODY), Some(NOBODY)).unwrap();
         }
         let guest = Guest { s, program };
+        make_store(&guest.store());
         guest.change(1);
         guest
     }

@@ -15,7 +15,7 @@ use parhelia_store::{
     event::{Actor, NewEvent},
 };
 use parhelia_tests::{
-    Files, Scratch, assert_equal, files_in, long, noise,
+    Files, Scratch, assert_equal, files_in, long, make_store, noise,
     recorder::{Call, Fault, Recorder, Trap},
     story::{files_of, leftovers},
     write,
@@ -38,6 +38,7 @@ impl Lab {
             Lab { scratch: Scratch::new(), recorder: Recorder::mount(), ids: Default::default(), files: Default::default() };
         lab.recorder.stop_logging();
         fs::create_dir(lab.recorder.path().join("base")).unwrap();
+        make_store(&lab.recorder.path().join("base/store"));
         let work = lab.work();
         write(&work.join("a"), &noise(3000, 1)).unwrap();
         write(&work.join("b/large"), &noise(80_000, 2)).unwrap();
@@ -277,6 +278,7 @@ fn what_only_reads_needs_no_room_and_no_permission_to_write() {
     let s = Scratch::new();
     let disk = SmallDisk::mount(&s, 24);
     let (store, work) = (disk.path.join("store"), s.path("work"));
+    make_store(&store);
     let create = |large: u64| {
         write(&work.join("large"), &noise(500_000, large)).unwrap();
         let arguments =
@@ -309,6 +311,7 @@ fn a_disk_that_is_really_full() {
     let disk = SmallDisk::mount(&s, 48);
     let store = disk.path.join("store").to_string_lossy().into_owned();
     let on = |code: i32, arguments: &[&str]| s.expect(code, &[arguments, &["--store", &store]].concat());
+    on(0, &["init", "--quiet"]);
     let work = s.path("work").to_string_lossy().into_owned();
     let create = ["checkpoint", "create", "s", "--workspace", &work];
     write(&s.path("work/small"), b"some work").unwrap();
@@ -392,6 +395,7 @@ fn few_threads_are_enough_or_missed_by_name() {
     fs::create_dir_all(s.path("home")).unwrap();
     let owned = std::process::Command::new("chown").args(["-R", &USER.to_string()]).arg(s.path("")).status().unwrap();
     assert!(owned.success());
+    make_store(&s.store());
     let (work, store) = (s.path("work").to_string_lossy().into_owned(), s.store().to_string_lossy().into_owned());
     let on = |threads: u64, verb: &[&str]| {
         let limit = format!("--nproc={threads}");

@@ -13,7 +13,7 @@ use std::{
 
 use parhelia_store::{OpenOptions, Store};
 use parhelia_tests::{
-    Files, Scratch, assert_equal, files_in, given_seed, long, noise,
+    Files, Scratch, assert_equal, files_in, given_seed, long, make_store, noise,
     recorder::{Dice, Fault, Recorder, Trap},
     repeated_by,
     story::leftovers,
@@ -35,6 +35,7 @@ impl Lab {
         let lab = Lab { scratch: Scratch::new(), recorder: Recorder::mount(), ids: Vec::new() };
         lab.recorder.stop_logging();
         fs::create_dir(lab.recorder.path().join("base")).unwrap();
+        make_store(&lab.recorder.path().join("base/store"));
         let work = lab.scratch.path("work");
         write(&work.join("same"), b"the same in both").unwrap();
         write(&work.join("changed"), &noise(5000, 1)).unwrap();

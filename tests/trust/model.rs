@@ -88,7 +88,7 @@ struct Life {
 
 impl Life {
     fn new(seed: u64) -> Self {
-        let life = Life {
+        let mut life = Life {
             scratch: Scratch::new(),
             recorder: Recorder::mount(),
             dice: Dice(seed),
@@ -99,6 +99,7 @@ impl Life {
             told: vec![repeated_by(seed)],
         };
         fs::create_dir(life.work()).unwrap();
+        while life.run(&["init"]).is_none() {}
         life
     }
 

@@ -32,8 +32,9 @@ struct Life {
 
 impl Life {
     fn new() -> Self {
-        let life = Life { scratch: Scratch::new(), recorder: Recorder::mount(), story: Story::default() };
+        let mut life = Life { scratch: Scratch::new(), recorder: Recorder::mount(), story: Story::default() };
         fs::create_dir_all(life.scratch.path("work")).unwrap();
+        life.step(&["init"], |_| What::Other);
         life
     }
 

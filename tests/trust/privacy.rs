@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use parhelia_tests::{Scratch, noise, recorder::Recorder, write};
+use parhelia_tests::{Scratch, make_store, noise, recorder::Recorder, write};
 use rustix::fs::XattrFlags;
 
 #[test]
@@ -22,6 +22,7 @@ fn no_byte_of_a_store_is_ever_readable_by_others() {
     }
     write(&s.path("work/large"), &noise(400_000, 1)).unwrap();
     let run = |code: i32, arguments: &[&str]| s.expect(code, &[arguments, &["--store", &store, "--quiet"]].concat());
+    run(0, &["init"]);
     run(0, &["checkpoint", "create", "s", "--workspace", &work]);
     fs::remove_file(s.path("work/large")).unwrap();
     run(0, &["checkpoint", "create", "s", "--workspace", &work]);
@@ -138,6 +139,7 @@ fn an_imported_checkpoint_brings_no_privileges_unless_asked() {
     s.expect(0, &["export", &id, "-o", &archive, "--quiet"]);
     assert_eq!(mode_of(Path::new(&archive)), 0o600);
     let other = s.path("other");
+    make_store(&other);
     let imported = s.summary(&["import", &archive, "--store", &other.to_string_lossy()]);
     assert_no_privileges(&s, &other, imported["id"].as_str().unwrap());
 }

@@ -3,8 +3,10 @@
 mod dry_run;
 mod listed;
 mod report;
+mod subject;
 
 use std::{
+    ffi::OsString,
     fs,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
@@ -13,7 +15,7 @@ use std::{
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use parhelia_session::{
-    checkpoint::{self, CheckpointRequest, Conversation, checked_name},
+    checkpoint::{self, CheckpointRequest, Conversation},
     environment, run, scan,
     target::{self, Target},
 };
@@ -26,23 +28,23 @@ use parhelia_store::{
     selector,
 };
 
+use self::subject::Subject;
 use super::state;
 use crate::{
     complete,
     context::Context,
     exit::{Code, Failure, Result},
     human,
-    workspace::workspace,
 };
 
 /// Flags of `checkpoint create`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The session that it belongs to, by its id, or by its name in this folder [default: that of the run in which this is called, else from
-    /// the workspace folder's name and path]
-    #[arg(add = complete::sessions())]
-    session: Option<String>,
-    /// The folder to capture [default: .]
+    /// Folders to capture, or the session that a checkpoint of this folder belongs to: its id, or its name in this folder [default: the
+    /// session of the run in which this is called, else from the folder's name and path]
+    #[arg(value_name = "SESSION|DIR", add = complete::sessions())]
+    named: Vec<OsString>,
+    /// The folder to capture; SESSION is then a session in any case [default: .]
     #[arg(short, long, value_name = "DIR")]
     workspace: Option<PathBuf>,
     /// The trigger of the checkpoint
@@ -112,6 +114,7 @@ impl RuleArgs {
         patterns.extend_from_slice(&self.exclude);
         for path in &self.exclude_file {
             let text = fs::read_to_string(path).map_err(|source| Failure::File { action: "read", path: path.clone(), source })?;
+            let text = text.trim_start_matches('\u{feff}');
             patterns.extend(text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')).map(str::to_owned));
         }
         Ok(Rules {
@@ -125,27 +128,54 @@ impl RuleArgs {
     }
 }
 
-/// Captures, and prints the outcome.
+/// Captures each folder, and prints the outcomes. A folder that fails keeps none of the others from being captured.
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
+    let subjects = subject::subjects(&args.named, args.workspace.as_deref())?;
+    let [only] = &subjects[..] else { return each(context, args, &subjects) };
+    one(context, args, only)
+}
+
+fn each(context: &mut Context, args: &Args, subjects: &[Subject]) -> Result<Code> {
+    if args.files_from.is_some() || args.state.names_conversation() {
+        return Err(Failure::Usage("--files-from and a conversation are of one folder; several are given".into()));
+    }
+    let (mut worst, mut failed) = (Code::Done, None);
+    for subject in subjects {
+        match one(context, args, subject) {
+            Ok(Code::Done) => {}
+            Ok(code) => worst = if worst == Code::Corrupt { worst } else { code },
+            Err(failure) if failure.code() == Code::Interrupted => return Err(failure),
+            // The first one is reported at the end, as the failure of the verb.
+            Err(failure) if failed.is_none() => failed = Some(failure),
+            Err(failure) => tell!("parhelia: {failure}"),
+        }
+    }
+    failed.map_or(Ok(worst), Err)
+}
+
+fn one(context: &mut Context, args: &Args, subject: &Subject) -> Result<Code> {
     let began = Instant::now();
-    let workspace = workspace(args.workspace.as_deref().unwrap_or(Path::new(".")))?;
-    let named = args.session.as_deref().map(|name| named(name, args.workspace.is_some())).transpose()?;
+    let workspace = subject.workspace.clone();
     let host = context.host()?;
     let config = context.config(&workspace)?;
     let listed = args.files_from.as_deref().map(|file| listed::paths(file, &workspace)).transpose()?;
+    let (listed, missing) = listed.map_or_else(Default::default, |listed| (Some(listed.paths), listed.missing));
     let rules = args.rules.rules(config.capture.rules(), listed.is_some())?;
-    let (store, _empty) = if args.dry_run { context.open_or_empty()? } else { (context.open_with(true)?, None) };
+    let (store, _empty) = if args.dry_run { context.open_or_empty()? } else { (context.open_or_make()?, None) };
+    let named = subject.session(&store, &host)?;
     let target = target::target(&store, &host, named, &workspace)?;
     if args.dry_run {
         let (session, thorough, judge) = (target.session, args.thorough || args.deep, scan::judge(&config.secrets)?);
         let options = Options { workspace, session, rules, listed, thorough, judge, ..Options::default() };
-        return dry_run::run(context, &store, &options);
+        return dry_run::run(context, &store, &options, missing);
     }
-    let _turn = target.turn(&store, &host, &context.progress())?;
     let progress = context.progress();
+    // Before anything is captured: whoever meant another folder can still stop it.
+    subject.note(target.known.is_none()).iter().for_each(|text| progress.notice(text));
+    let _turn = target.turn(&store, &host, &context.progress())?;
     context.warn_of_network(&store, &progress);
     // Once is enough: somebody who goes on to capture the folder means it.
-    let is_new = args.workspace.is_none() && target.known.is_none();
+    let is_new = !subject.is_folder_named() && args.workspace.is_none() && target.known.is_none();
     let around = is_new.then(|| workspace_around(&store, &workspace)).transpose()?.flatten();
     hints(&target, &workspace, around.as_deref()).iter().for_each(|text| progress.notice(text));
     let known = store.view().session(&target.session)?;
@@ -168,15 +198,8 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         ..CheckpointRequest::new(&target.session, &workspace, &config)
     };
     let made = checkpoint::make(&store, &host, &request, &progress)?;
-    if let Some(name) = args.session.as_ref().filter(|name| args.workspace.is_none() && workspace.join(name).is_dir()) {
-        let (folder, other) = (human::path(workspace.as_os_str().as_bytes()), human::shell(name.as_bytes()));
-        let session = &target.session;
-        progress.notice(&format!(
-            "{folder} is captured, as session {session}; `--workspace {other}` captures the folder {name} in it"
-        ));
-    }
     drop(progress);
-    report::print(context, &made, began)
+    report::print(context, &made, &missing, began)
 }
 
 /// The folder of sessions above one in which nobody named a folder to capture.
@@ -206,18 +229,4 @@ fn hints(target: &Target, workspace: &Path, around: Option<&Path>) -> Vec<String
         format!("{folder} alone is captured; `--workspace {}` captures all of {}", human::shell(whole), human::path(whole))
     });
     moved.into_iter().chain(ended).chain(around).collect()
-}
-
-/// A name for a session, checked. Who gives a folder instead is told how that is captured.
-fn named(name: &str, has_workspace: bool) -> Result<String> {
-    checked_name(name).map_err(|refused| {
-        let is_path = !has_workspace && (name.contains('/') || Path::new(name).is_dir());
-        match is_path {
-            true => Failure::Usage(format!(
-                "'{name}' is no session's name; `parhelia checkpoint create --workspace {}` captures that folder",
-                human::shell(name.as_bytes())
-            )),
-            false => refused.into(),
-        }
-    })
 }

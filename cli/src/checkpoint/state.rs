@@ -32,6 +32,13 @@ pub struct Args {
     no_conversation: bool,
 }
 
+impl Args {
+    /// True if a conversation is named.
+    pub fn names_conversation(&self) -> bool {
+        self.transcript.is_some() || self.agent_session.is_some() || self.stream_json.is_some()
+    }
+}
+
 /// The conversation of a session's checkpoint, and the copy of standard input that has it, which goes when it is dropped.
 pub fn conversation(
     args: &Args,

@@ -80,7 +80,7 @@ pub fn run(context: &Context) {
 }
 
 fn take(context: &Context, event: &Event) -> Result<String> {
-    let store = context.open_with(true)?;
+    let store = context.open_or_make()?;
     let sender: Sender = event.more.get(SENDER).and_then(|value| serde_json::from_value(value.clone()).ok()).unwrap_or_default();
     let made = match work(&store, &context.hook_host(), event, &sender, &Log(&event.hook_event_name))? {
         Taken::OfNoSession => return Ok("belongs to no session".into()),

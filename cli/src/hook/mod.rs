@@ -22,7 +22,7 @@ use parhelia_session::{
 use parhelia_store::{OpenOptions, Store};
 
 use crate::{
-    context::Context,
+    context::{Context, StorePlace, seen_folder},
     exit::{Code, Result},
     hook_log as log,
     host::Shell,
@@ -71,7 +71,7 @@ fn take(context: &Context, event: Event) {
     let meaning = meaning(&event, false);
     let sender = Sender::here(&|name| std::env::var_os(name));
     if meaning.tells {
-        let (asked, store, host, sender) = (event.clone(), context.store_path(), context.hook_host(), sender.clone());
+        let (asked, store, host, sender) = (event.clone(), context.store_place(), context.hook_host(), sender.clone());
         let workspace = event.cwd.clone().unwrap_or_else(|| PathBuf::from("."));
         let budget = context.config(&workspace).map_or_else(|_| Budget::default(), |config| Budget::from(&config.inject));
         match within(ANSWER_LIMIT, move || answered(store, host, &asked, &sender, budget)) {
@@ -92,9 +92,11 @@ fn take(context: &Context, event: Event) {
     }
 }
 
-fn answered(store: Result<PathBuf>, host: Shell, event: &Event, sender: &Sender, budget: Budget) -> Result<Option<Answer>> {
-    let options = OpenOptions { create: true, lock_timeout: LOCK_LIMIT, ..OpenOptions::default() };
-    Ok(answer(&Store::open(&store?, &options)?, &host, event, sender, budget)?)
+fn answered(store: Result<StorePlace>, host: Shell, event: &Event, sender: &Sender, budget: Budget) -> Result<Option<Answer>> {
+    let StorePlace { path, is_named } = store?;
+    let memory = seen_folder();
+    let options = OpenOptions { create: !is_named, lock_timeout: LOCK_LIMIT, memory, ..OpenOptions::default() };
+    Ok(answer(&Store::open(&path, &options)?, &host, event, sender, budget)?)
 }
 
 /// The result of some work, or none if it is not done in time. The work is then left behind, and ends with this process.

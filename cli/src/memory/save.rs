@@ -31,7 +31,7 @@ pub struct Args {
 pub fn run(context: &mut Context, place: &super::Args, args: &Args) -> Result<Code> {
     let text = if args.text == "-" { input::text(INPUT_BYTES_MAX)? } else { args.text.clone() };
     let host = context.host()?;
-    let store = context.open_with(true)?;
+    let store = context.open_or_make()?;
     let project = place.project(&store)?;
     let new = New { key: args.key.clone(), text, files: args.file.clone(), replaces: args.replace };
     // A name that was mistyped is one that nobody knows.

@@ -25,7 +25,7 @@ pub fn install(context: &mut Context, args: &Args) -> Result<Code> {
     let path = match &args.socket {
         Some(path) => listened(path)?,
         // The folder of the session of systemd, which the service finds in XDG_RUNTIME_DIR.
-        None => format!("%t/parhelia/{}.sock", context.open_with(true)?.config().id),
+        None => format!("%t/parhelia/{}.sock", context.open_or_make()?.config().id),
     };
     let service = Unit { name: SERVICE, text: service(&words, args)? };
     let socket = Unit { name: SOCKET, text: socket(&path, args) };

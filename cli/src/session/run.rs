@@ -66,7 +66,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         return Err(Failure::Usage("--detach and --tmux-socket need --tmux".into()));
     }
     let folder = workspace(args.agent_folder.as_ref().unwrap_or(&args.workspace))?;
-    let store = context.open_with(true)?;
+    let store = context.open_or_make()?;
     outbox::after::watch(context);
     let host = context.host()?;
     if args.agent_folder.is_none() {

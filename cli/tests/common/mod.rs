@@ -4,9 +4,12 @@
 
 use std::{
     collections::HashMap,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, Output},
-    sync::LazyLock,
+    sync::{
+        LazyLock,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use parhelia_store::{
@@ -22,14 +25,28 @@ use parhelia_store::{
 };
 use serde_json::Value;
 
-/// A folder for one test, with a home and the place of a store in it.
+/// A folder for one test, with a home and a store in it, which the first command finds made.
 pub struct Home {
     pub folder: tempfile::TempDir,
+    /// Set once the store has been made, or where a test wants none.
+    has_store: AtomicBool,
 }
 
 impl Home {
     pub fn new() -> Self {
-        Home { folder: tempfile::tempdir().unwrap() }
+        Home { folder: tempfile::tempdir().unwrap(), has_store: AtomicBool::new(false) }
+    }
+
+    /// One whose store does not exist, as no command makes a store that is named.
+    pub fn without_store() -> Self {
+        Home { has_store: AtomicBool::new(true), ..Home::new() }
+    }
+
+    /// Makes the store, once: a test may take it away again.
+    fn make_store(&self) {
+        if !self.has_store.swap(true, Ordering::Relaxed) && !self.store().exists() {
+            make_store(&self.store());
+        }
     }
 
     pub fn store(&self) -> PathBuf {
@@ -37,6 +54,7 @@ impl Home {
     }
 
     pub fn command(&self, args: &[&str]) -> Command {
+        self.make_store();
         let mut command = Command::new(env!("CARGO_BIN_EXE_parhelia"));
         command
             .args(args)
@@ -52,6 +70,11 @@ impl Home {
     pub fn run(&self, args: &[&str]) -> Run {
         Run::of(self.command(args).output().unwrap())
     }
+}
+
+/// Makes an empty store, as `parhelia init` does.
+pub fn make_store(path: &Path) {
+    drop(Store::open(path, &OpenOptions { create: true, ..OpenOptions::default() }).unwrap());
 }
 
 /// The result of a run.

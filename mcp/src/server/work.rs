@@ -61,6 +61,10 @@ const FILE_BYTES_MAX: u64 = 256 << 10;
 pub struct Opener {
     /// Its folder.
     pub path: PathBuf,
+    /// True if a call that records something may make it. A store that was named must exist.
+    pub makes_store: bool,
+    /// The folder in which it is noted how far the store goes.
+    pub memory: Option<PathBuf>,
     /// The longest wait for another process's commit.
     pub lock_timeout: Duration,
 }
@@ -101,7 +105,9 @@ impl Work {
     /// The store as it is now. It is opened for each call: an agent may live for days beside other programs that work on the store.
     fn store(&self, create: bool) -> Result<Store, String> {
         let secrets = secrets(&|name| self.host.variable(name));
-        let options = OpenOptions { create, lock_timeout: self.opener.lock_timeout, secrets, ..OpenOptions::default() };
+        let create = create && self.opener.makes_store;
+        let (lock_timeout, memory) = (self.opener.lock_timeout, self.opener.memory.clone());
+        let options = OpenOptions { create, lock_timeout, secrets, memory, ..OpenOptions::default() };
         Store::open(&self.opener.path, &options).map_err(said)
     }
 

@@ -180,6 +180,7 @@ fn options(host: &dyn Host, request: &CheckpointRequest<'_>, known: Option<&Sess
         rules: request.rules.clone().unwrap_or_else(|| request.config.capture.rules()),
         judge: scan::judge(&request.config.secrets)?,
         listed: request.listed.clone(),
+        refuses_empty: request.listed.is_some(),
         skip_if_unchanged: request.skip_if_unchanged,
         thorough: request.thorough || request.deep,
         read_all_after_secs: request.config.capture.read_all_after_secs(),

@@ -131,6 +131,7 @@ fn try_commit(
     let mut entries = events(&current, &record, belonging, &tail, progress)?;
     entries.push(Entry::Commit { op: pin.op, record: sealed.clone(), packs: infos });
     let end = Journal::of(layout).append(&tail, &entries)?;
+    store.memory.appended(&end);
     let lock_held_ms = began.elapsed().as_millis() as u64;
     drop(lock);
     damaged::heal(layout, written.keys());

@@ -99,6 +99,8 @@ pub struct Options {
     pub judge: Option<Judge>,
     /// Only these paths, from the workspace folder, and what is below them.
     pub listed: Option<Vec<Vec<u8>>>,
+    /// Fail where nothing is captured, rather than commit a checkpoint without entries.
+    pub refuses_empty: bool,
     /// Commit nothing where the session's head has the same root.
     pub skip_if_unchanged: bool,
     /// Read every file, whatever its stamps say.
@@ -168,10 +170,11 @@ fn attempt(
     let (folder, asked) = ((&*target.path, target.forbidden), (options, head.as_ref()));
     let whole = whole_walk((store, &sink), &excluder, cache, &clock, folder, asked, progress);
     let walk = Walk { source, base_omissions: &base.omissions, cache_out, ..whole };
-    let Taken { walked, captured, grown, roots } = match take(store, walk, target.fd, state, &mut pin, head.as_ref()) {
-        Ok(taken) => taken,
-        Err(e) => return Err(abandon(pin, sink, e)),
-    };
+    let Taken { walked, captured, grown, roots } =
+        match take(store, walk, target.fd, state, &mut pin, (head.as_ref(), options.refuses_empty)) {
+            Ok(taken) => taken,
+            Err(e) => return Err(abandon(pin, sink, e)),
+        };
 
     // What was found damaged on the way may be vouched for by the stat cache: everything is read once more.
     if store.note_unreadable() && is_first {
@@ -263,10 +266,13 @@ fn take(
     workspace: OwnedFd,
     state: &mut dyn State,
     pin: &mut Pin,
-    head: Option<&Checkpoint>,
+    (head, refuses_empty): (Option<&Checkpoint>, bool),
 ) -> Result<Taken> {
     let (sink, progress) = (walk.sink, walk.progress);
     let mut walked = walk.run(workspace)?;
+    if refuses_empty && walked.root.node.as_folder().is_none_or(|(_, totals)| totals.entries == 0) {
+        return Err(Error::NothingCaptured { left_out: walked.omissions.len() as u64 });
+    }
     let mut captured = state.finish(&seen(store, &mut walked));
     let listed = list_omissions(&walked.omissions, &mut captured);
     let root_before = head.map(|head| head.record.root);

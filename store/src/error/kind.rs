@@ -39,10 +39,11 @@ impl Error {
             Error::Corrupt { .. } | Error::Missing { .. } | Error::Index { .. } | Error::Archive { .. } => ErrorKind::Corrupt,
             Error::At { source, .. } => source.kind(),
             Error::Invalid(_) => ErrorKind::Usage,
-            Error::Refused(_) | Error::TargetNotEmpty { .. } | Error::Fenced { .. } => ErrorKind::Refused,
+            Error::Refused(_) | Error::Younger(_) | Error::TargetNotEmpty { .. } | Error::Fenced { .. } => ErrorKind::Refused,
             Error::Cancelled => ErrorKind::Cancelled,
             Error::Io { .. }
             | Error::NoMatch { .. }
+            | Error::NothingCaptured { .. }
             | Error::NotAnArchive { .. }
             | Error::FormatNewer { .. }
             | Error::NotOwner { .. }

@@ -133,6 +133,7 @@ pub fn unexplained(store: &Store) -> Result<Unexplained> {
 /// Collects garbage.
 pub fn run(store: &Store, options: &GcOptions, progress: &dyn Progress) -> Result<GcReport> {
     store.check_writable()?;
+    store.ensure_not_younger()?;
     let mut room = Room::new(store.layout());
     if store.view().is_in_place_of_index() {
         // Perhaps it could not be read at that moment alone; if it cannot be made anew either, as on a full disk, gc does without.

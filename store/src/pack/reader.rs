@@ -7,7 +7,7 @@ use std::{
     cell::RefCell,
     fs::File,
     os::unix::fs::{FileExt, MetadataExt},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use rustix::{buffer::spare_capacity, io::Errno};
@@ -77,6 +77,12 @@ impl PackFile {
             return Err(pack.corrupt("pack header".into(), "not a pack of this version"));
         }
         Ok(pack)
+    }
+
+    /// Opens a pack that has not taken its name yet.
+    pub(crate) fn at(layout: &Layout, id: PackId, path: &Path) -> Result<Self> {
+        let file = files::open(path, How::Read).at("open pack", path)?;
+        Ok(PackFile { id, path: path.to_owned(), file, keys: layout.keys.clone() })
     }
 
     /// Opens a pack of which not even the header may be right, for saving what can be saved.

@@ -21,7 +21,10 @@ use crate::{
 
 pub(super) fn missing(root: &Path) -> Error {
     match fs::read_dir(root).map(Iterator::count) {
-        Ok(0) => Error::NoStore { path: root.to_owned(), hint: "the folder is empty; `checkpoint create` makes a store" },
+        Ok(0) => Error::NoStore {
+            path: root.to_owned(),
+            hint: "the folder is empty; if a disk belongs there, mount it; `parhelia init` makes a new store",
+        },
         Ok(_) => Error::NotAStore { path: root.to_owned(), reason: "it has no store.json".into() },
         Err(e) if e.kind() == std::io::ErrorKind::NotADirectory => {
             Error::NotAStore { path: root.to_owned(), reason: "not a folder".into() }
@@ -29,7 +32,10 @@ pub(super) fn missing(root: &Path) -> Error {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
             Error::Io { action: "open store", path: root.to_owned(), source: e }
         }
-        Err(_) => Error::NoStore { path: root.to_owned(), hint: "`checkpoint create` makes one; --store chooses another" },
+        Err(_) => Error::NoStore {
+            path: root.to_owned(),
+            hint: "if its disk is not mounted, mount it; `parhelia init` makes a new store there; --store names another",
+        },
     }
 }
 

@@ -6,7 +6,7 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-use crate::binary;
+use crate::{binary, make_store};
 
 /// The home of an agent, and all that belongs to it.
 #[derive(Debug)]
@@ -69,6 +69,7 @@ impl AgentHome {
 
     /// A command of ours, in its workspace and environment.
     pub fn command(&self, arguments: &[&str]) -> Command {
+        make_store(&self.store());
         let path = std::env::var("PATH").unwrap_or_else(|_| "/usr/local/bin:/usr/bin:/bin".into());
         let mut command = Command::new(binary());
         command.args(arguments).env_clear().current_dir(self.workspace()).stdin(Stdio::null());

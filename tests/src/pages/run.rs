@@ -33,6 +33,8 @@ impl Reader {
             fs::create_dir_all(reader.folder.path().join(name)).unwrap_or_else(|e| panic!("no home: {e}"));
         }
         write_program(&reader.folder.path().join("programs/claude"), scripted::AGENT);
+        // The default store says that it makes itself, which the examples do not show.
+        crate::make_store(&reader.home().join(".local/share/parhelia"));
         reader
     }
 

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use checkpoint::{Created, Diff, LiveAgent, Made, Restored, RolledBack, Safety, Spoken, Stash, Status, Verified};
-pub use repository::{Check, Collection, Exported, Imported};
+pub use repository::{Check, Collection, CopiedStore, Exported, Imported};
 pub use session::{Decision, Elsewhere, Ended, NotResumed, Prompted, Pruned, ResumedAll, SetAside};
 
 use crate::{
@@ -567,6 +567,9 @@ pub enum Summary {
         /// True if it was made.
         created: bool,
     },
+    /// A store that was copied.
+    #[serde(rename = "copy-store")]
+    CopyStore(CopiedStore),
     /// A script for a shell.
     #[serde(rename = "completions")]
     Completions {

@@ -72,3 +72,28 @@ pub struct Imported {
     /// Bytes by which the packs grew.
     pub stored_bytes: u64,
 }
+
+/// A store that was copied.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct CopiedStore {
+    /// Folder of the copy.
+    pub destination: String,
+    /// True if there was no copy before.
+    pub made: bool,
+    /// Sequence of the journal's last entry that the copy has.
+    pub sequence: u64,
+    /// Checkpoints in the copy.
+    pub checkpoints: u64,
+    /// Packs in the copy.
+    pub packs: u64,
+    /// Packs that were copied.
+    pub copied_packs: u64,
+    /// Bytes of packs and journal that were copied.
+    pub copied_bytes: u64,
+    /// Packs that were removed from the copy: gc had removed them from the store.
+    pub removed_packs: u64,
+    /// Bytes of them.
+    pub removed_bytes: u64,
+    /// Packs that are missing from the store or damaged in it, and not whole in the copy.
+    pub damaged_packs: u64,
+}

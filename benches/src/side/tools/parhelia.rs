@@ -90,6 +90,11 @@ impl Parhelia {
         self.created.last().map(|created| created.id.as_str()).ok_or_else(|| Error::new("parhelia: no checkpoint was made yet"))
     }
 
+    /// Makes the store where there is none.
+    pub fn make_store(&self) -> Result<()> {
+        process::run(std::process::Command::new(&self.binary).arg("--store").arg(&self.home).args(["init", "--quiet"]))
+    }
+
     fn data_blocks(&self) -> Result<u64> {
         let output = std::process::Command::new(&self.binary).arg("--store").arg(&self.home).args(["stats", "--json"]).output();
         let output = output.context(|| "parhelia: run stats")?;
@@ -143,10 +148,14 @@ impl Tool for Parhelia {
 
     fn fresh(&mut self, _runner: &Runner) -> Result<()> {
         self.created.clear();
-        process::remove(&self.home)
+        process::remove(&self.home)?;
+        self.make_store()
     }
 
     fn checkpoint(&mut self, runner: &Runner, tree: &Path) -> Result<Outcome> {
+        if !self.home.join("store.json").exists() {
+            self.make_store()?;
+        }
         let step =
             self.step(&["checkpoint", "create", "--workspace"]).path(tree).args(["--no-default-excludes", "--json", "--quiet"]);
         let outcome = synced(runner, &self.home, vec![step])?;

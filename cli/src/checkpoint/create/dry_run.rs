@@ -3,7 +3,12 @@
 use std::os::unix::ffi::OsStrExt;
 
 use parhelia_session::rollback;
-use parhelia_store::{Store, create::Options, diff::Summary, omitted::Reason};
+use parhelia_store::{
+    Store,
+    create::Options,
+    diff::Summary,
+    omitted::{Omission, Reason},
+};
 use parhelia_wire::{self as wire, Line, summary::Created};
 
 use crate::{
@@ -17,7 +22,7 @@ use crate::{
 const LEFT_OUT_MAX: usize = 10;
 
 /// Looks, and prints. Writes nothing.
-pub fn run(context: &mut Context, store: &Store, options: &Options) -> Result<Code> {
+pub fn run(context: &mut Context, store: &Store, options: &Options, missing: Vec<Omission>) -> Result<Code> {
     let view = store.view();
     let known = view.session(&options.session)?;
     let head = view.head(&options.session)?;
@@ -25,8 +30,9 @@ pub fn run(context: &mut Context, store: &Store, options: &Options) -> Result<Co
         tell!("parhelia: a rollback to {} was interrupted, and would be finished first", intent.target);
     }
     let progress = context.progress();
-    let live = changed::look(store, options, head.as_ref(), &progress)?;
+    let mut live = changed::look(store, options, head.as_ref(), &progress)?;
     drop(progress);
+    live.omissions.extend(missing);
     let (excluded, unread): (Vec<_>, Vec<_>) =
         live.omissions.iter().partition(|omission| matches!(omission.reason, Reason::Excluded(_)));
     for omission in &live.omissions {

@@ -30,8 +30,9 @@ const NAME_IT: &str = "; name it with --transcript or --stream-json, or give --n
 /// At most this many damaged paths of a new checkpoint are named.
 const PROBLEMS_SHOWN: usize = 20;
 
-/// Prints the outcome. Returns the exit code that says whether the checkpoint is whole.
-pub fn print(context: &mut Context, made: &Made, began: Instant) -> Result<Code> {
+/// Prints the outcome. Returns the exit code that says whether the checkpoint is whole, and has everything that was listed: `missing` is what
+/// was listed and does not exist.
+pub fn print(context: &mut Context, made: &Made, missing: &[Omission], began: Instant) -> Result<Code> {
     let outcome = &made.outcome;
     let id = outcome.checkpoint.id();
     if let Some(e) = made.unverified() {
@@ -41,8 +42,9 @@ pub fn print(context: &mut Context, made: &Made, began: Instant) -> Result<Code>
     if let Some(removed) = made.thinned.as_ref().and_then(thinned::removed_text) {
         context.out.did(removed);
     }
-    let left_out = LeftOut::count(&outcome.omissions);
+    let left_out = LeftOut::count(outcome.omissions.iter().chain(missing));
     omissions(context, &outcome.omissions)?;
+    omissions(context, missing)?;
     result(context, made, &left_out, began)?;
     if let Some(report) = made.report() {
         problems(report, &id);
@@ -53,7 +55,7 @@ pub fn print(context: &mut Context, made: &Made, began: Instant) -> Result<Code>
     }
     let created = created(made, &left_out, began);
     context.out.summary(Summary::CheckpointCreate(Box::new(created)))?;
-    Ok(match (made.is_damaged(), made.is_complete()) {
+    Ok(match (made.is_damaged(), made.is_complete() && missing.is_empty()) {
         (true, _) => Code::Corrupt,
         (_, false) => Code::Partly,
         _ => Code::Done,
@@ -70,7 +72,7 @@ struct LeftOut {
 }
 
 impl LeftOut {
-    fn count(omissions: &[Omission]) -> Self {
+    fn count<'o>(omissions: impl Iterator<Item = &'o Omission>) -> Self {
         let mut counts = LeftOut::default();
         for omission in omissions {
             match omission.reason {

@@ -36,6 +36,7 @@ pub fn run(lab: &mut Lab) -> Result<()> {
     process::need(&["bash", "git"])?;
     let Some(parhelia) = &lab.tools.parhelia else { return Ok(()) };
     let parhelia = parhelia.with_home(lab.root.join("stores/parhelia-sessions"));
+    parhelia.make_store()?;
     let place = Place { project: Project::new(lab)?, parhelia };
     let mut talks = Vec::new();
     for (number, (name, bytes)) in TALKS.into_iter().enumerate() {

@@ -36,6 +36,7 @@ pub fn compare(lab: &mut Lab, place: &Place, talk: &mut Talk) -> Result<()> {
 /// A thousand checkpoints of a session in a small folder, and lists of them.
 pub fn lists(lab: &mut Lab, place: &Place) -> Result<()> {
     let parhelia = place.parhelia.with_home(lab.root.join("stores/parhelia-sessions-many"));
+    parhelia.make_store()?;
     let small = Place { project: Project::small(lab, FILES)?, parhelia };
     let mut talk = Talk::begin(lab, &small, "-many", 0x11575, TALK_BYTES)?;
     let checkpoints = if lab.options.quick { QUICK_CHECKPOINTS } else { CHECKPOINTS };

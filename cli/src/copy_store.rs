@@ -1,0 +1,66 @@
+//! `copy-store`: copies the whole store to another folder, or brings a copy up to date.
+
+use std::{os::unix::ffi::OsStrExt, path::PathBuf};
+
+use parhelia_store::copy::{self, CopyOptions};
+use parhelia_wire::{Summary, summary::CopiedStore};
+
+use crate::{
+    context::Context,
+    exit::{Code, Result},
+    human,
+};
+
+/// Flags of `copy-store`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The folder of the copy
+    #[arg(value_name = "DEST")]
+    to: PathBuf,
+    /// Make the copy where there is none; without this, a missing copy is an error
+    #[arg(long)]
+    init: bool,
+    /// Remove packs from the copy that gc has removed from the store
+    #[arg(long)]
+    remove_freed: bool,
+}
+
+/// Copies it.
+pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
+    let store = context.open()?;
+    let progress = context.progress();
+    let options = CopyOptions { make: args.init, remove_freed: args.remove_freed };
+    let report = copy::run(&store, &args.to, &options, &progress)?;
+    drop(progress);
+    let shown = human::path(args.to.as_os_str().as_bytes());
+    context.out.did(format!("the copy at {shown} is up to date"));
+    for (pack, fault) in &report.damaged {
+        tell!("parhelia: pack {pack}: {fault}");
+    }
+    let (packs, checkpoints) = (human::count(report.copied_packs, "pack"), human::count(report.checkpoints, "checkpoint"));
+    let verb = if report.made { "Made a copy at" } else { "Brought up to date the copy at" };
+    context.out.remark(format!("{verb} {shown}: {checkpoints}; {packs} copied, {}.", human::size(report.copied_bytes)))?;
+    if report.removed_packs > 0 {
+        let (packs, size) = (human::count(report.removed_packs, "pack"), human::size(report.removed_bytes));
+        context.out.remark(format!("Removed {packs} that gc has removed from the store, {size}."))?;
+    }
+    if !report.damaged.is_empty() {
+        tell!(
+            "parhelia: {} missing or damaged in the store, and not whole in the copy: run `parhelia check --read-data`",
+            human::count(report.damaged.len() as u64, "pack")
+        );
+    }
+    context.out.summary(Summary::CopyStore(CopiedStore {
+        destination: shown,
+        made: report.made,
+        sequence: report.sequence,
+        checkpoints: report.checkpoints,
+        packs: report.packs,
+        copied_packs: report.copied_packs,
+        copied_bytes: report.copied_bytes,
+        removed_packs: report.removed_packs,
+        removed_bytes: report.removed_bytes,
+        damaged_packs: report.damaged.len() as u64,
+    }))?;
+    Ok(if report.damaged.is_empty() { Code::Done } else { Code::Corrupt })
+}

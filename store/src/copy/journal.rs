@@ -1,0 +1,137 @@
+//! The journal of a copy: the same bytes, up to an end that was settled when the copy began.
+
+use std::{
+    fs::File,
+    io::Read,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    disk,
+    error::{Error, IoContext, Result},
+    files::{self, Folder, How},
+    journal::{Journal, Position},
+    layout::Layout,
+};
+
+/// Bytes that are compared at a time.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// A segment, and how many of its bytes belong to the copy.
+struct Segment {
+    first: u64,
+    from: PathBuf,
+    to: PathBuf,
+    bytes: u64,
+}
+
+/// The segments up to an end.
+fn segments(from: &Layout, to: &Layout, end: &Position) -> Result<Vec<Segment>> {
+    let journal = Journal::of(from);
+    let mut segments = Vec::new();
+    for first in journal.segments()?.into_iter().filter(|first| *first <= end.segment) {
+        let path = from.journal().join(file_name(first));
+        let length = std::fs::symlink_metadata(&path).at("read journal", &path)?.len();
+        let bytes = if first == end.segment { end.offset } else { length };
+        segments.push(Segment { first, to: to.journal().join(file_name(first)), from: path, bytes });
+    }
+    Ok(segments)
+}
+
+fn file_name(first: u64) -> String {
+    format!("{first:020}.log")
+}
+
+/// Fails unless the copy's journal is a beginning of the store's, up to an end.
+pub(super) fn ensure_beginning(from: &Layout, to: &Layout, end: &Position) -> Result<()> {
+    let ours = segments(from, to, end)?;
+    let theirs = Journal::of(to).segments()?;
+    let mut is_beginning = theirs.iter().all(|first| ours.iter().any(|segment| segment.first == *first));
+    for (n, segment) in ours.iter().enumerate().filter(|(_, segment)| theirs.contains(&segment.first)) {
+        // What somebody appended to a segment that goes on elsewhere is no part of the store's.
+        let is_last = theirs.last() == Some(&segment.first);
+        let length = std::fs::symlink_metadata(&segment.to).at("read journal", &segment.to)?.len();
+        let is_whole = length == segment.bytes || is_last && length < segment.bytes;
+        is_beginning &= is_whole && theirs.get(n) == Some(&segment.first) && begins_alike(segment, length)?;
+    }
+    if is_beginning {
+        return Ok(());
+    }
+    let place = |layout: &Layout| layout.root.display().to_string();
+    let their_end = Journal::of(to).read(&Position::start()).map(|tail| tail.end.sequence);
+    let (here, there) = (place(from), place(to));
+    Err(Error::Refused(match their_end {
+        Ok(theirs) if theirs > end.sequence => format!(
+            "cannot copy the store at {here} to {there}: the copy is newer; it goes up to journal entry {theirs}, and the store to {}\nAn older \
+             copy of the store may be in its place: if its disk is not mounted, mount it. Nothing was changed",
+            end.sequence
+        ),
+        _ => format!(
+            "cannot copy the store at {here} to {there}: since the last copy, something else was recorded in the copy than in the store\nKeep \
+             both, and copy to another folder; nothing was changed"
+        ),
+    }))
+}
+
+/// True if both files of a segment begin with the same bytes.
+fn begins_alike(segment: &Segment, bytes: u64) -> Result<bool> {
+    let open = |path: &Path| files::open(path, How::Read).at("open journal", path);
+    let (ours, theirs) = (open(&segment.from)?, open(&segment.to)?);
+    let (mut a, mut b) = (vec![0; PIECE_BYTES], vec![0; PIECE_BYTES]);
+    let mut at = 0;
+    while at < bytes {
+        let length = usize::try_from(bytes - at).map_or(PIECE_BYTES, |left| left.min(PIECE_BYTES));
+        ours.read_exact_at(&mut a[..length], at).at("read journal", &segment.from)?;
+        theirs.read_exact_at(&mut b[..length], at).at("read journal", &segment.to)?;
+        if a[..length] != b[..length] {
+            return Ok(false);
+        }
+        at += length as u64;
+    }
+    Ok(true)
+}
+
+/// Brings the copy's journal up to an end. Returns the number of bytes that were written. Each segment is synced before the next one is begun, so
+/// that the copy's journal is a beginning of the store's whatever happens.
+pub(super) fn copy(from: &Layout, to: &Layout, end: &Position) -> Result<u64> {
+    let mut written = 0;
+    for segment in segments(from, to, end)? {
+        let has = match std::fs::symlink_metadata(&segment.to) {
+            Ok(meta) => meta.len(),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => 0,
+            Err(e) => return Err(e).at("read journal", &segment.to),
+        };
+        if has >= segment.bytes {
+            continue;
+        }
+        let bytes = read_from(&segment, has)?;
+        if has == 0 {
+            let folder = Folder::below(&to.journal()).at("open folder", to.journal())?;
+            folder.write_synced(file_name(segment.first).as_ref(), &bytes, false).at("write", &segment.to)?;
+        } else {
+            let file = files::open(&segment.to, How::Write).at("open journal", &segment.to)?;
+            let appended = file.write_all_at(&bytes, has).at("append to journal", &segment.to);
+            appended.and_then(|()| disk::sync_file(&file, "sync journal", &segment.to)).inspect_err(|_| {
+                let _ = file.set_len(has);
+            })?;
+        }
+        written += bytes.len() as u64;
+    }
+    disk::sync_folder(&to.journal())?;
+    if end.sequence > 0 {
+        Journal::of(to).raise_hint(end.sequence);
+    }
+    Ok(written)
+}
+
+fn read_from(segment: &Segment, at: u64) -> Result<Vec<u8>> {
+    let mut file: File = files::open(&segment.from, How::Read).at("open journal", &segment.from)?;
+    std::io::Seek::seek(&mut file, std::io::SeekFrom::Start(at)).at("read journal", &segment.from)?;
+    let mut bytes = Vec::new();
+    file.take(segment.bytes - at).read_to_end(&mut bytes).at("read journal", &segment.from)?;
+    if bytes.len() as u64 == segment.bytes - at {
+        return Ok(bytes);
+    }
+    Err(Error::Corrupt { what: "journal".into(), place: segment.from.clone(), reason: "it is shorter than it was".into() })
+}

@@ -1,0 +1,127 @@
+//! Copying a whole store to another folder: packs first, then the journal, so that the copy is a store at every moment, and at most an older one.
+//!
+//! **Order.** A pin keeps gc off. The journal's end is read and synced; the packs that it knows up to there are copied, each verified as it is
+//! read back from the copy; then the journal is copied up to that end, and no further. Of a first copy, `store.json` comes last. Whatever ends it
+//! early leaves a store that goes up to where it did before, and the next copy goes on.
+//!
+//! **What it refuses.** The copy's journal must be a beginning of the store's. If it is not, the copy is newer, or somebody wrote to it: an older
+//! copy of the store, or a new store, may be in the store's place, as where a disk is not mounted. Nothing is changed then.
+//!
+//! **What it never does.** It removes nothing from the copy that the store lacks; [`CopyOptions::remove_freed`] asks for packs that gc has removed
+//! from the store to go from the copy as well.
+
+mod journal;
+mod packs;
+mod target;
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+
+use self::target::Target;
+use crate::{
+    error::{Error, Result},
+    id::PackId,
+    journal::{Journal, Position},
+    pin::Pin,
+    progress::Progress,
+    store::Store,
+};
+
+/// gc may remove packs in front of a copy this often before it gives up.
+const TRIES_MAX: u32 = 5;
+
+/// Options of a copy.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CopyOptions {
+    /// Make the copy where there is none. Without it, a missing copy is an error: its disk may not be mounted.
+    pub make: bool,
+    /// Remove packs from the copy that gc has removed from the store.
+    pub remove_freed: bool,
+}
+
+/// Report of a copy.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CopyReport {
+    /// True if there was no copy before.
+    pub made: bool,
+    /// Number of the journal's last entry that the copy has.
+    pub sequence: u64,
+    /// Number of checkpoints in the copy.
+    pub checkpoints: u64,
+    /// Number of packs in the copy.
+    pub packs: u64,
+    /// Packs that were copied.
+    pub copied_packs: u64,
+    /// Bytes of packs and journal that were copied.
+    pub copied_bytes: u64,
+    /// Packs that were removed from the copy.
+    pub removed_packs: u64,
+    /// Bytes of them.
+    pub removed_bytes: u64,
+    /// Packs that are missing from the store or damaged in it, and that the copy does not have whole either.
+    pub damaged: Vec<(PackId, String)>,
+}
+
+/// Copies a store to a folder.
+pub fn run(store: &Store, to: &Path, options: &CopyOptions, progress: &dyn Progress) -> Result<CopyReport> {
+    let target = Target::open(store, to, options.make, progress)?;
+    // A medium that cannot be written to has no gc either.
+    let _pin = match Pin::take(&store.layout().pins(), true, "copy") {
+        Err(_) if store.is_read_only() => None,
+        other => Some(other?),
+    };
+    let mut report = CopyReport { made: target.is_new, ..CopyReport::default() };
+    target.clear_leftovers()?;
+    let end = copy_packs(store, &target, &mut report, progress)?;
+    report.copied_bytes += journal::copy(store.layout(), &target.layout, &end)?;
+    target.copy_beside(store)?;
+    target.finish(store)?;
+    verify(&target, &end, &mut report)?;
+    if options.remove_freed {
+        packs::remove_freed(store, &target, &mut report)?;
+    }
+    Ok(report)
+}
+
+/// Copies the packs that the journal knows, and returns the end up to which it does. Starts over where gc removes one meanwhile.
+fn copy_packs(store: &Store, target: &Target, report: &mut CopyReport, progress: &dyn Progress) -> Result<Position> {
+    for _ in 0..TRIES_MAX {
+        let view = store.refresh()?;
+        let end = view.end().clone();
+        if !store.is_read_only() {
+            Journal::of(store.layout()).sync_up_to(end.sequence)?;
+        }
+        journal::ensure_beginning(store.layout(), &target.layout, &end)?;
+        report.damaged.clear();
+        let gone = packs::copy(store, target, &view.packs()?, report, progress)?;
+        if gone.is_empty() || !Journal::of(store.layout()).has_collected_since(&end)? {
+            report.damaged.extend(gone.into_iter().map(|id| (id, "it is missing".to_owned())));
+            report.sequence = end.sequence;
+            return Ok(end);
+        }
+    }
+    Err(Error::Overtaken { tries: TRIES_MAX })
+}
+
+/// Opens the copy, and looks whether it has what its journal knows.
+fn verify(target: &Target, end: &Position, report: &mut CopyReport) -> Result<()> {
+    let copy = target.reopened()?;
+    let view = copy.view();
+    if view.end() != end {
+        let (has, wanted) = (view.end().sequence, end.sequence);
+        return Err(Error::Refused(format!(
+            "the copy goes up to journal entry {has}, and not to {wanted}: somebody else writes to it"
+        )));
+    }
+    report.checkpoints = view.checkpoints()?.len() as u64;
+    let known = view.packs()?;
+    report.packs = known.len() as u64;
+    for (id, state) in known {
+        let found = std::fs::symlink_metadata(target.layout.pack(id)).map(|meta| meta.len());
+        if !matches!(found, Ok(bytes) if bytes == state.bytes) && report.damaged.iter().all(|(damaged, _)| *damaged != id) {
+            report.damaged.push((id, "the copy does not have it whole".into()));
+        }
+    }
+    Ok(())
+}

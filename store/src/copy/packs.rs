@@ -1,0 +1,184 @@
+//! Packs of a copy: immutable files, each verified once it is there.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io::{self, ErrorKind, Read, Seek, Write},
+    os::unix::ffi::OsStrExt,
+    path::Path,
+};
+
+use super::{
+    CopyReport,
+    target::{Target, UNDER_WAY},
+};
+use crate::{
+    disk,
+    error::{Error, IoContext, Result},
+    files::{self, How},
+    id::PackId,
+    layout::Layout,
+    pack::PackFile,
+    pin,
+    progress::{self, Progress},
+    store::Store,
+    view::PackState,
+};
+
+/// Bytes that are read at a time.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// Copies the packs that the copy does not have whole. Returns those that the store does not have, either.
+pub(super) fn copy(
+    store: &Store,
+    target: &Target,
+    known: &BTreeMap<PackId, PackState>,
+    report: &mut CopyReport,
+    progress: &dyn Progress,
+) -> Result<Vec<PackId>> {
+    let mut gone = Vec::new();
+    for (id, state) in known {
+        progress::check(progress)?;
+        if has(&target.layout, *id, state) {
+            continue;
+        }
+        match copy_one(store.layout(), target, *id, state) {
+            Ok(copied) => {
+                report.copied_packs += 1;
+                report.copied_bytes += copied.bytes;
+                report.damaged.extend(copied.fault.map(|fault| (*id, fault)));
+            }
+            Err(Error::Io { source, path, .. }) if source.kind() == ErrorKind::NotFound && path == store.layout().pack(*id) => {
+                gone.push(*id);
+            }
+            Err(e) => return Err(e),
+        }
+    }
+    copy_companions(store.layout(), target, known)?;
+    disk::sync_folder(&target.layout.packs())?;
+    Ok(gone)
+}
+
+/// True if the copy has a pack of this length. Whether its bytes are right was asked when it was copied, and is asked by `check --read-data`.
+fn has(layout: &Layout, id: PackId, state: &PackState) -> bool {
+    fs::symlink_metadata(layout.pack(id)).is_ok_and(|meta| meta.is_file() && meta.len() == state.bytes)
+}
+
+/// A pack that was copied.
+struct Copied {
+    bytes: u64,
+    /// The damage that it has in the store as well.
+    fault: Option<String>,
+}
+
+/// Copies a pack, and gives it its name once it was read back. One that is damaged in the store is copied as it is, for what is whole in it, but
+/// takes no other's place.
+fn copy_one(from: &Layout, target: &Target, id: PackId, state: &PackState) -> Result<Copied> {
+    let (source, path) = (from.pack(id), target.layout.pack(id));
+    let under_way = target.layout.cache().join(format!("{id}{UNDER_WAY}"));
+    let bytes = copy_bytes(&source, &under_way)?;
+    let fault = match PackFile::at(&target.layout, id, &under_way).and_then(|pack| pack.scan_blocks(true, |_, _| Ok(()))) {
+        Ok(info) if (info.bytes, &info.digest) == (state.bytes, &state.digest) => None,
+        Ok(_) => Some("it is another than the journal knows".to_owned()),
+        Err(e @ Error::Corrupt { .. }) => Some(e.fault()),
+        Err(e) => return Err(e),
+    };
+    if fault.is_some() && fs::symlink_metadata(&path).is_ok() {
+        files::remove(&under_way).at("remove", &under_way)?;
+        return Ok(Copied { bytes: 0, fault });
+    }
+    fs::rename(&under_way, &path).at("rename to", &path)?;
+    Ok(Copied { bytes, fault })
+}
+
+/// Copies a file to a new one, syncs it, and fails unless the same bytes are read back.
+fn copy_bytes(from: &Path, to: &Path) -> Result<u64> {
+    let mut source = files::open(from, How::Read).at("open", from)?;
+    files::remove(to).at("remove", to)?;
+    let mut copy = files::open(to, How::New).at("create", to)?;
+    let copied = pour(&mut source, from, &mut copy, to).and_then(|(bytes, hash)| {
+        disk::sync_file(&copy, "sync", to)?;
+        // What is read back comes from the medium, as far as the kernel can be asked for it.
+        let _ = rustix::fs::fadvise(&copy, 0, None, rustix::fs::Advice::DontNeed);
+        let mut there = blake3::Hasher::new();
+        copy.rewind().and_then(|()| there.update_reader(&copy)).at("read back", to)?;
+        if there.finalize() == hash {
+            return Ok(bytes);
+        }
+        Err(io::Error::other("what is read back is not what was written")).at("copy to", to)
+    });
+    if copied.is_err() {
+        // It gives its room back where the disk is full.
+        let _ = files::remove(to);
+    }
+    copied
+}
+
+/// Copies bytes. Returns their number and hash.
+fn pour(source: &mut File, from: &Path, copy: &mut File, to: &Path) -> Result<(u64, blake3::Hash)> {
+    let mut piece = vec![0; PIECE_BYTES];
+    let (mut bytes, mut hash) = (0, blake3::Hasher::new());
+    loop {
+        match source.read(&mut piece) {
+            Ok(0) => return Ok((bytes, hash.finalize())),
+            Ok(read) => {
+                hash.update(&piece[..read]);
+                copy.write_all(&piece[..read]).at("write", to)?;
+                bytes += read as u64;
+            }
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            Err(e) => return Err(e).at("read", from),
+        }
+    }
+}
+
+/// Copies files that stand beside packs and are called after them.
+fn copy_companions(from: &Layout, target: &Target, known: &BTreeMap<PackId, PackState>) -> Result<()> {
+    let folder = from.packs();
+    for path in files::list(&folder).at("read folder", &folder)? {
+        let Some(name) = path.file_name().filter(|name| !name.as_bytes().ends_with(b".tmp")) else { continue };
+        let (stem, is_pack) = match name.to_str().and_then(|name| name.split_once('.')) {
+            Some((stem, ending)) => (stem, ending == "pack"),
+            None => continue,
+        };
+        if is_pack || !PackId::from_hex(stem).is_some_and(|id| known.contains_key(&id)) {
+            continue;
+        }
+        let (length, to) = (fs::symlink_metadata(&path).map(|meta| meta.len()), target.layout.packs().join(name));
+        if fs::symlink_metadata(&to).is_ok_and(|meta| length.as_ref().is_ok_and(|length| *length == meta.len())) {
+            continue;
+        }
+        let under_way = target.layout.cache().join(format!("{stem}-beside{UNDER_WAY}"));
+        match copy_bytes(&path, &under_way) {
+            Ok(_) => fs::rename(&under_way, &to).at("rename to", &to)?,
+            // It went with its pack.
+            Err(e) if e.is_not_found() => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
+}
+
+/// Removes packs from the copy that its journal says are dropped, and which the store does not have. Whoever reads the copy is left alone.
+pub(super) fn remove_freed(store: &Store, target: &Target, report: &mut CopyReport) -> Result<()> {
+    let pins = pin::list(&target.layout.pins())?;
+    if pins.iter().any(|pin| pin.alive) {
+        return Err(Error::Refused(
+            "the copy is made, but nothing is removed from it: somebody reads it; try again later".into(),
+        ));
+    }
+    let known = target.reopened()?.view().packs()?;
+    let folder = target.layout.packs();
+    for path in files::list(&folder).at("read folder", &folder)? {
+        let Some(id) = Layout::pack_of(&path).filter(|id| !known.contains_key(id)) else { continue };
+        match fs::symlink_metadata(store.layout().pack(id)) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            _ => continue,
+        }
+        let bytes = fs::symlink_metadata(&path).map_or(0, |meta| meta.len());
+        files::remove(&path).at("remove", &path)?;
+        report.removed_packs += 1;
+        report.removed_bytes += bytes;
+    }
+    disk::sync_folder(&folder)
+}

@@ -1,0 +1,200 @@
+//! The folder of a copy.
+
+use std::{
+    fs,
+    io::{self, ErrorKind},
+    os::unix::{ffi::OsStrExt, fs::MetadataExt},
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    config::Config,
+    disk,
+    error::{Error, IoContext, Result},
+    files::{self, Folder, How},
+    layout::Layout,
+    lock::WriterLock,
+    progress::Progress,
+    store::{OpenOptions, Store},
+};
+
+/// The name of `store.json` in a copy that is not complete yet, so that nobody opens it.
+const PARTIAL: &str = "store.json.copying";
+/// Ending of the names of files under way, in `cache/`.
+pub(super) const UNDER_WAY: &str = ".copying";
+/// Folders of a store that are not copied as they are: packs and the journal are copied in order, and the others are this machine's, or can be
+/// derived.
+const NOT_BESIDE: [&str; 9] = ["packs", "journal", "view", "pins", "cache", "leases", "mounts", "turns", "outbox"];
+/// Folders beside packs and journal nest no deeper.
+const DEPTH_MAX: u32 = 8;
+/// Longer than `store.json`, or a document beside packs and journal, may be.
+const BYTES_MAX: u64 = 64 << 20;
+
+/// The folder of a copy, whose writer lock is held.
+pub(super) struct Target {
+    pub(super) layout: Layout,
+    pub(super) is_new: bool,
+    _lock: WriterLock,
+}
+
+impl Target {
+    /// Opens the copy of a store. Refuses a folder that is no copy of it, and makes one only where `make` says so.
+    pub(super) fn open(store: &Store, to: &Path, make: bool, progress: &dyn Progress) -> Result<Self> {
+        ensure_apart(store, to)?;
+        let layout = Layout { root: to.to_owned(), keys: store.layout().keys.clone() };
+        let is_new = match fs::symlink_metadata(layout.config()) {
+            Ok(_) => {
+                ensure_same(store, &Config::read(&layout.config(), to)?, to)?;
+                false
+            }
+            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                begin(store, to, make)?;
+                true
+            }
+            Err(e) => return Err(e).at("open the copy", to),
+        };
+        for folder in layout.folders() {
+            files::make_folder(&folder).at("create folder", &folder)?;
+        }
+        let lock = WriterLock::take(to, store.lock_timeout(), progress)?;
+        Ok(Target { layout, is_new, _lock: lock })
+    }
+
+    /// Removes files that an interrupted copy was making.
+    pub(super) fn clear_leftovers(&self) -> Result<()> {
+        let cache = self.layout.cache();
+        for path in files::list(&cache).at("read folder", &cache)? {
+            if path.as_os_str().as_bytes().ends_with(UNDER_WAY.as_bytes()) {
+                files::remove(&path).at("remove", &path)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies what lies beside packs and journal and belongs to the store: each file whole or not at all, where it is another than the copy's.
+    pub(super) fn copy_beside(&self, store: &Store) -> Result<()> {
+        let root = &store.layout().root;
+        for entry in fs::read_dir(root).at("read folder", root)? {
+            let entry = entry.at("read folder", root)?;
+            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            if is_folder && !NOT_BESIDE.iter().any(|name| entry.file_name() == *name) {
+                copy_folder(&entry.path(), &self.layout.root.join(entry.file_name()), 0)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a first copy a store: everything else is there by now.
+    pub(super) fn finish(&self, store: &Store) -> Result<()> {
+        if !self.is_new {
+            return Ok(());
+        }
+        let from = store.layout().config();
+        let text = files::open_top(&from, How::Read).and_then(|file| files::read_all(&file, BYTES_MAX)).at("read", &from)?;
+        let root = &self.layout.root;
+        let folder = Folder::top(root).at("open folder", root)?;
+        folder.write_synced("store.json".as_ref(), &text, false).at("write", self.layout.config())?;
+        let partial = root.join(PARTIAL);
+        fs::remove_file(&partial).at("remove", &partial)?;
+        disk::sync_folder(root)
+    }
+
+    /// The copy as a store, as whoever needs it will open it.
+    pub(super) fn reopened(&self) -> Result<Store> {
+        Store::open_without_index(&self.layout.root, &OpenOptions::with(&self.layout))
+    }
+}
+
+/// Fails where one folder is in the other, or is the other.
+fn ensure_apart(store: &Store, to: &Path) -> Result<()> {
+    let root = &store.layout().root;
+    let real = |path: &Path| {
+        let found =
+            path.ancestors().find_map(|above| Some((above.canonicalize().ok()?, path.strip_prefix(above).ok()?.to_owned())));
+        found.map_or_else(|| path.to_owned(), |(above, rest)| above.join(rest))
+    };
+    let absolute = std::path::absolute(to).at("open the copy", to)?;
+    let (from, into) = (real(root), real(&absolute));
+    let is_same = match (fs::metadata(root), fs::metadata(to)) {
+        (Ok(from), Ok(into)) => (from.dev(), from.ino()) == (into.dev(), into.ino()),
+        _ => false,
+    };
+    if is_same || from.starts_with(&into) || into.starts_with(&from) {
+        let (from, into) = (from.display(), into.display());
+        return Err(Error::Invalid(format!(
+            "cannot copy the store at {from} to {into}: one is in the other; name another folder"
+        )));
+    }
+    Ok(())
+}
+
+fn ensure_same(store: &Store, config: &Config, to: &Path) -> Result<()> {
+    if config.id == store.config().id {
+        return Ok(());
+    }
+    Err(Error::Refused(format!(
+        "cannot copy the store at {} to {}: that is another store ({} there, {} here)\nIf a disk is not mounted, mount it. Else name another \
+         folder; nothing was changed",
+        store.layout().root.display(),
+        to.display(),
+        config.id,
+        store.config().id
+    )))
+}
+
+/// Makes the folder of a first copy, or goes on with one that was interrupted.
+fn begin(store: &Store, to: &Path, make: bool) -> Result<()> {
+    let partial = to.join(PARTIAL);
+    if fs::symlink_metadata(&partial).is_ok() {
+        return ensure_same(store, &Config::read(&partial, to)?, to);
+    }
+    match fs::read_dir(to).map(Iterator::count) {
+        Ok(0) => {}
+        Ok(_) => return Err(Error::NotAStore { path: to.to_owned(), reason: "it has other files and no store.json".into() }),
+        Err(e) if e.kind() == ErrorKind::NotFound => {}
+        Err(e) if e.kind() == ErrorKind::NotADirectory => {
+            return Err(Error::NotAStore { path: to.to_owned(), reason: "not a folder".into() });
+        }
+        Err(e) => return Err(e).at("open the copy", to),
+    }
+    if !make {
+        let hint = "if its disk is not mounted, mount it; `parhelia copy-store DEST --init` makes a first copy there";
+        return Err(Error::NoStore { path: to.to_owned(), hint });
+    }
+    disk::make_folder_durable(to)?;
+    let from = store.layout().config();
+    let text = files::open_top(&from, How::Read).and_then(|file| files::read_all(&file, BYTES_MAX)).at("read", &from)?;
+    Folder::top(to).and_then(|folder| folder.write_synced(PARTIAL.as_ref(), &text, true)).at("write", &partial)
+}
+
+/// Copies the regular files of a folder, and of those in it.
+fn copy_folder(from: &Path, to: &Path, depth: u32) -> Result<()> {
+    if depth > DEPTH_MAX {
+        return Ok(());
+    }
+    disk::make_folder(to)?;
+    for entry in fs::read_dir(from).at("read folder", from)? {
+        let entry = entry.at("read folder", from)?;
+        let (path, copy) = (entry.path(), to.join(entry.file_name()));
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => copy_folder(&path, &copy, depth + 1)?,
+            Ok(kind) if kind.is_file() => copy_file(&path, &copy)?,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn copy_file(from: &Path, to: &Path) -> Result<()> {
+    let read = |path: &Path| files::open(path, How::Read).and_then(|file| files::read_all(&file, BYTES_MAX));
+    let bytes = match read(from) {
+        // Its owner replaces it by rename, or has removed it.
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        other => other.at("read", from)?,
+    };
+    if read(to).is_ok_and(|there| there == bytes) {
+        return Ok(());
+    }
+    let (folder, name): (PathBuf, _) = (to.parent().unwrap_or(Path::new(".")).to_owned(), to.file_name().unwrap_or_default());
+    Folder::below(&folder).and_then(|folder| folder.write_synced(name, &bytes, false)).at("write", to)
+}

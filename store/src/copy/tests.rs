@@ -1,0 +1,198 @@
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use super::*;
+use crate::{
+    check::{self, CheckOptions},
+    create::{self, Options},
+    delete::delete_checkpoints,
+    gc,
+    store::OpenOptions,
+};
+
+struct Place {
+    dir: tempfile::TempDir,
+    store: Store,
+}
+
+impl Place {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(&dir.path().join("store"), &OpenOptions { create: true, ..OpenOptions::default() }).unwrap();
+        fs::create_dir(dir.path().join("work")).unwrap();
+        Place { dir, store }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Makes a checkpoint with a large new file, and gives its id.
+    fn create(&self, seed: u64) -> crate::id::Ulid {
+        self.create_in(&self.store, seed)
+    }
+
+    fn create_in(&self, store: &Store, seed: u64) -> crate::id::Ulid {
+        let mut bytes = vec![0; 300_000];
+        blake3::Hasher::new().update(&seed.to_le_bytes()).finalize_xof().fill(&mut bytes);
+        fs::write(self.path("work/file"), bytes).unwrap();
+        let options = Options { workspace: self.path("work"), session: "s".into(), ..Options::default() };
+        create::run(store, &options, &()).unwrap().checkpoint.record.id
+    }
+
+    fn copy(&self, to: &str) -> Result<CopyReport> {
+        run(&self.store, &self.path(to), &CopyOptions { make: true, ..CopyOptions::default() }, &())
+    }
+
+    fn ids(&self, name: &str) -> Vec<crate::id::Ulid> {
+        let store = Store::open(&self.path(name), &OpenOptions::default()).unwrap();
+        store.checkpoints().unwrap().iter().map(|checkpoint| checkpoint.record.id).collect()
+    }
+
+    fn assert_whole(&self, name: &str) {
+        let store = Store::open(&self.path(name), &OpenOptions::default()).unwrap();
+        let report = check::run(store.layout(), &CheckOptions { read_data_percent: Some(100) }, &()).unwrap();
+        assert!(report.is_clean(), "{:?}", report.findings);
+    }
+}
+
+/// Every file below a folder that a copy has to have in common with its store.
+fn files(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let folders = ["packs", "journal", "memory"].map(|name| root.join(name));
+    let entries = folders.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    paths.map(|path| (path.strip_prefix(root).unwrap().to_owned(), fs::read(&path).unwrap())).collect()
+}
+
+#[test]
+fn a_copy_has_everything_and_the_next_one_brings_what_is_new() {
+    let place = Place::new();
+    let ids = [place.create(1), place.create(2)];
+    fs::create_dir(place.path("store/memory")).unwrap();
+    fs::write(place.path("store/memory/project"), "learned").unwrap();
+    let first = place.copy("copy").unwrap();
+    assert!(first.made && first.checkpoints == 2 && first.copied_packs == first.packs && first.damaged.is_empty(), "{first:?}");
+    assert_eq!(place.ids("copy"), ids);
+    assert_eq!(files(&place.path("store")), files(&place.path("copy")));
+    place.assert_whole("copy");
+    assert!(!place.path("copy/store.json.copying").exists());
+    let third = place.create(3);
+    fs::write(place.path("store/memory/project"), "learned more").unwrap();
+    let next = place.copy("copy").unwrap();
+    assert!(!next.made && next.copied_packs > 0 && next.copied_packs < next.packs, "{next:?}");
+    assert_eq!(place.ids("copy"), [ids[0], ids[1], third]);
+    assert_eq!(files(&place.path("store")), files(&place.path("copy")));
+    let same = place.copy("copy").unwrap();
+    assert_eq!((same.copied_packs, same.copied_bytes), (0, 0));
+}
+
+#[test]
+fn a_copy_that_is_missing_is_made_only_where_that_is_asked_for() {
+    let place = Place::new();
+    place.create(1);
+    let missing = run(&place.store, &place.path("copy"), &CopyOptions::default(), &());
+    assert!(matches!(missing, Err(Error::NoStore { .. })) && !place.path("copy").exists());
+    fs::create_dir(place.path("other")).unwrap();
+    assert!(matches!(run(&place.store, &place.path("other"), &CopyOptions::default(), &()), Err(Error::NoStore { .. })));
+    fs::write(place.path("other/thesis"), "mine").unwrap();
+    assert!(matches!(place.copy("other"), Err(Error::NotAStore { .. })));
+    assert_eq!(fs::read_dir(place.path("other")).unwrap().count(), 1);
+    for inside in ["store", "store/copy", "."] {
+        assert!(matches!(place.copy(inside), Err(Error::Invalid(_))), "{inside}");
+    }
+}
+
+#[test]
+fn another_store_and_a_newer_copy_are_refused_and_left_as_they_are() {
+    let place = Place::new();
+    place.create(1);
+    place.copy("copy").unwrap();
+    let other = Place::new();
+    other.create(9);
+    let said = run(&other.store, &place.path("copy"), &CopyOptions { make: true, ..CopyOptions::default() }, &()).unwrap_err();
+    assert!(said.to_string().contains("another store"), "{said}");
+    // An older copy of the store in the store's place.
+    assert!(
+        std::process::Command::new("cp").arg("-a").args([place.path("store"), place.path("older")]).status().unwrap().success()
+    );
+    place.create(2);
+    place.copy("copy").unwrap();
+    let before = files(&place.path("copy"));
+    let older = Store::open(&place.path("older"), &OpenOptions::default()).unwrap();
+    let refused = run(&older, &place.path("copy"), &CopyOptions::default(), &()).unwrap_err();
+    assert!(refused.to_string().contains("the copy is newer") && refused.kind() == crate::ErrorKind::Refused, "{refused}");
+    // It is told also when something else was recorded in it, as much or more.
+    for seed in 5..9 {
+        place.create_in(&older, seed);
+        let refused = run(&older, &place.path("copy"), &CopyOptions::default(), &()).unwrap_err();
+        assert_eq!(refused.kind(), crate::ErrorKind::Refused, "{refused}");
+    }
+    assert_eq!(files(&place.path("copy")), before);
+}
+
+#[test]
+fn nothing_goes_from_a_copy_unless_that_is_asked_for() {
+    let place = Place::new();
+    let (first, second) = (place.create(1), place.create(2));
+    place.copy("copy").unwrap();
+    let packs = |name: &str| fs::read_dir(place.path(name).join("packs")).unwrap().count();
+    delete_checkpoints(&place.store, &[first], None, &()).unwrap();
+    gc::run(&place.store, &Default::default(), &()).unwrap();
+    place.store.refresh().unwrap();
+    assert_eq!(place.copy("copy").unwrap().removed_packs, 0);
+    assert!(packs("copy") > packs("store"));
+    assert_eq!(place.ids("copy"), [second]);
+    place.assert_whole("copy");
+    let options = CopyOptions { remove_freed: true, ..CopyOptions::default() };
+    assert!(run(&place.store, &place.path("copy"), &options, &()).unwrap().removed_packs > 0);
+    assert_eq!(packs("copy"), packs("store"));
+    place.assert_whole("copy");
+}
+
+#[test]
+fn a_copy_that_was_interrupted_goes_on() {
+    let place = Place::new();
+    place.create(1);
+    place.copy("copy").unwrap();
+    // As the first copy is before its end, and a later one in the middle of a pack and of the journal.
+    fs::rename(place.path("copy/store.json"), place.path("copy/store.json.copying")).unwrap();
+    assert!(Store::open(&place.path("copy"), &OpenOptions::default()).is_err());
+    fs::write(place.path("copy/cache/x.copying"), "half").unwrap();
+    assert!(run(&place.store, &place.path("copy"), &CopyOptions::default(), &()).unwrap().made);
+    assert!(!place.path("copy/cache/x.copying").exists());
+    place.create(2);
+    let segment = fs::read_dir(place.path("copy/journal")).unwrap().map(|entry| entry.unwrap().path());
+    let segment = segment.filter(|path| path.extension().is_some_and(|ending| ending == "log")).max().unwrap();
+    let whole = fs::read(place.path("store/journal").join(segment.file_name().unwrap())).unwrap();
+    let has = fs::read(&segment).unwrap().len();
+    fs::write(&segment, &whole[..has + 10]).unwrap();
+    let pack = fs::read_dir(place.path("copy/packs")).unwrap().next().unwrap().unwrap().path();
+    fs::write(&pack, "cut").unwrap();
+    place.copy("copy").unwrap();
+    assert_eq!(files(&place.path("store")), files(&place.path("copy")));
+    place.assert_whole("copy");
+}
+
+#[test]
+fn damage_of_the_store_is_named_and_takes_no_whole_packs_place() {
+    let place = Place::new();
+    place.create(1);
+    place.copy("copy").unwrap();
+    let packs: Vec<PathBuf> = fs::read_dir(place.path("store/packs")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    for pack in &packs {
+        let mut bytes = fs::read(pack).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        fs::write(pack, bytes).unwrap();
+    }
+    assert!(place.copy("copy").unwrap().damaged.is_empty(), "the copy has them whole");
+    place.assert_whole("copy");
+    let spread = place.copy("second").unwrap();
+    assert_eq!(spread.damaged.len(), packs.len());
+    fs::remove_file(&packs[0]).unwrap();
+    let lacking = place.copy("third").unwrap();
+    assert!(lacking.damaged.iter().any(|(_, fault)| fault == "it is missing"), "{lacking:?}");
+}

@@ -1,0 +1,208 @@
+//! A user's memory of a store, kept outside of it: how far its journal went, and on which filesystem it was.
+//!
+//! An older copy of a store, or a stale one below a mountpoint whose disk is not mounted, is whole in itself, and nothing in it tells that it is not
+//! the store. What was recorded since is unknown to it, so that its retention and gc would decide by too little. So each handle that appends to the
+//! journal notes the end in a file of the user's, one for each store at each place; and where the store does not go as far any more, nothing
+//! removes anything from it.
+
+use std::{
+    fmt, fs,
+    io::Write as _,
+    os::unix::{ffi::OsStrExt, fs::OpenOptionsExt},
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    clock, disk,
+    error::{Error, IoContext, Result},
+    id::{OpId, Ulid, hex},
+    journal::{Journal, Position},
+    layout::Layout,
+    name,
+    projection::Place,
+};
+
+/// The text of the file: what was seen of a store at a place.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Seen {
+    store: Ulid,
+    /// The store's folder, with the filesystem that it was on.
+    place: Place,
+    /// The journal's end.
+    end: Position,
+    /// The time at which that was noted.
+    at: String,
+}
+
+/// A store that does not go as far as it did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Younger {
+    /// The store.
+    pub path: PathBuf,
+    /// The journal's last entry.
+    pub sequence: u64,
+    /// The last entry that was seen.
+    pub seen_sequence: u64,
+    /// The time at which that was seen.
+    pub seen_at: String,
+    /// The fate of the filesystem that it was on then, where that is told.
+    pub lost: Option<String>,
+}
+
+impl fmt::Display for Younger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Younger { path, sequence, seen_sequence, seen_at, lost } = self;
+        let path = name::display(path.as_os_str().as_bytes());
+        match sequence < seen_sequence {
+            true => {
+                write!(f, "the store at {path} goes up to journal entry {sequence}, and went up to {seen_sequence} on {seen_at}")?
+            }
+            false => {
+                write!(f, "the store at {path} has another journal than on {seen_at}, when it went up to entry {seen_sequence}")?
+            }
+        }
+        if let Some(lost) = lost {
+            write!(f, "; {lost}")?;
+        }
+        f.write_str(
+            ": an older copy seems to be in its place\nIf its disk is not mounted, mount it. If this copy is to be the store from now on: \
+             `parhelia init --accept-older`",
+        )
+    }
+}
+
+/// The memory of one store at one place. What this process appends is noted when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    file: Option<PathBuf>,
+    root: PathBuf,
+    store: Ulid,
+    younger: Option<Younger>,
+    /// The synced end of what was appended through this handle.
+    appended: Mutex<Option<Position>>,
+}
+
+impl Memory {
+    /// The memory of a store in a folder of the user's; none without one.
+    pub(crate) fn open(folder: Option<&Path>, layout: &Layout, store: Ulid, end: &Position) -> Self {
+        let root = layout.root.canonicalize().unwrap_or_else(|_| layout.root.clone());
+        let place = blake3::hash(root.as_os_str().as_bytes());
+        let file = folder.map(|folder| folder.join(format!("{store}-{}.json", hex(&place.as_bytes()[..8]))));
+        let seen = file.as_deref().and_then(read).filter(|seen| seen.store == store);
+        let younger = seen.filter(|seen| !goes_on(layout, end, &seen.end)).map(|seen| Younger {
+            path: layout.root.clone(),
+            sequence: end.sequence,
+            seen_sequence: seen.end.sequence,
+            seen_at: seen.at,
+            lost: seen.place.lost().map(|lost| lost.to_string()),
+        });
+        Memory { file, root, store, younger, appended: Mutex::default() }
+    }
+
+    pub(crate) fn younger(&self) -> Option<&Younger> {
+        self.younger.as_ref()
+    }
+
+    /// Takes note of a synced end.
+    pub(crate) fn appended(&self, end: &Position) {
+        *self.appended.lock().unwrap_or_else(PoisonError::into_inner) = Some(end.clone());
+    }
+
+    /// Notes an end, whatever was seen before.
+    pub(crate) fn write(&self, end: &Position) -> Result<()> {
+        let Some(file) = &self.file else { return Ok(()) };
+        let Ok(place) = Place::of(&self.root) else { return Ok(()) };
+        let seen = Seen { store: self.store, place, end: end.clone(), at: clock::timestamp().to_string() };
+        if let Some(folder) = file.parent() {
+            fs::create_dir_all(folder).ok();
+            disk::make_folder(folder)?;
+        }
+        let under_way = file.with_extension(format!("{}.tmp", OpId::generate()));
+        let write = || {
+            let mut new = fs::File::options().write(true).create_new(true).mode(0o600).open(&under_way)?;
+            new.write_all(&serde_json::to_vec(&seen).unwrap_or_default())?;
+            fs::rename(&under_way, file)
+        };
+        let written: std::io::Result<()> = write();
+        written.inspect_err(|_| drop(fs::remove_file(&under_way))).at("write", file)
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        let appended = self.appended.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(end) = appended.filter(|_| self.younger.is_none()) else { return };
+        // Another process may have noted a later end meanwhile.
+        let known = self.file.as_deref().and_then(read).filter(|seen| seen.store == self.store);
+        if known.is_none_or(|seen| seen.end.sequence < end.sequence) {
+            // Without a memory, nothing is missed but its warning.
+            let _ = self.write(&end);
+        }
+    }
+}
+
+fn read(file: &Path) -> Option<Seen> {
+    serde_json::from_slice(&fs::read(file).ok()?).ok()
+}
+
+/// True if a journal that ends here has what was seen of it.
+fn goes_on(layout: &Layout, end: &Position, seen: &Position) -> bool {
+    match end.sequence {
+        sequence if sequence < seen.sequence => false,
+        sequence if sequence == seen.sequence => end.hash == seen.hash,
+        // The next record is chained to what was seen. What cannot be read for another reason is no proof that it is not.
+        _ => !matches!(Journal::of(layout).read_page(seen, 1), Err(Error::Corrupt { .. })),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        event::{Actor, NewEvent},
+        gc,
+        store::{OpenOptions, Store},
+    };
+
+    /// Copies a folder, or replaces one.
+    fn copy(from: &Path, to: &Path) {
+        let _ = fs::remove_dir_all(to);
+        assert!(std::process::Command::new("cp").arg("-a").args([from, to]).status().unwrap().success());
+    }
+
+    #[test]
+    fn nothing_is_removed_from_an_older_copy_in_the_place_of_a_store() {
+        let dir = tempfile::tempdir().unwrap();
+        let (root, older) = (dir.path().join("store"), dir.path().join("older"));
+        let options = OpenOptions { create: true, memory: Some(dir.path().join("state")), ..OpenOptions::default() };
+        let open = || Store::open(&root, &options).unwrap();
+        let commit = || drop(open().append_events(&[NewEvent::new("test.noted", "it", Actor::default())], &()).unwrap());
+        commit();
+        copy(&root, &older);
+        assert!(open().younger().is_none());
+        commit();
+        assert!(open().younger().is_none(), "it has grown");
+        let newer = dir.path().join("newer");
+        copy(&root, &newer);
+        copy(&older, &root);
+        let refused = gc::run(&open(), &Default::default(), &()).unwrap_err();
+        assert!(refused.to_string().contains("an older copy seems to be in its place"), "{refused}");
+        // It is told from the store also when it has grown as far, and further.
+        commit();
+        assert!(open().younger().is_some());
+        commit();
+        commit();
+        assert!(open().younger().is_some_and(|younger| younger.to_string().contains("another journal")));
+        // At another place it is a copy, of which nothing was seen there.
+        assert!(Store::open(&older, &options).unwrap().younger().is_none());
+        copy(&newer, &root);
+        assert!(open().younger().is_none());
+        copy(&older, &root);
+        open().accept_older().unwrap();
+        assert!(open().younger().is_none());
+        gc::run(&open(), &Default::default(), &()).unwrap();
+    }
+}
