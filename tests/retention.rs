@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// Lines of a command's JSON, but for the last.
 fn lines(scratch: &Scratch, by: &str, arguments: &[&str]) -> Vec<Value> {
-    let text = scratch.at(by, &[arguments, &["--json"]].concat());
+    let text = scratch.when(by, &[arguments, &["--json"]].concat());
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).filter(|line: &Value| line["type"] != "summary").collect()
 }
 
@@ -25,7 +25,7 @@ fn of_an_agent(by: &str) -> (Scratch, String) {
     fs::create_dir(&workspace).unwrap();
     fs::write(workspace.join("file"), "first").unwrap();
     let workspace = workspace.to_string_lossy().into_owned();
-    scratch.at(by, &["session", "run", "--workspace", &workspace, "--", "true"]);
+    scratch.when(by, &["session", "run", "--workspace", &workspace, "--", "true"]);
     (scratch, workspace)
 }
 
@@ -36,7 +36,7 @@ fn checkpoints_with_a_message_outlive_the_age_of_an_agents_session() {
     let create = |by: &str, message: &str| {
         let more: &[&str] = if message.is_empty() { &[] } else { &["-m", message] };
         let create = ["checkpoint", "create", &session, "--workspace", &workspace];
-        scratch.at(by, &[&create[..], more].concat())
+        scratch.when(by, &[&create[..], more].concat())
     };
     for i in 0..5 {
         create("-8d", &format!("step {i} works"));
@@ -69,14 +69,14 @@ fn a_weekly_backup_of_a_folder_keeps_all_unless_a_calendar_is_set() {
     let path = workspace.to_string_lossy().into_owned();
     for week in (0..15).rev() {
         fs::write(workspace.join("file"), format!("{week} weeks ago")).unwrap();
-        scratch.at(&format!("-{}d", week * 7), &["checkpoint", "create", "photos", "--workspace", &path]);
+        scratch.when(&format!("-{}d", week * 7), &["checkpoint", "create", "photos", "--workspace", &path]);
     }
     assert_eq!(ids(&scratch).len(), 15);
-    let planned = scratch.expect(0, &["session", "prune", "photos", "-w", "4", "-l", "0", "-n"]);
+    let planned = scratch.when("+0", &["session", "prune", "photos", "-w", "4", "-l", "0", "-n"]);
     assert!(planned.contains("kept by the calendar") && planned.ends_with("Would remove 11, keep 4.\n"), "{planned}");
-    let planned = scratch.expect(0, &["session", "prune", "--folder-max-age-hours", "2000", "-n"]);
+    let planned = scratch.when("+0", &["session", "prune", "--folder-max-age-hours", "2000", "-n"]);
     assert!(planned.contains("older than the maximum age") && planned.ends_with("Would remove 3, keep 12.\n"), "{planned}");
-    scratch.expect(0, &["session", "prune", "-w", "4", "-l", "0"]);
+    scratch.when("+0", &["session", "prune", "-w", "4", "-l", "0"]);
     assert_eq!(ids(&scratch).len(), 4);
 }
 
@@ -84,11 +84,11 @@ fn a_weekly_backup_of_a_folder_keeps_all_unless_a_calendar_is_set() {
 fn a_run_that_removed_checkpoints_says_so_when_it_is_over() {
     let (scratch, workspace) = of_an_agent("-20d");
     let session = lines(&scratch, "+0", &["session", "list"])[0]["id"].as_str().unwrap().to_owned();
-    scratch.at("-19d", &["checkpoint", "create", &session, "--workspace", &workspace]);
+    scratch.when("-19d", &["checkpoint", "create", &session, "--workspace", &workspace]);
     let gone = ids(&scratch)[0].clone();
     let config = scratch.path("home/.config/parhelia/parhelia.toml");
     parhelia_tests::write(&config, b"[retention]\nkeep_last = 1\n").unwrap();
-    let text = scratch.expect(0, &["session", "resume", &session, "--yes"]);
+    let text = scratch.when("+0", &["session", "resume", &session, "--yes"]);
     assert!(text.contains("retention removed 2 older checkpoints meanwhile"), "{text}");
     let log = fs::read_to_string(scratch.path("home/.local/state/parhelia/hook.log")).unwrap();
     assert!(log.contains(&gone) && log.contains("older than the maximum age"), "{log}");
@@ -101,8 +101,58 @@ fn a_pause_that_removes_checkpoints_names_them() {
     let gone = ids(&scratch)[0].clone();
     let config = scratch.path("home/.config/parhelia/parhelia.toml");
     parhelia_tests::write(&config, b"[retention]\nkeep_last = 1\n").unwrap();
-    scratch.expect(0, &["session", "stop", &session, "--keep-wanted"]);
+    scratch.when("+0", &["session", "stop", &session, "--keep-wanted"]);
     fs::write(std::path::Path::new(&workspace).join("file"), "second").unwrap();
-    let text = scratch.expect(0, &["session", "pause", &session]);
+    let text = scratch.when("+0", &["session", "pause", &session]);
     assert!(text.contains("retention removed") && text.contains(&gone), "{text}");
+}
+
+/// Checkpoints of an agent's session, made at intervals of a minute, of which a rule by age removes all but the newest.
+fn with_an_hour_of_checkpoints() -> (Scratch, String, String) {
+    let (scratch, workspace) = of_an_agent("-3h");
+    let session = lines(&scratch, "-3h", &["session", "list"])[0]["id"].as_str().unwrap().to_owned();
+    let config = scratch.path("home/.config/parhelia/parhelia.toml");
+    parhelia_tests::write(&config, b"[retention]\nkeep_last = 1\n").unwrap();
+    (scratch, workspace, session)
+}
+
+#[test]
+fn a_clock_that_jumps_makes_nothing_older() {
+    let (scratch, workspace, session) = with_an_hour_of_checkpoints();
+    let create = |seconds: i64, ahead: i64| {
+        let create = ["checkpoint", "create", &session, "--workspace", &workspace, "--trigger", "periodic", "--thorough"];
+        fs::write(std::path::Path::new(&workspace).join("file"), format!("{seconds}")).unwrap();
+        let jump = format!("{:+}", seconds + ahead * 86_400);
+        let output = scratch.command_with_jump(&format!("{seconds:+}"), &jump, &create).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && !said.contains("etention removed"), "{seconds} {ahead}: {said}");
+    };
+    for minute in 0..8 {
+        create(-2000 + 60 * minute, 0);
+    }
+    let before = ids(&scratch);
+    assert!(before.len() > 8, "{before:?}");
+    // Ahead for three checkpoints, behind for two, and right again: none is too old, and none is thinned by hours or days.
+    for (n, ahead) in [8, 8, 8, -9, -9, 0, 0].into_iter().enumerate() {
+        create(-1000 + 60 * n as i64, ahead);
+    }
+    assert_eq!(ids(&scratch)[..before.len()], before);
+    // A person who prunes removes nothing as too old, either, with a clock that is ahead.
+    let prune = ["session", "prune", &session, "--max-age-hours", "100"];
+    let output = scratch.command_with_jump("+0", "+8d", &prune).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && !said.contains("older than the maximum age"), "{said}");
+}
+
+#[test]
+fn time_that_went_by_is_age_whatever_the_clock_shows() {
+    let (scratch, workspace, session) = with_an_hour_of_checkpoints();
+    let before = ids(&scratch);
+    // Nine days later the clock shows the same day.
+    let create = ["checkpoint", "create", &session, "--workspace", &workspace];
+    for _ in 0..2 {
+        let output = scratch.command_with_jump("+9d", "+0", &create).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    }
+    assert!(!before.iter().any(|id| ids(&scratch).contains(id)), "{before:?}");
 }

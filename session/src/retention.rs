@@ -1,5 +1,6 @@
 //! Retention of checkpoints: by number, by calendar, by age, thinned with age. Checkpoints that are needed stay whatever the rules say.
 
+mod age;
 mod calendar;
 mod keep;
 mod limit;
@@ -56,6 +57,9 @@ pub struct Policy {
     pub hourly_hours: u64,
     /// Bytes that the store may take.
     pub max_store_bytes: u64,
+    /// Thin by the times of day that checkpoints bear, as somebody who is shown them expects, also where a clock has jumped. The maximum age
+    /// goes by the time that went by, whoever asks.
+    pub thins_by_clock: bool,
 }
 
 impl Policy {
@@ -78,6 +82,7 @@ impl Default for Policy {
             all_hours: 1,
             hourly_hours: 24,
             max_store_bytes: 0,
+            thins_by_clock: false,
         }
     }
 }
@@ -101,6 +106,7 @@ impl From<&config::Retention> for Policy {
             all_hours: set.all_hours,
             hourly_hours: set.hourly_hours,
             max_store_bytes: set.max_store_bytes,
+            thins_by_clock: false,
         }
     }
 }
@@ -245,6 +251,7 @@ pub fn prune(
     now: Timestamp,
     progress: &dyn Progress,
 ) -> Result<RetentionReport> {
+    store.ensure_not_younger()?;
     let planned = plan(store, policy, session, now)?;
     let mut report = RetentionReport::new(&planned, policy);
     let pruned =

@@ -5,8 +5,12 @@ use std::fs;
 use jiff::Timestamp;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
     codec::{Decoder, Malformed},
+    format::context,
+    id::hex,
     meta::Time,
 };
 
@@ -104,6 +108,30 @@ impl Clock {
     }
 }
 
+/// A reading of the clock that nobody can set, as records keep it: the time for which a machine had run. Between two readings of one start of a
+/// machine it tells how much time really went by, whatever somebody did to the time of day.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Uptime {
+    /// The start of the machine. A hash: the kernel's own number is nobody else's business.
+    pub boot: String,
+    /// Milliseconds since that start, sleep included.
+    pub up_ms: u64,
+}
+
+impl Uptime {
+    /// The reading now; none where the kernel does not tell which start of the machine this is.
+    pub fn now() -> Option<Self> {
+        let clock = Clock::now();
+        let boot = blake3::derive_key(context::BOOT, &clock.boot);
+        (clock.boot != [0; 16]).then(|| Uptime { boot: hex(&boot[..8]), up_ms: clock.up_nanos / 1_000_000 })
+    }
+
+    /// The milliseconds from this reading to a later one; none where they are of different starts, or of different clocks.
+    pub fn ms_until(&self, later: &Uptime) -> Option<u64> {
+        (self.boot == later.boot).then(|| later.up_ms.checked_sub(self.up_ms)).flatten()
+    }
+}
+
 /// The time of day, as it is recorded and shown. Whatever asks for it asks here or below; tests that step the clock do so for a process.
 pub fn timestamp() -> Timestamp {
     #[expect(clippy::disallowed_methods, reason = "the one place")]
@@ -182,6 +210,15 @@ mod tests {
             let stamp = Time { secs: stat.st_ctime, nanos: stat.st_ctime_nsec as u32 };
             assert!(nanos_between(stamp, next) > 0 && nanos_between(before, next) > 0, "{stamp:?} {before:?} {next:?}");
         }
+    }
+
+    #[test]
+    fn readings_of_one_start_tell_the_time_between_them() {
+        let at = |boot: &str, up_ms| Uptime { boot: boot.into(), up_ms };
+        assert_eq!(at("a", 5).ms_until(&at("a", 12)), Some(7));
+        assert_eq!((at("a", 5).ms_until(&at("b", 12)), at("a", 5).ms_until(&at("a", 4))), (None, None));
+        let now = Uptime::now().unwrap();
+        assert!(now.ms_until(&Uptime::now().unwrap()).is_some_and(|ms| ms < 600_000) && now.boot.len() == 16);
     }
 
     #[test]

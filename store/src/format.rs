@@ -20,6 +20,8 @@ pub mod context {
     pub const EVENT: &str = "parhelia 2026-11 event v1";
     /// Names and paths that caches are found by, where ids have a key. Without one it is BLAKE3 of the bytes alone.
     pub const NAME: &str = "parhelia 2026-11 name v1";
+    /// The start of a machine in records' readings of its clock.
+    pub const BOOT: &str = "parhelia 2026-11 start of a machine v1";
 }
 
 /// Version of the store's layout, in `store.json`.

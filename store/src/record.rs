@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 pub use self::outline::Outline;
 use self::outline::has_failed;
 use crate::{
+    clock::Uptime,
     id::{BlobId, ObjectId, RecordId, TreeId, Ulid},
     keys::Ids,
 };
@@ -170,6 +171,9 @@ pub(crate) const IMPORTED_FROM: &str = "imported_from";
 /// Name of the field that a checkpoint has whose folder was not its session's.
 pub(crate) const ANOTHER_FOLDER: &str = "another_folder";
 
+/// Name of the field with the reading of the clock that nobody can set.
+pub(crate) const UPTIME: &str = "uptime";
+
 /// Words in the details of a checkpoint that was made because a signal had ended the agent.
 pub const ENDED_BY_SIGNAL: &str = "was ended by signal";
 /// The `trigger_detail` of a checkpoint that was made before something was overwritten.
@@ -195,6 +199,11 @@ impl Record {
     /// True if another folder was captured, which was at the path of its session's workspace, while that was elsewhere.
     pub fn is_of_another_folder(&self) -> bool {
         self.extra.get(ANOTHER_FOLDER).is_some_and(|value| value == true)
+    }
+
+    /// The time for which the machine had run when it was made; none where that was not recorded.
+    pub fn uptime(&self) -> Option<Uptime> {
+        Uptime::deserialize(self.extra.get(UPTIME)?).ok()
     }
 
     /// True if it was made from an archive, of which nobody knows who wrote it.

@@ -68,6 +68,7 @@ impl Args {
             max_age_hours: self.max_age_hours.unwrap_or(set.max_age_hours),
             folder_max_age_hours: self.folder_max_age_hours.unwrap_or(set.folder_max_age_hours),
             max_store_bytes: self.max_store_bytes.unwrap_or(set.max_store_bytes),
+            thins_by_clock: true,
             ..set
         }
     }
@@ -75,6 +76,7 @@ impl Args {
 
 /// Removes, or plans to.
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
+    context.warns_of_older = false;
     let store = context.open()?;
     let session = args.session.as_ref().map(|name| store.view().session_named(name)).transpose()?.map(|session| session.id);
     let policy = args.policy(Policy::from(&context.config(Path::new("."))?.retention));

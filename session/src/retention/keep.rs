@@ -9,7 +9,7 @@ use parhelia_store::{
 };
 use serde::Serialize;
 
-use super::{Policy, calendar::Periods};
+use super::{Policy, age::Ages, calendar::Periods};
 
 pub use parhelia_store::record::SAFETY;
 
@@ -153,6 +153,7 @@ pub(super) struct Thinning<'a> {
     /// The age from which checkpoints go; 0 where none does.
     max_age_hours: u64,
     now: Timestamp,
+    ages: Ages,
     recent: u64,
     periods: Periods,
     taken: HashSet<(bool, i64)>,
@@ -161,19 +162,24 @@ pub(super) struct Thinning<'a> {
 impl<'a> Thinning<'a> {
     pub(super) fn new(policy: &'a Policy, is_agents: bool, now: Timestamp, zone: TimeZone) -> Self {
         let max_age_hours = if is_agents { policy.max_age_hours } else { policy.folder_max_age_hours };
-        Thinning { policy, max_age_hours, now, recent: 0, periods: Periods::new(&policy.calendar, zone), taken: HashSet::new() }
+        let periods = Periods::new(&policy.calendar, zone);
+        Thinning { policy, max_age_hours, now, ages: Ages::at(now), recent: 0, periods, taken: HashSet::new() }
     }
 
     pub(super) fn judge(&mut self, about: &About<'_>) -> Result<Kept, Removed> {
         let record = &about.checkpoint.record;
-        // What lies in the future, by a clock that was wrong, is new.
-        let age_hours = self.now.duration_since(record.created_at).as_hours().max(0) as u64;
+        let age_hours = self.ages.next(record).as_hours().max(0) as u64;
+        let shown_hours = match self.policy.thins_by_clock {
+            // What lies in the future, by a clock that was wrong, is new.
+            true => self.now.duration_since(record.created_at).as_hours().max(0) as u64,
+            false => age_hours,
+        };
         // Those that are kept anyway count as well: the last five are five.
         let by_number = self.by_number(about.checkpoint);
         if let Some(kept) = self.protected(about, age_hours) {
             return Ok(kept);
         }
-        let by_time = self.by_time(about.checkpoint, age_hours);
+        let by_time = self.by_time(about.checkpoint, shown_hours);
         if let Some(kept) = by_number {
             return Ok(kept);
         }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use jiff::Timestamp;
+use serde_json::{Map, Value};
 
 use super::{
     Options,
@@ -12,14 +13,21 @@ use super::{
     walk::Walked,
 };
 use crate::{
-    clock,
+    clock::{self, Uptime},
     id::Ulid,
     name,
-    record::{ANOTHER_FOLDER, Part, RECORD_SCHEMA, Record, Rules, Workspace},
+    record::{ANOTHER_FOLDER, Part, RECORD_SCHEMA, Record, Rules, UPTIME, Workspace},
 };
 
 pub(super) fn new_id(created_at: Timestamp) -> Ulid {
     Ulid::from_parts(created_at.as_millisecond().max(0) as u64, Ulid::generate().random())
+}
+
+/// The fields that not every record has.
+fn extra(options: &Options) -> Map<String, Value> {
+    let another = options.of_another_folder.then(|| (ANOTHER_FOLDER.to_owned(), true.into()));
+    let uptime = Uptime::now().and_then(|uptime| Some((UPTIME.to_owned(), serde_json::to_value(uptime).ok()?)));
+    another.into_iter().chain(uptime).collect()
 }
 
 pub(super) fn new_record(
@@ -65,6 +73,6 @@ pub(super) fn new_record(
         git: captured.git,
         environment: captured.environment,
         usage: captured.usage,
-        extra: options.of_another_folder.then(|| (ANOTHER_FOLDER.to_owned(), true.into())).into_iter().collect(),
+        extra: extra(options),
     }
 }

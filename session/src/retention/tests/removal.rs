@@ -36,6 +36,7 @@ fn a_policy_is_what_was_configured() {
         all_hours: 9,
         hourly_hours: 10,
         max_store_bytes: 11,
+        thins_by_clock: false,
     };
     assert_eq!(Policy::from(&set), expected);
 }
