@@ -107,7 +107,7 @@ fn every_byte_damaged_in_every_way() {
     let step = if long() > 0 { 1 } else { 7 };
     let mut tried = 0;
     for path in lab.files_of_store() {
-        let good = fs::read(&path).unwrap();
+        let good = fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         // RocksDB's files and stat caches are read in pieces that have checksums of their own: a sample will do.
         let step = if matters(&path) { step } else { (step * 5).max(good.len() / SAMPLED_PLACES) };
         for at in (0..good.len()).step_by(step) {
