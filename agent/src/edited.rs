@@ -3,7 +3,7 @@
 use std::{
     fs::{self, File, Permissions},
     io::{self, Write},
-    os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
+    os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
@@ -74,13 +74,21 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>> {
     String::from_utf8(bytes).map(Some).map_err(|_| refused(path, "it is not UTF-8".into()))
 }
 
-/// Replaces a file by rename, its mode and owner kept. `false` where its content is no longer `before`.
+/// Replaces a file by rename, its mode and owner kept; one that cannot be replaced, such as a mount of its own, is written over. `false` where
+/// its content is no longer `before`.
 fn replace(path: &Path, before: Option<&str>, text: &str) -> Result<bool> {
     let folder = path.parent().ok_or_else(|| Error::Invalid(format!("{} has no folder", path.display())))?;
     fs::create_dir_all(folder).at("create folder", folder)?;
     let temporary = path.with_extension(format!("{}.tmp", uuid::Uuid::new_v4().simple()));
+    let created = File::options().write(true).create_new(true).mode(0o644).open(&temporary);
+    let mut file = match (created, before) {
+        // Nothing can be made beside it; it may be writable itself.
+        (Err(e), Some(before)) if matches!(e.kind(), io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied) => {
+            return write_over(path, before, text, None);
+        }
+        (created, _) => created.at("create", &temporary)?,
+    };
     let written = (|| {
-        let mut file = File::options().write(true).create_new(true).mode(0o644).open(&temporary).at("create", &temporary)?;
         if let Ok(old) = fs::metadata(path) {
             file.set_permissions(Permissions::from_mode(old.mode() & 0o7777)).at("set the mode of", &temporary)?;
             if let Ok(new) = file.metadata()
@@ -96,12 +104,43 @@ fn replace(path: &Path, before: Option<&str>, text: &str) -> Result<bool> {
             fs::remove_file(&temporary).at("remove", &temporary)?;
             return Ok(false);
         }
-        fs::rename(&temporary, path).at("rename into place", path)?;
+        match (fs::rename(&temporary, path), before) {
+            (Err(e), Some(before)) if e.kind() == io::ErrorKind::ResourceBusy => {
+                let is_written = write_over(path, before, text, Some(&temporary))?;
+                fs::remove_file(&temporary).at("remove", &temporary)?;
+                return Ok(is_written);
+            }
+            (renamed, _) => renamed.at("rename into place", path)?,
+        }
         crate::durable::sync_names(folder)?;
         Ok(true)
     })();
-    if written.is_err() {
+    if written.is_err() && !matches!(written, Err(Error::HalfWritten { .. })) {
         let _ = fs::remove_file(&temporary);
     }
     written
 }
+
+/// Writes a file anew where it lies, and puts its old text back where that fails. `copy` is a file that has the new text already, on the medium:
+/// it outlasts a crash in between. `false` where the content is no longer `before`.
+fn write_over(path: &Path, before: &str, text: &str, copy: Option<&Path>) -> Result<bool> {
+    let file = File::options().write(true).open(path).at("write over", path)?;
+    if read(path)?.as_deref() != Some(before) {
+        return Ok(false);
+    }
+    let write = |text: &str| {
+        file.write_all_at(text.as_bytes(), 0)?;
+        file.set_len(text.len() as u64)?;
+        file.sync_all()
+    };
+    match write(text) {
+        Ok(()) => Ok(true),
+        Err(e) => match (write(before), copy) {
+            (Err(_), Some(copy)) => Err(Error::HalfWritten { path: path.to_owned(), copy: copy.to_owned(), source: e }),
+            _ => Err(e).at("write over", path),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -49,6 +49,16 @@ pub enum Error {
         /// The fault.
         reason: String,
     },
+    /// A file that cannot be replaced, and could be written over only in part.
+    #[error("cannot write all of {}: {source}; copy {} over it", path.shown(), copy.shown())]
+    HalfWritten {
+        /// The file.
+        path: PathBuf,
+        /// A file with the whole text.
+        copy: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
     /// A signal could not be sent.
     #[error("cannot stop process {process}: {source}")]
     Signal {

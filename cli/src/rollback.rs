@@ -2,7 +2,7 @@
 
 mod report;
 
-use std::io::IsTerminal;
+use std::{io::IsTerminal, path::PathBuf};
 
 use parhelia_session::rollback::{Options, Rollback};
 use parhelia_store::{clock, record::Checkpoint};
@@ -39,6 +39,12 @@ pub struct How {
     /// Also while another machine or container may still have the session
     #[arg(long)]
     pub take_over: bool,
+    /// Leave this path of the workspace as it is, with all that is in it; may be repeated
+    #[arg(long, value_name = "PATH", value_hint = clap::ValueHint::AnyPath)]
+    pub leave: Vec<PathBuf>,
+    /// Leave as it is what cannot be put back: files of another user, read-only mounts, files that are mounts
+    #[arg(long)]
+    pub leave_unwritable: bool,
     /// The session is resumed from there at once.
     #[arg(skip)]
     pub resumes: bool,
@@ -65,6 +71,8 @@ impl How {
             any_git_state: self.any_git_state,
             take_over: self.take_over,
             recreate_workspace: self.recreate_workspace,
+            leave: self.leave.clone(),
+            leave_unwritable: self.leave_unwritable,
             dry_run: self.dry_run,
         }
     }
@@ -85,12 +93,12 @@ pub fn is_askable(verb: &str, command: &str) -> Result<()> {
 pub enum Fate {
     /// It was done.
     Done {
-        /// True if something was left as it is that could not be read.
+        /// True if something was left as it is that could not be read or put back.
         spares: bool,
     },
     /// It was only shown.
     Shown {
-        /// True if something would be left as it is that cannot be read.
+        /// True if something would be left as it is that cannot be read or put back.
         spares: bool,
     },
     /// The user did not want it.
@@ -108,11 +116,14 @@ pub fn roll(context: &mut Context, mut rollback: Rollback<'_>, target: &Checkpoi
     if how.dry_run || !how.yes {
         let preview = rollback.preview(&context.progress())?;
         report::preview(context, &preview)?;
+        context.out.flush()?;
+        if let Some(refusal) = preview.refused {
+            return Err(refusal.into());
+        }
         if how.dry_run {
             report::dry_run(context, target, rollback.look(), &preview, how)?;
-            return Ok(Fate::Shown { spares: !preview.spared.is_empty() });
+            return Ok(Fate::Shown { spares: !preview.spared.is_empty() || !preview.left.is_empty() });
         }
-        context.out.flush()?;
         let shown = rollback.look().shown();
         if !ask::is_agreed(context, &format!("Put {shown} back to {}? A safety checkpoint is made first.", described(target)))? {
             return Ok(Fate::Refused);

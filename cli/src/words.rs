@@ -110,6 +110,10 @@ fn next_step(refusal: &Refusal) -> String {
         }
         Refusal::LiveElsewhere { .. } => ", or give --take-over if that is over".into(),
         Refusal::MustStop { .. } => "; give --stop to end it, or --files-only to leave the conversation alone".into(),
+        Refusal::Unwritable { target, .. } => format!(
+            "; `parhelia checkpoint rollback {target}` with --dry-run names them all, and with --leave PATH for each, or with \
+             --leave-unwritable, puts the rest back"
+        ),
         Refusal::GitUnknown { .. } | Refusal::GitState { .. } => {
             "; give --any-git-state to roll the files back all the same (git itself is not touched)".into()
         }

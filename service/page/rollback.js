@@ -25,6 +25,11 @@ const OPTIONS = [
 ];
 const RARE_OPTIONS = [
   { id: "any_git_state", label: "Roll back during a merge or rebase", hint: "Git is left in the middle of it." },
+  {
+    id: "leave_unwritable",
+    label: "Leave what cannot be put back",
+    hint: "Files of another user, and read-only or single-file mounts, stay as they are.",
+  },
   { id: "take_over", label: "Do not wait for another machine", hint: "Another machine or container may still have the session." },
 ];
 
@@ -85,6 +90,13 @@ function sentences(list, kind = "hint") {
     : null;
 }
 
+/** Entries that stay because they cannot be put back, with the reasons. */
+function leftOf({ left }) {
+  if (left.length === 0) return null;
+  const row = ({ path: file, error }) => h("li", {}, h("code", {}, file ? named(file) : "(the folder itself)"), ": ", prose(error));
+  return [h("p", {}, `${count(left.length, "path")} cannot be put back:`), h("ul", { class: "sentences warn" }, left.map(row))];
+}
+
 function planOf({ rollback, actions, warnings }) {
   const lost = actions.filter(({ action }) => action === "delete" || action === "replace").length;
   return h(
@@ -111,6 +123,7 @@ function planOf({ rollback, actions, warnings }) {
         "Stays as it is: ",
         rollback.spared.map((file) => [h("code", {}, named(file)), " "]),
       ),
+    leftOf(rollback),
     actions.length > 0 && h("h2", {}, count(actions.length, "path")),
     pathsOf(actions),
   );
@@ -143,6 +156,7 @@ function doneOf({ rollback, actions, warnings }, session) {
         "Kept aside: ",
         rollback.moved.map((file) => [h("code", {}, named(file)), " "]),
       ),
+    leftOf(rollback),
     sentences([...new Set([...warnings, ...rollback.notices])], "warn"),
     h("p", {}, h("a", { class: "button primary", href: `#/session/${encodeURIComponent(session.id)}` }, "To the session")),
   );

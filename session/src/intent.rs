@@ -60,6 +60,9 @@ pub struct Intent {
     pub stash: Option<String>,
     /// Paths that are spared, as bytes in hex.
     pub spare: Vec<String>,
+    /// True if what cannot be put back is left as it is.
+    #[serde(default)]
+    pub leave_unwritable: bool,
     /// The conversation that goes back, too.
     pub conversation: Option<GoesBack>,
     /// The conversation that the session was in before.

@@ -75,6 +75,29 @@ pub enum Refusal {
         /// The session.
         session: String,
     },
+    /// Entries of the workspace that a rollback cannot put back.
+    #[error(
+        "cannot roll back to {target}: {} cannot be put back: {}{}; nothing was changed",
+        words::entries(*entries),
+        words::listed(named),
+        words::and_more(entries.saturating_sub(named.len()))
+    )]
+    Unwritable {
+        /// The checkpoint.
+        target: Ulid,
+        /// The first of the entries, with the reasons.
+        named: Vec<String>,
+        /// The number of entries.
+        entries: usize,
+    },
+    /// A path to be left that is none in the workspace, or all of it.
+    #[error("cannot leave {path}: it is no path in {workspace}; give one from there, as the dry run names it")]
+    NotInWorkspace {
+        /// The path.
+        path: String,
+        /// The workspace.
+        workspace: String,
+    },
     /// The agent must be ended first, or left alone on purpose.
     #[error("the agent of session {session} is alive")]
     AgentAlive {

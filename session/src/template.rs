@@ -54,7 +54,8 @@ pub fn copy(folder: &Path, workspace: &Path, progress: &dyn Progress) -> Result<
         .inspect_err(|_| drop(fs::remove_dir_all(&draft)))
 }
 
-fn copy_folder(from: &Path, to: &Path, progress: &dyn Progress) -> Result<()> {
+/// Copies a folder to a place where nothing is.
+pub(crate) fn copy_folder(from: &Path, to: &Path, progress: &dyn Progress) -> Result<()> {
     fs::create_dir(to).at("create folder", to)?;
     for entry in fs::read_dir(from).at("read", from)? {
         let entry = entry.at("read", from)?;

@@ -8,7 +8,10 @@ use std::{io, os::fd::BorrowedFd};
 
 use rustix::io::Errno;
 
-use crate::sys::{self, Stat};
+use crate::{
+    error::Side,
+    sys::{self, Stat},
+};
 
 /// The result of a second look at a name after a call at it has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,15 +114,6 @@ pub fn is_exhausted(errno: Errno) -> bool {
     matches!(errno, Errno::NOSPC | Errno::DQUOT | Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS)
 }
 
-/// The side that a failed call was made on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
-    /// A file of the store.
-    Store,
-    /// A live folder: a workspace, or the target of a restore.
-    Live,
-}
-
 /// True if a failed call says that stored bytes are gone or not what was written: never of a fault on another side than the store's, and never
 /// of a want of permission, memory or file descriptors.
 pub fn is_damage(side: Side, error: &io::Error) -> bool {
@@ -178,7 +172,7 @@ mod tests {
     fn only_the_store_can_be_damaged() {
         let error = |errno: Errno| io::Error::from(errno);
         assert!(is_damage(Side::Store, &error(Errno::IO)) && is_damage(Side::Store, &error(Errno::NOENT)));
-        assert!(!is_damage(Side::Live, &error(Errno::IO)) && !is_damage(Side::Live, &error(Errno::NOENT)));
+        assert!(!is_damage(Side::Target, &error(Errno::IO)) && !is_damage(Side::Source, &error(Errno::NOENT)));
         assert!(!is_damage(Side::Store, &error(Errno::MFILE)) && !is_damage(Side::Store, &error(Errno::ACCESS)));
     }
 }

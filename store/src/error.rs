@@ -3,6 +3,7 @@
 //! Every variant names the thing, the cause and, where there is one, the next step. Sources are kept.
 
 mod kind;
+mod side;
 
 use std::{
     io,
@@ -11,7 +12,8 @@ use std::{
 
 use parhelia_name::Shown as _;
 
-pub use self::kind::ErrorKind;
+pub(crate) use self::side::TargetContext;
+pub use self::{kind::ErrorKind, side::Side};
 
 /// Errors of the store.
 #[derive(Debug, thiserror::Error)]
@@ -125,6 +127,14 @@ pub enum Error {
     At {
         /// The path inside the checkpoint.
         path: String,
+        /// The error there.
+        source: Box<Error>,
+    },
+    /// Something failed on another side than the store's.
+    #[error("{source}")]
+    Beside {
+        /// The side that failed.
+        side: Side,
         /// The error there.
         source: Box<Error>,
     },
@@ -283,6 +293,7 @@ impl Error {
             Error::Corrupt { what, place, reason } => format!("corrupt: {what} in {}: {reason}", place.shown()),
             Error::Missing { kind, id } => format!("corrupt: {kind} {id} is missing from the store"),
             Error::At { path, source } => format!("{path}: {}", source.fault()),
+            Error::Beside { source, .. } => source.fault(),
             other => other.to_string(),
         }
     }

@@ -6,7 +6,12 @@ use parhelia_session::{
     run::{has_agent, stranger_in_newest},
 };
 use parhelia_store::name::Shown as _;
-use parhelia_store::{Store, projection::Status, record::Checkpoint, restore::RestoreChange};
+use parhelia_store::{
+    Store,
+    projection::Status,
+    record::Checkpoint,
+    restore::{RestoreChange, Skipped},
+};
 use parhelia_wire::{Line, summary::RolledBack, tree::Action};
 
 use super::How;
@@ -51,7 +56,8 @@ fn print_changes(context: &mut Context, changes: &[(RestoreChange, Vec<u8>)], is
 pub fn preview(context: &mut Context, preview: &Preview) -> Result<()> {
     print_changes(context, &preview.changes, false)?;
     tell_spared(&preview.spared, "would be left as it is");
-    if preview.changes.is_empty() && preview.spared.is_empty() {
+    print_left(context, &preview.left)?;
+    if preview.changes.is_empty() && preview.spared.is_empty() && preview.left.is_empty() {
         context.out.line("  the files are as they are in the checkpoint")?;
     }
     match &preview.spoken {
@@ -67,6 +73,16 @@ fn tell_spared(spared: &[Vec<u8>], stays: &str) {
     }
 }
 
+/// Names entries that stay as they are because they cannot be put back, or because that was asked for.
+fn print_left(context: &mut Context, left: &[Skipped]) -> Result<()> {
+    for entry in left {
+        context.out.object(Line::Skipped(entry.into()))?;
+        let path = if entry.path.is_empty() { ".".to_owned() } else { human::path(&entry.path) };
+        tell!("parhelia: {path}: {}", entry.error);
+    }
+    Ok(())
+}
+
 /// Prints the last line of a dry run.
 pub fn dry_run(context: &mut Context, target: &Checkpoint, look: &Look, preview: &Preview, how: &How) -> Result<()> {
     let what = if look.conversation.is_some() { "files and conversation" } else { "files" };
@@ -77,7 +93,7 @@ pub fn dry_run(context: &mut Context, target: &Checkpoint, look: &Look, preview:
 
 /// Prints what was done, and how to go on.
 pub fn print(context: &mut Context, store: &Store, host: &dyn Host, rolled: &Rolled, how: &How) -> Result<()> {
-    let Rolled { session, workspace, done, spared } = rolled;
+    let Rolled { session, workspace, done, spared, left } = rolled;
     let spared = spared.as_deref().unwrap_or_default();
     context
         .out
@@ -85,6 +101,7 @@ pub fn print(context: &mut Context, store: &Store, host: &dyn Host, rolled: &Rol
     context.out.remark(format!("Rolled back {workspace} to checkpoint {}.", done.target))?;
     print_changes(context, &done.changes, true)?;
     tell_spared(spared, "left as it is");
+    print_left(context, left)?;
     context
         .out
         .remark(format!("Safety checkpoint: {} (`parhelia checkpoint undo {}` goes back to it).", done.safety, session.id))?;

@@ -14,6 +14,7 @@ pub fn behind(refusal: &Refusal) -> &'static str {
         Refusal::MustStop { .. } => "; give \"stop\": true to end it, or \"files_only\": true to leave the conversation alone",
         Refusal::OpenInStranger { .. } => "; give \"files_only\": true to leave the conversation alone",
         Refusal::MayBeOpen { .. } => "; give \"files_only\": true, or \"take_over\": true if that is over",
+        Refusal::Unwritable { .. } => "; give their paths in \"leave\", or \"leave_unwritable\": true, to put the rest back",
         Refusal::GitUnknown { .. } | Refusal::GitState { .. } => {
             "; give \"any_git_state\": true to roll the files back all the same (git itself is not touched)"
         }

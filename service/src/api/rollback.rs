@@ -6,7 +6,7 @@ use parhelia_session::{
     host::Observer,
     rollback::{self, Last, Options, Rollback},
 };
-use parhelia_store::record::Checkpoint;
+use parhelia_store::{name, record::Checkpoint};
 use parhelia_wire::{summary::RolledBack, tree::Action};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -45,6 +45,12 @@ struct How {
     /// True not to wait for another machine or container that may still have the session.
     #[serde(default)]
     take_over: bool,
+    /// Paths from the workspace that are left as they are, with all that is in them.
+    #[serde(default)]
+    leave: Vec<String>,
+    /// True to leave as it is what cannot be put back.
+    #[serde(default)]
+    leave_unwritable: bool,
 }
 
 /// The effect of a rollback.
@@ -137,13 +143,18 @@ fn roll(
         any_git_state: how.any_git_state,
         take_over: how.take_over,
         recreate_workspace: false,
+        leave: how.leave.iter().map(|path| name::as_path(&name::parse(path)).to_owned()).collect(),
+        leave_unwritable: how.leave_unwritable,
         dry_run: how.dry_run,
     };
     let mut rollback = Rollback::plan(&app.store, caller, target, undone, options)?;
     rollback.ensure_whole(&warnings)?;
     rollback.look().notices.iter().for_each(|notice| warnings.warn(notice));
     let (rolled, changes) = if how.dry_run {
-        let preview = rollback.preview(&warnings)?;
+        let mut preview = rollback.preview(&warnings)?;
+        if let Some(refusal) = preview.refused.take() {
+            return Err(refusal.into());
+        }
         (RolledBack::of_preview(target, rollback.look(), &preview, Vec::new()), preview.changes)
     } else {
         let rolled = rollback.execute(&warnings)?;

@@ -18,6 +18,7 @@ impl Refusal {
             | Refusal::KeepsNoConversation
             | Refusal::WorksElsewhere { .. }
             | Refusal::OtherSession { .. }
+            | Refusal::NotInWorkspace { .. }
             | Refusal::NewNeedsPrompt
             | Refusal::NobodyAsked { .. }
             | Refusal::HasFinished { .. } => ErrorKind::Usage,

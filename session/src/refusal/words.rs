@@ -14,3 +14,13 @@ pub(super) fn listed(texts: &[String]) -> String {
 pub(super) fn as_bytes(path: &std::path::Path) -> &[u8] {
     std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str())
 }
+
+/// A number of entries, for a message.
+pub(super) fn entries(count: usize) -> String {
+    if count == 1 { "1 entry".to_owned() } else { format!("{count} entries") }
+}
+
+/// The end of a list of which so many are not named.
+pub(super) fn and_more(more: usize) -> String {
+    if more == 0 { String::new() } else { format!(" and {more} more") }
+}

@@ -1,6 +1,9 @@
 //! The workspace of a session that is resumed: kept where it lives, made again where it is gone.
 
-use std::path::{Path, PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 use parhelia_store::{
     Store,
@@ -14,7 +17,7 @@ use parhelia_store::{
 use crate::{
     error::{IoContext, Refusal, Result},
     place::{ensure_place, is_gone},
-    template::{agent_folder, copy},
+    template::{agent_folder, copy, copy_folder},
 };
 
 /// The result of preparing the workspace.
@@ -104,7 +107,7 @@ pub fn bring_back(
         }
         Fate::RestoreGit => {
             let git = workspace.join(".git");
-            let aside = move_aside(&git)?;
+            let aside = move_aside(&git, progress)?;
             let report = Box::new(restored(store, checkpoint, b".git", git, progress)?);
             Ok(Workspace::GitRestored { report, aside })
         }
@@ -112,12 +115,19 @@ pub fn bring_back(
 }
 
 /// Renames a broken `.git` within its folder, as it may have commits that the checkpoint does not have. None if there is no `.git`.
-fn move_aside(git: &Path) -> Result<Option<PathBuf>> {
+fn move_aside(git: &Path, progress: &dyn Progress) -> Result<Option<PathBuf>> {
     if git.symlink_metadata().is_err() {
         return Ok(None);
     }
     let aside = git.with_file_name(format!(".git.broken-{}", OpId::generate()));
-    std::fs::rename(git, &aside).at("move aside", git)?;
+    match std::fs::rename(git, &aside) {
+        // A folder of an overlay's lower layer cannot be renamed.
+        Err(e) if e.kind() == io::ErrorKind::CrossesDevices => {
+            copy_folder(git, &aside, progress).inspect_err(|_| _ = std::fs::remove_dir_all(&aside))?;
+            std::fs::remove_dir_all(git).at("remove", git)?;
+        }
+        moved => moved.at("move aside", git)?,
+    }
     Ok(Some(aside))
 }
 

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     checkpoint::Conversation,
     conversation::{aside, put_back},
-    error::{Error, Result},
+    error::{Error, Refusal, Result},
     host::{Host, Observer},
     intent::{self, GoesBack, Intent, Last},
     mcp::{self, Back},
@@ -90,8 +90,28 @@ pub fn foresee(
     Ok((planned, omitted))
 }
 
+/// The most entries that a refusal names.
+const NAMED_MAX: usize = 5;
+
+/// The refusal of a rollback to a plan's target: it has entries that cannot be put back, their content is another one, and nobody has said that
+/// they may be left.
+pub(super) fn unwritable(planned: &Plan, target: &Checkpoint, options: &super::Options) -> Option<Refusal> {
+    if options.leave_unwritable {
+        return None;
+    }
+    let held: Vec<Skipped> = planned.blocked().filter(|blocked| blocked.why == Why::Held).collect();
+    let named = held.iter().take(NAMED_MAX).map(|held| format!("{} ({})", shown(&held.path), held.error)).collect();
+    (!held.is_empty()).then_some(Refusal::Unwritable { target: target.record.id, named, entries: held.len() })
+}
+
+fn shown(path: &[u8]) -> String {
+    if path.is_empty() { ".".to_owned() } else { parhelia_store::name::display(path) }
+}
+
+/// Fails where something stands in the place of what is to be restored.
 fn ensure_unblocked(planned: &Plan, target: &Checkpoint) -> Result<()> {
-    let blocked: Vec<Skipped> = planned.blocked().collect();
+    let is_held = |blocked: &Skipped| matches!(blocked.why, Why::Held | Why::HeldAlike);
+    let blocked: Vec<Skipped> = planned.blocked().filter(|blocked| !is_held(blocked)).collect();
     match blocked.first() {
         Some(first) => Err(Error::RollbackFailed { target: target.record.id, why: Box::new(not_restored(first, blocked.len())) }),
         None => Ok(()),
@@ -122,9 +142,14 @@ pub fn execute(
     // What cannot be planned is refused before there is an intent, which everybody who comes later would have to finish.
     let planned = plan(store, target, &look.workspace, unhex(&spare), Some(since), progress)?;
     ensure_unblocked(&planned, target)?;
+    if let Some(refusal) = unwritable(&planned, target, &wanted.options) {
+        progress.notice(&format!("safety checkpoint {} stays", safety.id()));
+        return Err(refusal.into());
+    }
     let message = format!("parhelia: before the rollback to {}", target.id());
     let stash = stash::make(host, &look.workspace, &message, &store.layout().cache());
-    let intent = intended(look, target, &safety, &stash, spare, undone);
+    let intent =
+        Intent { leave_unwritable: wanted.options.leave_unwritable, ..intended(look, target, &safety, &stash, spare, undone) };
     if let Err(e) = intent::commit(store, &look.session.id, &intent, actor) {
         if let Some(commit) = &intent.stash {
             let _ = stash::drop_entry(host, &intent.workspace, commit, &store.layout().cache());
@@ -167,6 +192,7 @@ fn intended(
             _ => None,
         },
         spare,
+        leave_unwritable: false,
         conversation: look.conversation.clone().map(|(id, config)| GoesBack { id, config }),
         conversation_before: look.session.conversations.last().map(|last| last.id.clone()),
         conversation_after: match (&look.conversation, undone) {
@@ -231,11 +257,11 @@ pub(super) fn carry_out(
     })?;
     let report = restore::execute(store, &target, plan, progress)?;
     let (left, failed): (Vec<&Skipped>, Vec<&Skipped>) =
-        report.skipped.iter().partition(|skipped| matches!(skipped.why, Why::Withheld | Why::Changed));
+        report.skipped.iter().partition(|skipped| may_be_left(skipped.why, intent.leave_unwritable));
     if let Some(skipped) = failed.first() {
         return Err(not_restored(skipped, failed.len()));
     }
-    for skipped in left {
+    for skipped in left.into_iter().filter(|left| matches!(left.why, Why::Withheld | Why::Changed)) {
         progress.notice(&format!("{}: {}", parhelia_store::name::display(&skipped.path), skipped.error));
     }
     let moved = conversation(store, session, intent, &target)?;
@@ -246,6 +272,15 @@ pub(super) fn carry_out(
     }
     intent::clear(store, session, intent, true, &host.actor())?;
     Ok(Out { report, changes, moved })
+}
+
+/// True if a rollback is done although something was not put back, for this kind of reason. What has the checkpoint's content may be left.
+fn may_be_left(why: Why, leaves_unwritable: bool) -> bool {
+    match why {
+        Why::Withheld | Why::Changed | Why::HeldAlike => true,
+        Why::Held => leaves_unwritable,
+        Why::Failed | Why::Taken => false,
+    }
 }
 
 fn conversation(store: &Store, session: &str, intent: &Intent, target: &Checkpoint) -> Result<Vec<PathBuf>> {
@@ -271,7 +306,8 @@ pub(super) fn go_back(store: &Store, host: &dyn Host, session: &str, intent: &In
     // Whoever asked to stop has been heard; going back is not stopped.
     let plan = plan(store, &safety, &intent.workspace, unhex(&intent.spare), None, &())?;
     let report = restore::execute(store, &safety, plan, &())?;
-    let failed: Vec<&Skipped> = report.skipped.iter().filter(|skipped| skipped.why != Why::Withheld).collect();
+    let failed = |skipped: &&Skipped| !matches!(skipped.why, Why::Withheld | Why::HeldAlike);
+    let failed: Vec<&Skipped> = report.skipped.iter().filter(failed).collect();
     if let Some(skipped) = failed.first() {
         return Err(not_restored(skipped, failed.len()));
     }

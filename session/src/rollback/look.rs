@@ -3,7 +3,7 @@
 use std::{
     iter,
     os::unix::ffi::OsStrExt,
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
     time::Duration,
 };
 
@@ -60,6 +60,8 @@ pub struct Look {
     pub stops: Option<Run>,
     /// Repositories below the workspace that the checkpoint does not have, and what other sessions work in; they are kept.
     pub nested: Vec<Vec<u8>>,
+    /// Paths that are left as they are because that was asked for.
+    pub left: Vec<Vec<u8>>,
     /// Things that the user should know.
     pub notices: Vec<Notice>,
 }
@@ -98,6 +100,24 @@ fn refuse<T>(refusal: Refusal) -> Result<T> {
     Err(refusal.into())
 }
 
+/// A path that was given, from the workspace: it begins there, or is absolute.
+fn inside(workspace: &Path, path: &Path) -> Result<Vec<u8>> {
+    let outside = || Refusal::NotInWorkspace {
+        path: name::display(path.as_os_str().as_bytes()),
+        workspace: name::display(workspace.as_os_str().as_bytes()),
+    };
+    let below = if path.is_absolute() { path.strip_prefix(workspace).map_err(|_| outside())? } else { path };
+    let mut parts = Vec::new();
+    for part in below.components() {
+        match part {
+            Component::CurDir => {}
+            Component::Normal(part) => parts.push(part.as_bytes()),
+            _ => return refuse(outside()),
+        }
+    }
+    if parts.is_empty() { refuse(outside()) } else { Ok(parts.join(&b'/')) }
+}
+
 /// Looks at everything but the checkpoint's own content ([`whole`]). Changes nothing.
 pub fn look(store: &Store, wanted: &RollbackRequest<'_>) -> Result<Look> {
     let target = wanted.target;
@@ -109,9 +129,11 @@ pub fn look(store: &Store, wanted: &RollbackRequest<'_>) -> Result<Look> {
     }
     let place = session.workspace.as_ref().map(Place::folder).unwrap_or_default();
     let workspace = place.canonicalize().map_err(|source| Error::Io { action: "open the workspace", path: place, source })?;
+    let left = wanted.options.leave.iter().map(|path| inside(&workspace, path)).collect::<Result<Vec<_>>>()?;
     let mut look = Look {
         session,
         workspace,
+        left,
         files_only: wanted.options.files_only,
         conversation: None,
         stops: None,
@@ -292,7 +314,7 @@ impl Look {
 
     /// The spared paths in hex, as an intent keeps them.
     pub(super) fn spare(&self, omitted: impl Iterator<Item = Vec<u8>>) -> Vec<String> {
-        hex(self.nested.iter().cloned().chain(omitted)).collect()
+        hex(self.nested.iter().chain(&self.left).cloned().chain(omitted)).collect()
     }
 
     /// The effect on the conversation of going back to a checkpoint; none if no conversation goes back.

@@ -16,6 +16,7 @@ mod stash;
 mod workflow;
 
 pub use crate::intent::{GoesBack, Intent, Last, Turn, last, open};
+use execute::unwritable;
 pub use execute::{Done, execute, foresee, plan};
 pub use finish::{finish, finish_earlier, take_turn};
 pub use look::{Look, RollbackRequest, look, whole};

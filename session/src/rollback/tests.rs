@@ -84,6 +84,7 @@ impl Fixture {
             conversation: None,
             conversation_before: None,
             conversation_after: None,
+            leave_unwritable: false,
             goes_back: false,
         }
     }

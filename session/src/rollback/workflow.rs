@@ -1,17 +1,19 @@
 //! A rollback from the first look to its end: planned, previewed, and done.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use parhelia_agent::{environment::Request, folder::ConfigFolder};
 use parhelia_store::{
     Store,
     projection::{Goal, Session},
     record::Checkpoint,
-    restore::{RestoreChange, Why},
+    restore::{RestoreChange, Skipped, Why},
     selector::sessions_at,
 };
 
-use super::{Done, Last, Look, RollbackRequest, STOPPED, Spoken, Turn, execute, foresee, last, look, open, spared, whole};
+use super::{
+    Done, Last, Look, RollbackRequest, STOPPED, Spoken, Turn, execute, foresee, last, look, open, spared, unwritable, whole,
+};
 use crate::{
     config::Config,
     environment::request_for_safety,
@@ -40,6 +42,10 @@ pub struct Options {
     pub take_over: bool,
     /// True if a workspace that is empty is filled, though its disk seems not to be mounted, or it seems to have been moved.
     pub recreate_workspace: bool,
+    /// Paths in the workspace that are left as they are, with all that is in them.
+    pub leave: Vec<PathBuf>,
+    /// True if what cannot be put back is left as it is.
+    pub leave_unwritable: bool,
     /// True if nothing will be done, so that obstacles are only named.
     pub dry_run: bool,
 }
@@ -65,6 +71,10 @@ pub struct Preview {
     pub changes: Vec<(RestoreChange, Vec<u8>)>,
     /// Paths that would be left as they are, since no safety checkpoint could hold them.
     pub spared: Vec<Vec<u8>>,
+    /// Entries that would be left as they are, because they cannot be put back, or because that was asked for.
+    pub left: Vec<Skipped>,
+    /// The refusal of the rollback itself, where more cannot be put back than may be left.
+    pub refused: Option<Refusal>,
     /// The place to which the conversation goes back.
     pub spoken: Option<Spoken>,
 }
@@ -80,13 +90,15 @@ pub struct Rolled {
     pub done: Done,
     /// Paths that were left as they are, since no safety checkpoint holds them, or why that is not known.
     pub spared: Result<Vec<Vec<u8>>>,
+    /// Entries that were left as they are, because they cannot be put back, or because that was asked for.
+    pub left: Vec<Skipped>,
 }
 
 impl Rolled {
     /// True if everything is as it is in the checkpoint.
     pub fn is_whole(&self) -> bool {
         let is_spared = self.spared.as_ref().is_ok_and(|spared| !spared.is_empty());
-        !is_spared && !self.done.report.skipped.iter().any(|skipped| skipped.why == Why::Changed)
+        !is_spared && self.left.is_empty() && !self.done.report.skipped.iter().any(|skipped| skipped.why == Why::Changed)
     }
 }
 
@@ -153,6 +165,12 @@ pub fn to_undo(store: &Store, session: &str, dry_run: bool) -> Result<(Last, Che
     }
 }
 
+/// The entries that a rollback leaves as they are: those that it was asked to, and those of a plan or a report that cannot be put back.
+fn left(asked: &[Vec<u8>], skipped: impl Iterator<Item = Skipped>) -> Vec<Skipped> {
+    let asked = asked.iter().map(|path| Skipped { path: path.clone(), error: "left as it is, as asked".into(), why: Why::Held });
+    asked.chain(skipped.filter(|skipped| matches!(skipped.why, Why::Held | Why::HeldAlike))).collect()
+}
+
 impl<'a> Rollback<'a> {
     /// Looks at everything that is against it. Changes nothing. `undone` is the rollback that this one undoes.
     pub fn plan(
@@ -205,7 +223,9 @@ impl<'a> Rollback<'a> {
         let mut changes = Vec::new();
         plan.each_change(&mut |change, path| changes.push((change, path.to_vec())))?;
         let spoken = self.look.spoken(self.store, self.target)?;
-        Ok(Preview { changes, spared: spared::of(self.store, omitted, self.target)?, spoken })
+        let refused = unwritable(&plan, self.target, &self.options);
+        let left = left(&self.look.left, plan.blocked());
+        Ok(Preview { changes, spared: spared::of(self.store, omitted, self.target)?, left, refused, spoken })
     }
 
     /// Rolls back: ends the agent where that is wanted, makes a safety checkpoint, and puts files and conversation back.
@@ -218,7 +238,8 @@ impl<'a> Rollback<'a> {
         if let Some(run) = &self.look.stops {
             // Before an agent is ended, it must be known what would come of it.
             if !self.is_previewed {
-                foresee(self.store, &self.look, &self.request(), observer)?;
+                let (plan, _) = foresee(self.store, &self.look, &self.request(), observer)?;
+                unwritable(&plan, self.target, &self.options).map_or(Ok(()), |refusal| Err(Error::from(refusal)))?;
             }
             run::end_agent(self.store, self.host, &self.look.session, run, PATIENCE, (STOPPED, Some(Goal::Paused)), || Ok(()))?;
         }
@@ -228,7 +249,8 @@ impl<'a> Rollback<'a> {
         let done = execute(self.store, &self.look, &self.request(), self.undone.as_ref(), observer)?;
         summary::kept::renew(self.store, &self.look.session.id, observer);
         let spared = spared::by(self.store, done.safety, self.target);
-        Ok(Rolled { workspace: self.look.shown(), session: self.look.session, done, spared })
+        let left = left(&self.look.left, done.report.skipped.iter().cloned());
+        Ok(Rolled { workspace: self.look.shown(), session: self.look.session, done, spared, left })
     }
 
     fn request(&self) -> RollbackRequest<'_> {

@@ -2,7 +2,8 @@
 
 use std::io;
 
-use super::Error;
+use super::{Error, Side};
+use crate::errno;
 
 /// Kinds of [`Error`], by what a caller should do about them; the command line's exit codes follow them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +38,7 @@ impl Error {
             | Error::NoRun { .. } => ErrorKind::NotFound,
             Error::Locked { .. } | Error::Raced { .. } | Error::TargetBusy { .. } => ErrorKind::Locked,
             Error::Corrupt { .. } | Error::Missing { .. } | Error::Index { .. } | Error::Archive { .. } => ErrorKind::Corrupt,
-            Error::At { source, .. } => source.kind(),
+            Error::At { source, .. } | Error::Beside { source, .. } => source.kind(),
             Error::Invalid(_) => ErrorKind::Usage,
             Error::Refused(_) | Error::Younger(_) | Error::TargetNotEmpty { .. } | Error::Fenced { .. } => ErrorKind::Refused,
             Error::Cancelled => ErrorKind::Cancelled,
@@ -58,21 +59,20 @@ impl Error {
     pub fn is_disk_full(&self) -> bool {
         use io::ErrorKind::{QuotaExceeded, StorageFull};
         match self {
-            Error::At { source, .. } => source.is_disk_full(),
+            Error::At { source, .. } | Error::Beside { source, .. } => source.is_disk_full(),
             Error::Io { source, .. } => matches!(source.kind(), StorageFull | QuotaExceeded),
             _ => false,
         }
     }
 
     /// True if bytes are gone or not what was written: another try would find the same. What cannot be read for another reason, such as
-    /// want of permission, of memory or of file descriptors, may be whole.
+    /// want of permission, of memory or of file descriptors, may be whole. What fails on another side is no damage of the store's.
     pub fn is_damage(&self) -> bool {
         match self {
+            Error::Beside { side, source } => *side == Side::Store && source.is_damage(),
             Error::Corrupt { .. } | Error::Missing { .. } => true,
             Error::At { source, .. } => source.is_damage(),
-            Error::Io { source, .. } => {
-                source.kind() == io::ErrorKind::NotFound || source.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
-            }
+            Error::Io { source, .. } => source.kind() == io::ErrorKind::NotFound || errno::is_damage(Side::Store, source),
             _ => false,
         }
     }

@@ -40,6 +40,8 @@ pub struct Joined {
     pub members: HashSet<Member>,
     /// Of these, the ones of groups whose live file stays, with whatever other names it has.
     pub kept: HashSet<Member>,
+    /// Names that become a file of their own, as they are on another mount than those that they are linked to.
+    pub apart: Vec<(u32, u32)>,
 }
 
 /// A file of which only some names are restored.
@@ -56,25 +58,62 @@ fn stays(member: &Linked) -> bool {
 }
 
 /// Decides for each group which name is the file and which are joined to it. A live file that names of two groups share is
-/// written anew for one of them.
+/// written anew for one of them. Names on different mounts cannot be joined, even on one filesystem: on each mount they are a file of their own.
 pub fn join(store: &Store, found: &mut Found, cache: Option<&StatCache>) -> Result<Joined> {
     let mut linked = std::mem::take(&mut found.linked);
     linked.sort_unstable();
-    let mut joined = Joined::default();
-    let mut owners: HashMap<u64, Group> = HashMap::new();
-    let mut dropped: HashSet<(u32, u32)> = HashSet::new();
+    let mut joining = Joining { store, cache, joined: Joined::default(), owners: HashMap::new(), dropped: HashSet::new() };
     for group in linked.chunk_by(|a, b| a.group == b.group) {
-        let id = group[0].group;
-        joined.members.extend(group.iter().filter_map(|linked| linked.member));
-        let live = group.iter().find(|m| stays(m) && owners.get(&m.ino).is_none_or(|owner| *owner == id));
-        let first = live.unwrap_or(&group[0]);
+        joining.joined.members.extend(group.iter().filter_map(|linked| linked.member));
+        let parts = by_mount(found, group);
+        if parts.len() > 1 && group.iter().any(|member| !stays(member)) {
+            joining.joined.apart.extend(parts[1..].iter().filter_map(|part| part.first()).map(|m| (m.folder, m.index)));
+        }
+        for part in parts {
+            joining.part(found, group[0].group, &part)?;
+        }
+    }
+    for (folder, _) in &joining.joined.apart {
+        ensure_listing(found, cache, *folder)?;
+    }
+    forget(found, &joining.dropped)?;
+    Ok(joining.joined)
+}
+
+/// The names of a group, those of each mount by themselves.
+fn by_mount(found: &Found, group: &[Linked]) -> Vec<Vec<Linked>> {
+    let mut parts: Vec<(u64, Vec<Linked>)> = Vec::new();
+    for member in group {
+        let mount = found.folders[member.folder as usize].mount;
+        match parts.iter_mut().find(|(known, _)| *known == mount) {
+            Some((_, part)) => part.push(*member),
+            None => parts.push((mount, vec![*member])),
+        }
+    }
+    parts.into_iter().map(|(_, part)| part).collect()
+}
+
+struct Joining<'a> {
+    store: &'a Store,
+    cache: Option<&'a StatCache>,
+    joined: Joined,
+    owners: HashMap<u64, Group>,
+    dropped: HashSet<(u32, u32)>,
+}
+
+impl Joining<'_> {
+    /// Joins the names of a group that are on one mount.
+    fn part(&mut self, found: &mut Found, id: Group, part: &[Linked]) -> Result<()> {
+        let (store, cache) = (self.store, self.cache);
+        let live = part.iter().find(|m| stays(m) && self.owners.get(&m.ino).is_none_or(|owner| *owner == id));
+        let first = live.unwrap_or(&part[0]);
         if live.is_some() {
-            owners.insert(first.ino, id);
-            joined.kept.extend(group.iter().filter_map(|linked| linked.member));
+            self.owners.insert(first.ino, id);
+            self.joined.kept.extend(part.iter().filter_map(|linked| linked.member));
         } else if stays(first) && !is_blocked(found, cache, first)? {
             rewrite(store, found, cache, first)?;
         }
-        for member in group.iter().filter(|m| (m.folder, m.index) != (first.folder, first.index)) {
+        for member in part.iter().filter(|m| (m.folder, m.index) != (first.folder, first.index)) {
             if live.is_some() && stays(member) && member.ino == first.ino {
                 continue;
             }
@@ -82,10 +121,10 @@ pub fn join(store: &Store, found: &mut Found, cache: Option<&StatCache>) -> Resu
                 continue;
             }
             let action = member.action.filter(|a| *a != Action::Meta).unwrap_or(Action::Replace);
-            dropped.insert((member.folder, member.index));
+            self.dropped.insert((member.folder, member.index));
             ensure_listing(found, cache, first.folder)?;
             ensure_listing(found, cache, member.folder)?;
-            joined.links.push(Link {
+            self.joined.links.push(Link {
                 from_folder: first.folder,
                 from_index: first.index,
                 folder: member.folder,
@@ -94,18 +133,17 @@ pub fn join(store: &Store, found: &mut Found, cache: Option<&StatCache>) -> Resu
                 is_same: member.ino != 0 && member.action.is_none(),
             });
         }
+        Ok(())
     }
-    forget(found, &dropped)?;
-    Ok(joined)
 }
 
 /// True if nobody may make an entry another file than it is; that is noted.
 fn is_blocked(found: &mut Found, cache: Option<&StatCache>, member: &Linked) -> Result<bool> {
-    let Some(reason) = member.frozen else { return Ok(false) };
+    let Some(hold) = member.held else { return Ok(false) };
     ensure_listing(found, cache, member.folder)?;
     let listing = found.folders[member.folder as usize].listing.as_ref();
     let node = listing.ok_or_else(|| Error::Invalid("an entry of no listing".into()))?.node(member.index)?;
-    found.blocked.push(Blocked { folder: member.folder, name: node.name.into(), reason });
+    found.blocked.push(Blocked::held(member.folder, &node.name, hold, Some(Action::Meta)));
     Ok(true)
 }
 

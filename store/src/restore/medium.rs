@@ -18,7 +18,7 @@ use super::{
     table::{Dirs, folder_path},
 };
 use crate::{
-    error::{IoContext, Result},
+    error::{Result, TargetContext},
     name, sys,
 };
 
@@ -38,8 +38,12 @@ pub fn mediums(plan: &Plan, dirs: &Dirs<'_>) -> Result<Vec<Medium>> {
     let mut found: Vec<Medium> = Vec::new();
     for (folder, line) in (0u32..).zip(&plan.folders).filter(|(folder, line)| *folder == 0 || line.wanted && !line.is_new) {
         if found.iter().all(|medium| medium.device != line.device) {
-            let fd =
-                dirs.get(folder).at("open folder", plan.target().join(name::as_path(&folder_path(&plan.folders, folder))))?;
+            let path = || plan.target().join(name::as_path(&folder_path(&plan.folders, folder)));
+            let fd = match dirs.get(folder) {
+                // Nothing is changed in what may not be looked into.
+                Err(_) if folder != 0 => continue,
+                other => other.at_target("open folder", path())?,
+            };
             found.push(Medium { device: line.device, folder, syncs_each: sys::is_fuse(fd.as_fd()) });
         }
     }
@@ -63,7 +67,7 @@ impl Run<'_> {
             }
             match self.dirs.get(medium.folder).and_then(rustix::fs::syncfs) {
                 Err(Errno::NOSYS | Errno::INVAL) => rustix::fs::sync(),
-                other => other.at("sync", self.plan.target())?,
+                other => other.at_target("sync", self.plan.target())?,
             }
         }
         Ok(())
@@ -78,11 +82,11 @@ impl Run<'_> {
                 Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS) => Ok(()),
                 Err(e) => Err(e),
             };
-            synced.at("sync folder", self.path(line.parent, &line.name))?;
+            synced.at_target("sync folder", self.path(line.parent, &line.name))?;
         }
         // Folders above a new target may be new as well.
         match (&self.staging.beside, self.plan.target().parent()) {
-            (Some((above, _)), Some(parent)) => sync_above(parent, sys::stat_fd(above).at("stat", parent)?.dev),
+            (Some((above, _)), Some(parent)) => sync_above(parent, sys::stat_fd(above).at_target("stat", parent)?.dev),
             _ => Ok(()),
         }
     }
@@ -100,10 +104,10 @@ fn sync(fd: BorrowedFd<'_>) -> rustix::io::Result<()> {
 fn sync_above(folder: &Path, device: u64) -> Result<()> {
     for folder in folder.ancestors() {
         let Ok(opened) = File::open(folder) else { return Ok(()) };
-        if opened.metadata().at("stat", folder)?.dev() != device {
+        if opened.metadata().at_target("stat", folder)?.dev() != device {
             return Ok(());
         }
-        sync(opened.as_fd()).at("sync folder", folder)?;
+        sync(opened.as_fd()).at_target("sync folder", folder)?;
     }
     Ok(())
 }
@@ -111,6 +115,6 @@ fn sync_above(folder: &Path, device: u64) -> Result<()> {
 /// Syncs the name of the target.
 pub fn sync_name(path: &Path) -> Result<()> {
     let Some(above) = path.parent() else { return Ok(()) };
-    let opened = File::open(above).at("open folder", above)?;
-    sync(opened.as_fd()).at("sync folder", above)
+    let opened = File::open(above).at_target("open folder", above)?;
+    sync(opened.as_fd()).at_target("sync folder", above)
 }

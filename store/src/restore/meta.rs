@@ -94,12 +94,14 @@ pub struct Refused {
     pub owner: bool,
     /// Attributes that the filesystem or the privileges do not allow.
     pub xattrs: Vec<(Vec<u8>, Errno)>,
+    /// True if mode or time are not what they should be either.
+    pub rest: bool,
 }
 
 impl Refused {
     /// True if everything is as it should be.
     pub fn is_nothing(&self) -> bool {
-        !self.owner && self.xattrs.is_empty()
+        !self.owner && self.xattrs.is_empty() && !self.rest
     }
 }
 

@@ -9,13 +9,13 @@ use rustix::{
 };
 
 use super::{
-    remove::is_closed,
+    held::is_closed,
     run::Run,
     staged::opened_mode,
     table::{Action, folder_path},
 };
 use crate::{
-    error::{IoContext, Result},
+    error::{Result, TargetContext},
     sys,
 };
 
@@ -31,7 +31,7 @@ impl Run<'_> {
         let mut closed = Vec::new();
         for folder in self.changing() {
             let path = || self.plan.target().join(crate::name::as_path(&folder_path(&self.plan.folders, folder)));
-            let stat = self.dirs.get(folder).and_then(sys::stat_fd).at("read folder", path())?;
+            let stat = self.dirs.get(folder).and_then(sys::stat_fd).at_target("read folder", path())?;
             if is_closed(&stat) {
                 closed.push((folder, stat.mode & 0o7777));
             }
@@ -61,7 +61,7 @@ impl Run<'_> {
         for (folder, mode) in folders {
             let opened = self.dirs.get(*folder).and_then(|fd| fchmod(fd, Mode::from_raw_mode(opened_mode(*mode))));
             let line = &self.plan.folders[*folder as usize];
-            opened.at("change mode of", self.path(line.parent, &line.name))?;
+            opened.at_target("change mode of", self.path(line.parent, &line.name))?;
         }
         Ok(())
     }

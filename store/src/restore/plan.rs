@@ -22,7 +22,7 @@ use super::{
     summary::Summary,
     table::{Folder, Item, Packs, entry_path},
     target::{self, Target},
-    walk::{Blocked, Extra, Walk},
+    walk::{Blocked, Extra, Found, Walk},
 };
 use crate::{
     clock::Clock,
@@ -160,10 +160,11 @@ pub fn plan(store: &Store, checkpoint: &Checkpoint, options: &Options, progress:
     };
     let mut found = walk_from(walk, checkpoint, &node, &target, root.clone())?;
     let (joined, parted) = settle(store, &mut found, &links, cache.as_ref(), options.delete)?;
+    tell_apart(&found, &joined.apart, progress)?;
     let summary = Summary {
         target: target.path().to_string_lossy().into_owned(),
         checkpoint: checkpoint.id(),
-        in_place: root.is_some(),
+        in_place: options.in_place,
         counts: found.counts,
     };
     Ok(Plan {
@@ -181,7 +182,10 @@ pub fn plan(store: &Store, checkpoint: &Checkpoint, options: &Options, progress:
         packs: found.packs,
         spared,
         cache,
-        is_whole: name::components(&options.subpath).next().is_none() && filter.is_all() && options.untouched.is_empty(),
+        is_whole: name::components(&options.subpath).next().is_none()
+            && filter.is_all()
+            && options.untouched.is_empty()
+            && !found.is_partial,
         summary,
         parted,
     })
@@ -197,6 +201,17 @@ fn is_distrusted(store: &Store, checkpoint: &Checkpoint, options: &Options, prog
         ));
     }
     distrusted.is_some()
+}
+
+/// Names the hard links that cannot be made across mounts.
+fn tell_apart(found: &Found, apart: &[(u32, u32)], progress: &dyn Progress) -> Result<()> {
+    for (folder, index) in apart {
+        let listing = found.folders[*folder as usize].listing.as_ref();
+        let node = listing.ok_or_else(|| Error::Invalid("an entry of no listing".into()))?.node(*index)?;
+        let path = name::display(&entry_path(&found.folders, *folder, &node.name));
+        progress.notice(&format!("{path}: it is on another mount than what it is linked to, and becomes a file of its own"));
+    }
+    Ok(())
 }
 
 /// Everything in an existing target that the restore leaves alone.

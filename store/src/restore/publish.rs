@@ -15,20 +15,29 @@ use rustix::{fs::AtFlags, io::Errno};
 
 use self::names::{put_back, rename_new, swap};
 use super::{
-    remove::{foresee, remove},
+    held::{Held, Hold},
+    remove::{Removed, foresee, remove},
     run::{Done, Run, temporary},
     select::Spared,
     staged,
     table::{Action, Stamp},
     target::Target,
-    walk::{HOLDS_SPARED, NOT_EMPTY},
-    write::is_refusal,
+    walk::{HOLDS_HELD, HOLDS_SPARED, NOT_EMPTY},
 };
 use crate::{
     clock,
-    error::{Error, IoContext, Result},
+    error::{Error, Result, TargetContext},
     name, progress, sys,
 };
+
+/// Fails with the reason where a folder does not go with all that is in it.
+fn goes(removed: &Removed, path: &[u8]) -> Result<(), String> {
+    match (&removed.held, removed.kept) {
+        (_, false) => Ok(()),
+        (Some(held), true) => Err(format!("{HOLDS_HELD}: {}", held.reason(path))),
+        (None, true) => Err(HOLDS_SPARED.to_owned()),
+    }
+}
 
 /// Result of settling.
 #[derive(Debug, Default)]
@@ -44,18 +53,13 @@ pub struct Published {
 impl Run<'_> {
     /// Puts the staging folder in the place of the target.
     pub fn publish_new(&self) -> Result<()> {
-        let (Some((above, staged)), Target::Fresh { name, exists, .. }) = (&self.staging.beside, &self.plan.target) else {
+        let (Some((above, staged)), Target::Fresh { name, .. }) = (&self.staging.beside, &self.plan.target) else {
             return Ok(());
         };
         let path = self.plan.target();
-        let renamed = match exists {
-            // A folder takes the place of an empty one, and of no other.
-            true => rustix::fs::renameat(above, staged.as_slice(), above, name.as_slice()),
-            false => rename_new(above.as_fd(), staged, name),
-        };
-        match renamed {
+        match rename_new(above.as_fd(), staged, name) {
             Err(Errno::EXIST | Errno::NOTEMPTY | Errno::NOTDIR) => return Err(Error::TargetNotEmpty { path }),
-            other => other.at("rename into place", &path)?,
+            other => other.at_target("rename into place", &path)?,
         }
         self.check_is_there(&path)?;
         super::medium::sync_name(&path)
@@ -63,12 +67,12 @@ impl Run<'_> {
 
     /// Fails unless the target's path leads to the folder that was built.
     fn check_is_there(&self, path: &Path) -> Result<()> {
-        let built = sys::stat_fd(&self.staging.root).at("read", path)?;
-        let found = std::fs::symlink_metadata(path).at("read", path)?;
+        let built = sys::stat_fd(&self.staging.root).at_target("read", path)?;
+        let found = std::fs::symlink_metadata(path).at_target("read", path)?;
         match (found.dev(), found.ino()) == (built.dev, built.ino) {
             true => Ok(()),
             // It was moved away, or a folder above it was.
-            false => Err(Errno::STALE).at("find what was restored at", path),
+            false => Err(Errno::STALE).at_target("find what was restored at", path),
         }
     }
 
@@ -95,7 +99,7 @@ impl Run<'_> {
             }
         }
         published();
-        self.delete_extras(&mut out)?;
+        self.delete_extras(&mut out);
         self.fix_metadata(&mut out)?;
         let finished = self.finish_folders(false)?;
         let finished_ones = finished.folders.iter().map(|(folder, _)| &plan.folders[*folder as usize]);
@@ -128,7 +132,13 @@ impl Run<'_> {
 
     fn rename(&self, folder: u32, index: u32, name: &[u8], new: bool) -> Result<()> {
         let temporary = temporary(self.plan, folder, index);
-        let fd = self.dirs.get(folder).at("open folder", self.path(folder, name))?;
+        let fd = match self.dirs.get(folder) {
+            Ok(fd) => fd,
+            Err(e) => {
+                self.skip_entry(folder, index, name, Hold::inside(Held::unseen(e)));
+                return Ok(());
+            }
+        };
         if !new && !self.may_replace_now(folder, index, fd.as_fd(), name) {
             let _ = remove(fd.as_fd(), &temporary, b"", &Spared::default());
             return Ok(());
@@ -143,23 +153,40 @@ impl Run<'_> {
                 self.taken_entry(folder, index, name);
                 Ok(())
             }
-            Err(e) if is_refusal(e) => {
+            // By now, others have got their names: whatever happens to this one, they all do.
+            Err(e) => {
                 let _ = remove(fd.as_fd(), &temporary, b"", &Spared::default());
-                self.skip_entry(folder, index, name, e);
+                self.skip_entry(folder, index, name, self.why(fd.as_fd(), name, e));
                 Ok(())
             }
-            other => other.at("rename into place", self.path(folder, name)),
+            Ok(()) => Ok(()),
         }
+    }
+
+    /// The reason for which the system has refused to change the entry of a name.
+    fn why(&self, fd: BorrowedFd<'_>, name: &[u8], errno: Errno) -> Hold {
+        Hold::own(Held::of(fd, name).unwrap_or(Held::after(errno)))
     }
 
     /// Puts an entry in the place of one of another type, which then goes: at no moment is there neither. A folder goes only with what is
     /// in it, and that only if extras may be deleted.
     fn exchange(&self, folder: u32, index: u32, name: &[u8], for_folder: bool, out: &mut Published) -> Result<()> {
         let path = self.inside(folder, name);
-        let fd = self.dirs.get(folder).at("open folder", self.path(folder, name))?;
+        let fd = match self.dirs.get(folder) {
+            Ok(fd) => fd,
+            Err(e) => {
+                self.skip_entry(folder, index, name, Hold::inside(Held::unseen(e)));
+                return Ok(());
+            }
+        };
         let is_folder = match sys::stat_at(fd.as_fd(), name) {
             Err(Errno::NOENT) => return self.rename(folder, index, name, true),
-            other => other.at("read", self.path(folder, name))?.is_folder(),
+            Err(e) => {
+                let _ = remove(fd.as_fd(), &temporary(self.plan, folder, index), b"", &Spared::default());
+                self.skip_entry(folder, index, name, Hold::own(Held::unseen(e)));
+                return Ok(());
+            }
+            Ok(stat) => stat.is_folder(),
         };
         if !is_folder && for_folder && !self.may_replace_now(folder, index, fd.as_fd(), name) {
             let _ = remove(fd.as_fd(), &temporary(self.plan, folder, index), b"", &Spared::default());
@@ -170,36 +197,48 @@ impl Run<'_> {
         }
         // What stays must not get a temporary name, under which the next restore would remove it.
         let goes = match (is_folder, self.plan.options.delete) {
-            (false, _) => Ok(true),
+            (false, _) => Ok(()),
             (true, deletes) => match foresee(fd.as_fd(), name, &path, &self.plan.spared) {
-                Ok(foreseen) if !foreseen.kept && !deletes && foreseen.entries > 1 => Err(Errno::NOTEMPTY),
-                other => other.map(|foreseen| !foreseen.kept),
+                foreseen if !foreseen.kept && !deletes && foreseen.entries > 1 => Err(NOT_EMPTY.to_owned()),
+                foreseen => goes(&foreseen, &path),
             },
         };
         let temporary = temporary(self.plan, folder, index);
-        let gone = match goes {
-            Ok(true) => swap(fd.as_fd(), &temporary, &self.aside(folder, index), name).and_then(|old| {
+        let gone = goes.and_then(|()| match swap(fd.as_fd(), &temporary, &self.aside(folder, index), name) {
+            Ok(old) => {
                 // A power cut must not keep the removal and lose the exchange.
-                let synced = self.sync_file(folder, fd.as_fd());
+                let synced = self.sync_file(folder, fd.as_fd()).map_err(|e| self.why(fd.as_fd(), name, e).to_string());
                 let removed = synced.and_then(|()| self.remove_old(fd.as_fd(), &old, &path, is_folder, out));
-                if !matches!(removed, Ok(true)) && !put_back(fd.as_fd(), &old, &temporary, name) {
+                if removed.is_err() && !put_back(fd.as_fd(), &old, &temporary, name) {
                     let old = name::display(&old);
                     self.skip(folder, name, format!("it is restored, but what was in its place could not be removed: see {old}"));
-                    return Ok(true);
+                    return Ok(());
                 }
                 removed
-            }),
-            other => other,
-        };
-        let reason = match gone {
-            Ok(true) => return Ok(()),
-            Ok(false) => HOLDS_SPARED.to_owned(),
-            Err(Errno::NOTEMPTY | Errno::EXIST) => NOT_EMPTY.to_owned(),
-            Err(e) => e.to_string(),
-        };
-        let _ = remove(fd.as_fd(), &temporary, b"", &Spared::default());
-        self.skip_entry(folder, index, name, reason);
+            }
+            Err(Errno::XDEV) => self.give_way(fd.as_fd(), (&temporary, name), &path, is_folder, out),
+            Err(e) => Err(self.why(fd.as_fd(), name, e).to_string()),
+        });
+        if let Err(reason) = gone {
+            let _ = remove(fd.as_fd(), &temporary, b"", &Spared::default());
+            self.skip_entry(folder, index, name, reason);
+        }
         Ok(())
+    }
+
+    /// Removes the entry of a name, and gives the name to another one. An overlay filesystem lets no folder of its lower layers be renamed, so
+    /// that it cannot be exchanged. What was built is on the medium, and is known by the pin: who comes after a crash in between finds a
+    /// folder that is removed in part, as where any other is, and restores the rest.
+    fn give_way(
+        &self,
+        fd: BorrowedFd<'_>,
+        (temporary, name): (&[u8], &[u8]),
+        path: &[u8],
+        is_folder: bool,
+        out: &mut Published,
+    ) -> Result<(), String> {
+        self.remove_old(fd, name, path, is_folder, out)?;
+        rename_new(fd, temporary, name).map_err(|e| format!("what was in its place is removed, and it cannot be named: {e}"))
     }
 
     /// Name under which an old entry waits to be removed on a filesystem that cannot exchange two.
@@ -207,7 +246,7 @@ impl Run<'_> {
         staged::entry_name(self.plan.op, folder, !index)
     }
 
-    /// Removes what was in the place of another. False where some of it stays.
+    /// Removes what was in the place of another. Fails with a reason where some of it stays.
     fn remove_old(
         &self,
         fd: BorrowedFd<'_>,
@@ -215,52 +254,54 @@ impl Run<'_> {
         path: &[u8],
         is_folder: bool,
         out: &mut Published,
-    ) -> rustix::io::Result<bool> {
-        match (is_folder, self.plan.options.delete) {
-            (false, _) => rustix::fs::unlinkat(fd, old, AtFlags::empty()).map(|()| true),
-            (true, false) => rustix::fs::unlinkat(fd, old, AtFlags::REMOVEDIR).map(|()| {
-                out.deleted += 1;
-                true
-            }),
-            (true, true) => remove(fd, old, path, &self.plan.spared).map(|removed| {
+    ) -> Result<(), String> {
+        let unlinked = match (is_folder, self.plan.options.delete) {
+            (false, _) => rustix::fs::unlinkat(fd, old, AtFlags::empty()),
+            (true, false) => rustix::fs::unlinkat(fd, old, AtFlags::REMOVEDIR).inspect(|()| out.deleted += 1),
+            (true, true) => {
+                let removed = remove(fd, old, path, &self.plan.spared);
                 out.deleted += removed.entries;
-                !removed.kept
-            }),
-        }
+                return goes(&removed, path);
+            }
+        };
+        unlinked.map_err(|e| match e {
+            Errno::NOTEMPTY | Errno::EXIST => NOT_EMPTY.to_owned(),
+            e => self.why(fd, old, e).to_string(),
+        })
     }
 
-    fn delete_extras(&self, out: &mut Published) -> Result<()> {
+    fn delete_extras(&self, out: &mut Published) {
         for extra in self.plan.extras.iter().filter(|_| self.plan.options.delete) {
             let path = self.inside(extra.folder, &extra.name);
-            let fd = self.dirs.get(extra.folder).at("open folder", self.path(extra.folder, &extra.name))?;
-            match remove(fd.as_fd(), &extra.name, &path, &self.plan.spared) {
-                Ok(removed) => {
-                    out.deleted += removed.entries;
-                    let is_known = || {
-                        let mut blocked = self.plan.blocked.iter();
-                        blocked.any(|blocked| (blocked.folder, &blocked.name) == (extra.folder, &extra.name))
-                    };
-                    if let Some(frozen) = removed.frozen.filter(|_| !is_known()) {
-                        self.skip(extra.folder, &extra.name, frozen.reason_around());
-                    }
+            let fd = match self.dirs.get(extra.folder) {
+                Ok(fd) => fd,
+                Err(e) => {
+                    self.skip(extra.folder, &extra.name, Hold::inside(Held::unseen(e)));
+                    continue;
                 }
-                Err(e) => self.skip(extra.folder, &extra.name, format!("cannot be removed: {e}")),
+            };
+            let removed = remove(fd.as_fd(), &extra.name, &path, &self.plan.spared);
+            out.deleted += removed.entries;
+            let is_known = || {
+                let mut blocked = self.plan.blocked.iter();
+                blocked.any(|blocked| (blocked.folder, &blocked.name) == (extra.folder, &extra.name))
+            };
+            if let Some(held) = removed.held.filter(|_| !is_known()) {
+                self.skip(extra.folder, &extra.name, held.reason(&path));
             }
         }
-        Ok(())
     }
 
     fn fix_metadata(&self, out: &mut Published) -> Result<()> {
         for item in self.plan.items.iter().filter(|item| item.action == Action::Meta) {
             let node = self.plan.node(item.folder, item.index)?;
-            let fd = self.dirs.get(item.folder).at("open folder", self.path(item.folder, &node.name))?;
             let keeps = self.plan.spared.keeps_attributes(|| self.inside(item.folder, &node.name));
-            match self.set_meta(fd.as_fd(), &node.name, &node, keeps) {
+            match self.dirs.get(item.folder).and_then(|fd| self.set_meta(fd.as_fd(), &node.name, &node, keeps)) {
                 Ok(refused) => {
                     self.note(item.folder, &node.name, &node.meta, &refused);
                     out.metadata += 1;
                 }
-                Err(e) => self.skip_entry(item.folder, item.index, &node.name, e),
+                Err(e) => self.skip_meta(item.folder, item.index, &node.name, Hold::own(Held::after(e))),
             }
         }
         Ok(())

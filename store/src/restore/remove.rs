@@ -7,29 +7,61 @@ use rustix::{
     io::{Errno, Result, fcntl_dupfd_cloexec},
 };
 
-use super::{descent::Descent, frozen::Frozen, select::Spared};
-use crate::sys::{self, Stat};
+use super::{
+    descent::Descent,
+    held::{Held, Hold, is_closed, is_mount, is_stuck},
+    select::Spared,
+};
+use crate::{
+    name,
+    sys::{self, Stat},
+};
 
 /// Result of a removal, done or foreseen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Removed {
     /// Entries removed.
     pub entries: u64,
     /// True if something was to be kept, so that the folders above it are there still.
     pub kept: bool,
-    /// The flag of what was kept because nobody may remove it; of the last one, where they are several.
-    pub frozen: Option<Frozen>,
+    /// The first entry that is kept because it cannot be removed.
+    pub held: Option<Stuck>,
 }
 
-/// Removes an entry and all that is in it, but for what is spared; `path` is that of the entry. What is mounted there or below is kept.
-/// Folders of this user that are read-only are made writable, and get their modes back where they stay.
-pub fn remove(folder: BorrowedFd<'_>, entry: &[u8], path: &[u8], spared: &Spared) -> Result<Removed> {
-    Sweep::begin(folder, entry, path, spared, true)?.run()
+/// An entry that cannot be removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stuck {
+    /// Its path.
+    pub path: Vec<u8>,
+    /// The reason.
+    pub hold: Hold,
 }
 
-/// Foresees the result of [`remove`]. A folder that cannot be looked into counts as one entry.
-pub fn foresee(folder: BorrowedFd<'_>, entry: &[u8], path: &[u8], spared: &Spared) -> Result<Removed> {
-    Sweep::begin(folder, entry, path, spared, false)?.run()
+impl Stuck {
+    /// The reason for which the entry at a path stays: this is that entry, or one in it.
+    pub fn reason(&self, path: &[u8]) -> String {
+        match self.path == path {
+            true => self.hold.to_string(),
+            false => self.hold.around(&name::display(&self.path)),
+        }
+    }
+
+    /// True if a flag of its inode, or of its folder's, holds it.
+    pub fn is_by_flag(&self) -> bool {
+        matches!(self.hold.0, Held::Immutable | Held::AppendOnly)
+    }
+}
+
+/// Removes an entry and all that is in it, but for what is spared; `path` is that of the entry. What is mounted there or below is kept, and so
+/// is what cannot be removed: the rest goes. Folders of this user that are read-only are made writable, and get their modes back where they
+/// stay.
+pub fn remove(folder: BorrowedFd<'_>, entry: &[u8], path: &[u8], spared: &Spared) -> Removed {
+    Sweep::of(folder, entry, path, spared, true)
+}
+
+/// Foresees the result of [`remove`]. A folder of this user that cannot be looked into yet counts as one entry.
+pub fn foresee(folder: BorrowedFd<'_>, entry: &[u8], path: &[u8], spared: &Spared) -> Removed {
+    Sweep::of(folder, entry, path, spared, false)
 }
 
 struct Sweep<'a> {
@@ -39,10 +71,13 @@ struct Sweep<'a> {
     path: &'a [u8],
     spared: &'a Spared,
     removes: bool,
+    is_root: bool,
     /// Device and mount of the folder where it begins.
     place: (u64, Option<u64>),
     entries: u64,
-    frozen: Option<Frozen>,
+    held: Option<Stuck>,
+    /// The cause that holds the names in the open folder, once it was asked.
+    inside: Option<Option<Held>>,
 }
 
 /// The entry of a name, as it was found.
@@ -50,112 +85,154 @@ enum Found {
     Folder(OwnedFd, Stat, Vec<Vec<u8>>),
     Other,
     Gone,
-    /// A folder that may not be looked into.
+    /// A folder of this user that cannot be looked into before its mode is changed.
     Closed,
     /// Something that stays as it is.
     Kept,
+    /// Something that cannot be looked at, or looked into.
+    Held(Hold),
 }
 
 impl<'a> Sweep<'a> {
-    fn begin(folder: BorrowedFd<'_>, entry: &'a [u8], path: &'a [u8], spared: &'a Spared, removes: bool) -> Result<Self> {
-        let walk = Descent::new(folder, b"", Vec::new())?;
-        let place = (sys::stat_fd(folder)?.dev, sys::mount_id(folder, b""));
-        Ok(Sweep { walk, entry, path, spared, removes, place, entries: 0, frozen: None })
+    fn of(folder: BorrowedFd<'_>, entry: &'a [u8], path: &'a [u8], spared: &'a Spared, removes: bool) -> Removed {
+        let begun = Descent::new(folder, b"", Vec::new()).and_then(|walk| {
+            let place = (sys::stat_fd(folder)?.dev, sys::mount_id(folder, b""));
+            let is_root = rustix::process::geteuid().is_root();
+            Ok(Sweep { walk, entry, path, spared, removes, is_root, place, entries: 0, held: None, inside: None })
+        });
+        match begun {
+            Ok(sweep) => sweep.run(),
+            Err(e) => {
+                let held = Some(Stuck { path: path.to_vec(), hold: Hold::own(Held::unseen(e)) });
+                Removed { entries: 0, kept: true, held }
+            }
+        }
     }
 
-    fn run(mut self) -> Result<Removed> {
+    fn run(mut self) -> Removed {
         match self.spared.covers(self.path) {
             true => self.walk.keep(),
-            false => self.take(self.entry)?,
+            false => self.take(self.entry),
         }
         loop {
             if let Some(name) = self.walk.next_name() {
-                self.visit(&name)?;
+                self.visit(&name);
                 continue;
             }
             let stays = self.walk.stays();
             let closes = self.walk.mode_before().filter(|_| stays);
-            let closes =
-                closes.map(|mode| fcntl_dupfd_cloexec(self.walk.folder(), 0).map(|folder| (folder, mode))).transpose()?;
-            let left = self.walk.leave()?;
+            let closes = closes.and_then(|mode| fcntl_dupfd_cloexec(self.walk.folder(), 0).ok().map(|folder| (folder, mode)));
+            let left = self.walk.leave();
+            self.inside = None;
             // Not before it is left: whoever may not enter a folder does not find the way up from it.
             if let Some((folder, mode)) = closes {
-                rustix::fs::fchmod(folder, Mode::from_raw_mode(mode))?;
+                let _ = rustix::fs::fchmod(folder, Mode::from_raw_mode(mode));
             }
-            let Some(mut name) = left else {
-                return Ok(Removed { entries: self.entries, kept: stays, frozen: self.frozen });
+            let mut name = match left {
+                Ok(Some(name)) => name,
+                Ok(None) => return Removed { entries: self.entries, kept: stays, held: self.held },
+                // There is no way back to the rest.
+                Err(e) => {
+                    self.note(self.path.to_vec(), Hold::own(Held::after(e)));
+                    return Removed { entries: self.entries, kept: true, held: self.held };
+                }
             };
             if self.walk.is_first() {
                 name = self.entry.to_vec();
             }
             match (stays, self.removes) {
                 (true, _) => self.walk.keep(),
-                (false, true) => self.entries += u64::from(unlink(self.walk.folder(), &name, AtFlags::REMOVEDIR)?),
+                (false, true) => match unlink(self.walk.folder(), &name, AtFlags::REMOVEDIR) {
+                    Ok(is_gone) => self.entries += u64::from(is_gone),
+                    Err(e) => self.refused(&name, e),
+                },
                 (false, false) => self.entries += 1,
             }
         }
     }
 
-    fn visit(&mut self, name: &[u8]) -> Result<()> {
+    /// Notes that an entry of the open folder stays, and with it those above. Mounts always stay.
+    fn stays(&mut self, name: &[u8], hold: Hold) {
+        self.walk.keep();
+        if hold == Hold::own(Held::Mounted) {
+            return;
+        }
+        let path = match self.walk.is_first() {
+            true => self.path.to_vec(),
+            false => self.walk.at_path(name, <[u8]>::to_vec),
+        };
+        self.note(path, hold);
+    }
+
+    fn note(&mut self, path: Vec<u8>, hold: Hold) {
+        self.held.get_or_insert(Stuck { path, hold });
+    }
+
+    /// Notes that the system has refused to remove an entry of the open folder.
+    fn refused(&mut self, name: &[u8], errno: Errno) {
+        let hold = self.hold_of(name);
+        self.stays(name, hold.unwrap_or(Hold::own(Held::after(errno))));
+    }
+
+    fn visit(&mut self, name: &[u8]) {
         let spared = self.spared;
         if spared.is_being_built(self.walk.folder(), name) || self.walk.at_path(name, |path| spared.covers_exactly(path)) {
             self.walk.keep();
-            return Ok(());
+            return;
         }
-        self.take(name)
+        self.take(name);
     }
 
     /// Removes an entry that is not spared by itself, or goes down into it.
-    fn take(&mut self, name: &[u8]) -> Result<()> {
-        let mut refused = Errno::ISDIR;
+    fn take(&mut self, name: &[u8]) {
         if !self.is_as_it_was(name) {
-            self.walk.keep();
-            return Ok(());
+            return self.walk.keep();
         }
-        if !self.removes && self.is_frozen(name) {
-            self.walk.keep();
-            return Ok(());
-        }
+        let mut refused = Errno::ISDIR;
         if self.removes {
             match unlink(self.walk.folder(), name, AtFlags::empty()) {
-                Err(Errno::ISDIR | Errno::PERM) if self.is_frozen(name) => {
-                    self.walk.keep();
-                    return Ok(());
-                }
-                // A file that may not be removed, or a folder.
-                Err(e @ (Errno::ISDIR | Errno::PERM)) => refused = e,
-                other => {
-                    self.entries += u64::from(other?);
-                    return Ok(());
-                }
+                Ok(is_gone) => return self.entries += u64::from(is_gone),
+                // A folder, or a file that may not be removed.
+                Err(e) => refused = e,
             }
         }
-        match self.look(name)? {
-            Found::Folder(fd, stat, names) => {
-                match self.walk.is_first() {
-                    true => self.walk.enter_at(self.path, fd, &stat, names),
-                    false => self.walk.enter(name, fd, &stat, names),
-                }
-                if self.removes && is_closed(&stat) {
-                    rustix::fs::fchmod(self.walk.folder(), Mode::from_raw_mode(stat.mode & 0o7777 | 0o700))?;
-                    self.walk.note_mode(stat.mode & 0o7777);
-                }
-            }
+        // Of a folder that cannot be removed itself, all stays.
+        if let Some(hold) = self.hold_of(name) {
+            return self.stays(name, hold);
+        }
+        match self.look(name) {
+            Found::Folder(fd, stat, names) => self.enter(name, fd, &stat, names),
             Found::Kept => self.walk.keep(),
             Found::Gone => {}
-            Found::Other if self.removes => return Err(refused),
-            Found::Closed if self.removes => return Err(Errno::ACCESS),
+            Found::Held(hold) => self.stays(name, hold),
+            Found::Other | Found::Closed if self.removes => self.refused(name, refused),
             Found::Other | Found::Closed => self.entries += 1,
         }
-        Ok(())
     }
 
-    /// True if nobody may remove an entry; that is noted. What is in an immutable folder stays with it.
-    fn is_frozen(&mut self, name: &[u8]) -> bool {
+    fn enter(&mut self, name: &[u8], fd: OwnedFd, stat: &Stat, names: Vec<Vec<u8>>) {
+        self.inside = None;
+        match self.walk.is_first() {
+            true => self.walk.enter_at(self.path, fd, stat, names),
+            false => self.walk.enter(name, fd, stat, names),
+        }
+        // Where that fails, what is in it is refused one by one.
+        let opens = self.removes && is_closed(stat);
+        let mode = |mode| Mode::from_raw_mode(mode);
+        if opens && rustix::fs::fchmod(self.walk.folder(), mode(stat.mode & 0o7777 | 0o700)).is_ok() {
+            self.walk.note_mode(stat.mode & 0o7777);
+        }
+    }
+
+    /// The reason for which an entry of the open folder cannot be removed, as far as that can be asked.
+    fn hold_of(&mut self, name: &[u8]) -> Option<Hold> {
         let folder = self.walk.folder();
-        let frozen = Frozen::of(folder, name).or_else(|| Frozen::of(folder, b""));
-        self.frozen = frozen.or(self.frozen);
-        frozen.is_some()
+        if let Some(own) = Held::of(folder, name) {
+            return Some(Hold::own(own));
+        }
+        let inside = *self.inside.get_or_insert_with(|| Held::inside(folder));
+        let sticks = || !self.is_root && sys::stat_at(folder, name).is_ok_and(|stat| is_stuck(folder, &stat));
+        inside.map(Hold::inside).or_else(|| sticks().then_some(Hold::own(Held::NotPermitted)))
     }
 
     /// False where an entry was changed so lately that it has to stay; that is noted.
@@ -175,26 +252,33 @@ impl<'a> Sweep<'a> {
         false
     }
 
-    fn look(&self, name: &[u8]) -> Result<Found> {
+    fn look(&self, name: &[u8]) -> Found {
         let above = self.walk.folder();
-        let fd = match sys::open_folder_at(above, name) {
-            Err(Errno::NOTDIR | Errno::LOOP) => return Ok(Found::Other),
-            Err(Errno::NOENT) => return Ok(Found::Gone),
-            Err(Errno::ACCESS) if self.removes => return self.look_by_force(name),
-            Err(Errno::ACCESS) => return Ok(Found::Closed),
-            other => other?,
+        let looked = match sys::open_folder_at(above, name) {
+            Err(Errno::NOTDIR | Errno::LOOP) => return Found::Other,
+            Err(Errno::NOENT) => return Found::Gone,
+            Err(Errno::ACCESS) => self.look_closed(name),
+            Err(e) => Err(e),
+            Ok(fd) => sys::stat_fd(&fd).and_then(|stat| self.look_into(fd, stat)),
         };
-        let stat = sys::stat_fd(&fd)?;
-        self.look_into(fd, stat)
+        match looked {
+            Ok(found) => found,
+            // A mount whose server is dead is a mount all the same.
+            Err(_) if is_mount(above, name) => Found::Kept,
+            Err(e) => Found::Held(Hold::own(Held::unseen(e))),
+        }
     }
 
-    /// Looks at a folder of this user that may not be read, after making it readable.
-    fn look_by_force(&self, name: &[u8]) -> Result<Found> {
+    /// Looks at a folder that may not be read. One of this user's is made readable before it is removed.
+    fn look_closed(&self, name: &[u8]) -> Result<Found> {
         let above = self.walk.folder();
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let found = rustix::fs::openat(above, name, flags, Mode::empty())?;
         let stat = sys::stat_fd(&found)?;
         if !is_closed(&stat) {
+            return Err(Errno::ACCESS);
+        }
+        if !self.removes {
             return Ok(Found::Closed);
         }
         sys::chmod_found(found.as_fd(), stat.mode & 0o7777 | 0o700)?;
@@ -210,8 +294,10 @@ impl<'a> Sweep<'a> {
             return Ok(Found::Kept);
         }
         // Whoever may not enter a folder does not find the way back up either.
-        if !self.removes && sys::stat_at(fd.as_fd(), b".") == Err(Errno::ACCESS) {
-            return Ok(Found::Closed);
+        match sys::stat_at(fd.as_fd(), b".") {
+            Err(Errno::ACCESS) if is_closed(&stat) && !self.removes => return Ok(Found::Closed),
+            Err(e) if !(is_closed(&stat) && e == Errno::ACCESS) => return Err(e),
+            _ => {}
         }
         let names = sys::names(fd.as_fd())?;
         match self.spared.covers_one_of(&names) {
@@ -219,12 +305,6 @@ impl<'a> Sweep<'a> {
             false => Ok(Found::Folder(fd, stat, names)),
         }
     }
-}
-
-/// True if a folder is this user's, who yet may not change what is in it.
-pub fn is_closed(stat: &Stat) -> bool {
-    let user = rustix::process::geteuid();
-    !user.is_root() && stat.uid == user.as_raw() && stat.mode & 0o700 != 0o700
 }
 
 fn unlink(folder: BorrowedFd<'_>, name: &[u8], flags: AtFlags) -> Result<bool> {

@@ -9,7 +9,7 @@ use std::{
     os::fd::{AsFd, BorrowedFd},
     path::PathBuf,
     sync::{
-        Mutex, PoisonError,
+        Mutex, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -18,6 +18,7 @@ use rustix::io::Errno;
 
 pub use self::{outcome::Lost, staging::Staging};
 use super::{
+    held::{Held, Hold},
     medium::{self, Medium},
     meta::Refused,
     plan::Plan,
@@ -50,6 +51,10 @@ pub enum Why {
     Taken,
     /// It was changed since [`Options::since`](super::Options::since).
     Changed,
+    /// It cannot be changed, made or removed here, and is not what the checkpoint has.
+    Held,
+    /// It has the checkpoint's content, and its mode, owner, time or attributes cannot be set.
+    HeldAlike,
 }
 
 /// Work that one thread has done.
@@ -93,6 +98,8 @@ pub struct Run<'a> {
     /// Entries that could not be made.
     pub not_made: Mutex<HashSet<(u32, u32)>>,
     pub skipped: Mutex<Vec<Skipped>>,
+    /// Of each folder, whether it could not be made, or is in one; none where all were.
+    pub unmade: OnceLock<Vec<bool>>,
     pub foreign: AtomicU64,
     /// The filesystems that the target lies on.
     pub mediums: Vec<Medium>,
@@ -118,6 +125,7 @@ impl<'a> Run<'a> {
             written: written(plan),
             not_made: Default::default(),
             skipped: Default::default(),
+            unmade: OnceLock::new(),
             foreign: AtomicU64::new(0),
         })
     }
@@ -150,7 +158,48 @@ impl Run<'_> {
 
     /// Notes that something could not be made as it was.
     pub fn skip(&self, folder: u32, name: &[u8], error: impl ToString) {
-        self.add_skipped(folder, name, error.to_string(), Why::Failed);
+        self.add_skipped(folder, name, error.to_string(), Why::Held);
+    }
+
+    /// Notes that the metadata of something could not be set.
+    pub fn skip_alike(&self, folder: u32, name: &[u8], error: impl ToString) {
+        self.add_skipped(folder, name, error.to_string(), Why::HeldAlike);
+    }
+
+    /// A result of the system's for one entry that is made; none where it refuses this one, which is noted. What remains is an error of
+    /// everything.
+    pub fn unless_held<T>(
+        &self,
+        folder: u32,
+        index: u32,
+        name: &[u8],
+        result: rustix::io::Result<T>,
+    ) -> rustix::io::Result<Option<T>> {
+        match result.map_err(|e| (Held::by(e), e)) {
+            Ok(value) => Ok(Some(value)),
+            Err((Some(held), _)) => {
+                self.skip_entry(folder, index, name, Hold::own(held));
+                Ok(None)
+            }
+            Err((None, e)) => Err(e),
+        }
+    }
+
+    /// The metadata that could not be set. Where the system refuses them all for this one entry, that is noted.
+    pub fn or_named(&self, folder: u32, name: &[u8], set: rustix::io::Result<Refused>) -> rustix::io::Result<Refused> {
+        match set.map_err(|e| (Held::by(e), e)) {
+            Ok(refused) => Ok(refused),
+            Err((Some(held), _)) => {
+                self.skip_alike(folder, name, Hold::own(held));
+                Ok(Refused { rest: true, ..Refused::default() })
+            }
+            Err((None, e)) => Err(e),
+        }
+    }
+
+    /// True if a folder could not be made, or is in one that could not.
+    pub fn is_unmade(&self, folder: u32) -> bool {
+        self.unmade.get().is_some_and(|unmade| unmade[folder as usize])
     }
 
     fn add_skipped(&self, folder: u32, name: &[u8], error: String, why: Why) {
@@ -192,6 +241,12 @@ impl Run<'_> {
         self.skip(folder, name, error);
     }
 
+    /// Notes that an entry that is there did not get its metadata.
+    pub fn skip_meta(&self, folder: u32, index: u32, name: &[u8], error: impl ToString) {
+        self.not_made.lock().unwrap_or_else(PoisonError::into_inner).insert((folder, index));
+        self.skip_alike(folder, name, error);
+    }
+
     /// True if an entry could not be made.
     pub fn is_skipped(&self, folder: u32, index: u32) -> bool {
         self.not_made.lock().unwrap_or_else(PoisonError::into_inner).contains(&(folder, index))
@@ -206,7 +261,7 @@ impl Run<'_> {
             self.foreign.fetch_add(1, Ordering::Relaxed);
         }
         for (xattr, error) in &refused.xattrs {
-            self.skip(folder, name, format!("attribute {}: {error}", name::display(xattr)));
+            self.skip_alike(folder, name, format!("attribute {}: {error}", name::display(xattr)));
         }
     }
 
@@ -225,7 +280,7 @@ impl Run<'_> {
                 continue;
             }
             is_clear &= match self.dirs.get(folder) {
-                Ok(fd) => remove(fd.as_fd(), &temporary(plan, folder, index), b"", &Spared::default()).is_ok_and(|r| !r.kept),
+                Ok(fd) => !remove(fd.as_fd(), &temporary(plan, folder, index), b"", &Spared::default()).kept,
                 Err(e) => e == Errno::NOENT,
             };
         }

@@ -16,7 +16,7 @@ use rustix::{
 
 use super::{descent::Descent, remove::remove, select::Spared};
 use crate::{
-    error::{Error, IoContext, Result},
+    error::{Error, Result, TargetContext},
     format::NAME_BYTES_MAX,
     id::OpId,
     layout::Layout,
@@ -131,23 +131,23 @@ fn clear(leaves: &Leaves, op: OpId) -> Result<bool> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let folder = match rustix::fs::open(path, flags, Mode::empty()) {
         Err(Errno::NOENT | Errno::NOTDIR) => return Ok(true),
-        other => other.at("open folder", path)?,
+        other => other.at_target("open folder", path)?,
     };
     // A copy of the store has the pin of a restore that may be alive in the original. That one holds its lock.
-    let is_free = hold(folder.as_fd()).at("lock", path)?;
+    let is_free = hold(folder.as_fd()).at_target("lock", path)?;
     if leaves.below && !is_free {
         return Ok(false);
     }
-    let mut is_clear = clear_in(folder.as_fd(), op, leaves.below, is_free).at("clear", path)?;
+    let mut is_clear = clear_in(folder.as_fd(), op, leaves.below, is_free).at_target("clear", path)?;
     for mounted in leaves.mounts() {
         match open_below(&folder, &mounted) {
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
-            Err(e) => return Err(e).at("open folder", path.join(name::as_path(&mounted))),
-            Ok(below) => is_clear &= clear_in(below.as_fd(), op, true, is_free).at("clear", path)?,
+            Err(e) => return Err(e).at_target("open folder", path.join(name::as_path(&mounted))),
+            Ok(below) => is_clear &= clear_in(below.as_fd(), op, true, is_free).at_target("clear", path)?,
         }
     }
     for (below, mode) in leaves.opened() {
-        put_mode_back(&folder, &below, mode).at("change mode of", path.join(name::as_path(&below)))?;
+        put_mode_back(&folder, &below, mode).at_target("change mode of", path.join(name::as_path(&below)))?;
     }
     Ok(is_clear)
 }
@@ -168,7 +168,7 @@ fn clear_in(folder: BorrowedFd<'_>, op: OpId, below: bool, is_free: bool) -> rus
             is_clear &= match form {
                 Form::Entry => is_free,
                 Form::Folder => is_abandoned(walk.folder(), &found)?,
-            } && !remove(walk.folder(), &found, b"", &Spared::default())?.kept;
+            } && !remove(walk.folder(), &found, b"", &Spared::default()).kept;
             continue;
         }
         if !below || !sys::stat_at(walk.folder(), &found).is_ok_and(|stat| stat.is_folder() && stat.dev == device) {

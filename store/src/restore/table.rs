@@ -119,6 +119,8 @@ pub struct Folder {
     pub differs: bool,
     /// The filesystem that it is on; of a new one, that of the folder in which it is made.
     pub device: u64,
+    /// The number of the mount that it is on, or is made on; 0 where the kernel does not tell.
+    pub mount: u64,
     /// Its section in the old stat cache; 0 where there is none.
     pub old_section: u64,
     /// The folders in it, in order of name.

@@ -8,23 +8,21 @@ use std::{
 };
 
 use crate::{
-    error::{Error, IoContext, Result},
+    error::{Error, IoContext, Result, TargetContext},
     store::Store,
 };
 
 /// Target of a restore.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// A folder that does not exist, or is empty: built beside it and renamed.
+    /// A folder that does not exist: built beside it and renamed.
     Fresh {
-        /// The folder that it is, or will be, in.
+        /// The folder that it will be in.
         parent: PathBuf,
         /// Its name there.
         name: Vec<u8>,
-        /// True if an empty folder is there.
-        exists: bool,
     },
-    /// A folder that is changed into the checkpoint.
+    /// A folder that is changed into the checkpoint; an empty one, whoever has it open or mounted elsewhere, is filled.
     InPlace(PathBuf),
     /// One entry that is no folder.
     Entry {
@@ -59,14 +57,14 @@ impl Target {
 
 /// The absolute path of something that need not exist, with the symlinks on the way resolved.
 fn resolve(path: &Path) -> Result<PathBuf> {
-    let absolute = std::path::absolute(path).at("resolve", path)?;
+    let absolute = std::path::absolute(path).at_target("resolve", path)?;
     let mut missing = Vec::new();
     let mut at = absolute.as_path();
     loop {
         match fs::canonicalize(at) {
             Ok(found) => return Ok(missing.iter().rev().fold(found, |path, name| path.join(name))),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound && fs::symlink_metadata(at).is_err() => {}
-            Err(e) => return Err(e).at("resolve", at),
+            Err(e) => return Err(e).at_target("resolve", at),
         }
         match (at.file_name(), at.parent()) {
             (Some(name), Some(parent)) => {
@@ -79,13 +77,13 @@ fn resolve(path: &Path) -> Result<PathBuf> {
 }
 
 fn is_empty(folder: &Path) -> Result<bool> {
-    Ok(fs::read_dir(folder).at("read folder", folder)?.next().is_none())
+    Ok(fs::read_dir(folder).at_target("read folder", folder)?.next().is_none())
 }
 
 /// The place of an entry that is no folder: below a folder that is there, else what the path itself names. A symlink there is replaced,
 /// and not followed.
 fn resolve_entry(path: &Path, name: &[u8]) -> Result<PathBuf> {
-    let absolute = std::path::absolute(path).at("resolve", path)?;
+    let absolute = std::path::absolute(path).at_target("resolve", path)?;
     let is_folder = fs::symlink_metadata(&absolute).is_ok_and(|found| found.is_dir());
     match (absolute.parent(), absolute.file_name()) {
         (Some(parent), Some(name)) if !is_folder => Ok(resolve(parent)?.join(name)),
@@ -129,24 +127,17 @@ pub fn find(store: &Store, path: &Path, entry: Option<&[u8]>, in_place: bool) ->
     let found = match fs::symlink_metadata(&path) {
         Ok(found) => Some(found),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => None,
-        Err(e) => return Err(e).at("read", &path),
+        Err(e) => return Err(e).at_target("read", &path),
     };
     match found {
-        None if is_folder => Ok(Target::Fresh { parent, name, exists: false }),
+        None if is_folder => Ok(Target::Fresh { parent, name }),
         Some(_) if !is_folder && !in_place => Err(Error::TargetNotEmpty { path }),
         _ if !is_folder => Ok(Target::Entry { parent, name, replace: in_place }),
         Some(found) if !found.is_dir() => Err(Error::Refused(format!("{} exists and is no folder", path.display()))),
         Some(_) if in_place => Ok(Target::InPlace(path)),
         Some(_) if !is_empty(&path)? => Err(Error::TargetNotEmpty { path }),
-        Some(found) => {
-            let above = fs::metadata(&parent).at("read", &parent)?;
-            let writable = rustix::fs::access(&parent, rustix::fs::Access::WRITE_OK).is_ok();
-            // A mount point, or a folder in one that is not ours to change, cannot be replaced.
-            if above.dev() != found.dev() || !writable {
-                return Ok(Target::InPlace(path));
-            }
-            Ok(Target::Fresh { parent, name, exists: true })
-        }
+        // Another folder in its place would not be the one that a shell stands in, or a container has mounted.
+        Some(_) => Ok(Target::InPlace(path)),
         None => Err(Error::TargetNotEmpty { path }),
     }
 }

@@ -5,7 +5,7 @@ mod chosen;
 mod deep;
 mod differences;
 mod forged;
-mod frozen;
+mod held;
 mod in_place;
 mod links;
 mod long_paths;
@@ -15,6 +15,7 @@ mod plans;
 mod stays;
 mod targets;
 mod told;
+mod unwritable;
 
 use std::{
     ffi::OsStr,

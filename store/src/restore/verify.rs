@@ -4,7 +4,7 @@ use std::{fs::File, os::fd::AsFd};
 
 use super::{compare::hash, run::Run, table::Action};
 use crate::{
-    error::{Error, IoContext, Result},
+    error::{Result, TargetContext},
     progress::{self, Phase},
     sys, tasks,
     tree::Kind,
@@ -29,10 +29,10 @@ impl Run<'_> {
                 .get(item.folder)
                 .and_then(|folder| sys::open_file_at(folder.as_fd(), &self.name_now(item.folder, item.index, &node.name)))
                 .and_then(|fd| hash(File::from(fd), self.store.ids()))
-                .at("read", &path)?;
+                .at_target("read", &path)?;
             if found != blob {
-                let reason = format!("it was written as {blob} and reads back as {found}");
-                return Err(Error::Corrupt { what: "restored file".into(), place: path, reason });
+                let reason = format!("it was written as {blob} and reads back as {found}; the disk it is on may be failing");
+                return Err(std::io::Error::other(reason)).at_target("verify", path);
             }
             self.progress.advance(1, size);
             Ok(())

@@ -9,18 +9,19 @@ use std::{
 };
 
 use rustix::{
-    fs::{FileType, Mode, OFlags},
+    fs::{AtFlags, FileType, Mode, OFlags},
     io::Errno,
 };
 
 use super::{
+    held::{Held, Hold},
     meta::{self, Current, Handle, Refused},
     run::{Done, Run},
     table::{Action, Item, Source, Stamp},
 };
 use crate::{
     attributes,
-    error::{Error, IoContext, Result},
+    error::{Error, Result, TargetContext},
     id::BlobId,
     pack::{Block, ObjectKind},
     progress, sys, tasks,
@@ -79,11 +80,6 @@ impl Out<'_> {
     }
 }
 
-/// True if the system's answer means that such an entry cannot be made here, rather than that something failed.
-pub(super) fn is_refusal(e: Errno) -> bool {
-    matches!(e, Errno::PERM | Errno::INVAL | Errno::ILSEQ | Errno::NAMETOOLONG | Errno::OPNOTSUPP | Errno::NOSYS)
-}
-
 impl Run<'_> {
     /// Writes every file, symlink and special file, links to others excepted.
     pub fn write_entries(&self) -> Result<Done> {
@@ -111,7 +107,7 @@ impl Run<'_> {
     fn write_group(&self, group: Range<usize>, done: &mut Done) -> Result<()> {
         let items = &self.plan.items[group];
         let mut block = None;
-        for item in items.iter().filter(|item| item.action != Action::Meta) {
+        for item in items.iter().filter(|item| item.action != Action::Meta && !self.is_unmade(item.folder)) {
             progress::check(self.progress)?;
             let node = self.plan.node(item.folder, item.index)?;
             let stamp = match &node.kind {
@@ -144,7 +140,7 @@ impl Run<'_> {
         blob: BlobId,
         block: &mut Option<Arc<Block>>,
     ) -> Result<Option<Stamp>> {
-        let wrote = |outcome: rustix::io::Result<()>| outcome.at("write", self.path(item.folder, &node.name));
+        let wrote = |outcome: rustix::io::Result<()>| outcome.at_target("write", self.path(item.folder, &node.name));
         match item.source {
             Source::Node => self.make_file(item, node, |_| Ok(())),
             Source::Recipe => {
@@ -197,24 +193,31 @@ impl Run<'_> {
         let is_private = self.plan.folders[item.folder as usize].is_new;
         let meta = self.plan.options.meta_of(&node.meta);
         let first_mode = if is_private && meta.xattrs.is_empty() { meta.mode & 0o777 } else { 0o600 };
-        let folder = self.dirs.get(item.folder).at("open folder", path())?;
+        let opened = self.dirs.get(item.folder);
+        let Some(folder) = self.unless_held(item.folder, item.index, &node.name, opened).at_target("open folder", path())? else {
+            return Ok(None);
+        };
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let now = self.name_now(item.folder, item.index, &node.name);
-        let fd = match rustix::fs::openat(&folder, now.as_slice(), flags, Mode::from_raw_mode(first_mode)) {
-            Err(e) if is_refusal(e) => {
-                self.skip_entry(item.folder, item.index, &node.name, e);
-                return Ok(None);
-            }
-            other => other.at("create file", path())?,
+        let made = rustix::fs::openat(&folder, now.as_slice(), flags, Mode::from_raw_mode(first_mode));
+        let Some(fd) = self.unless_held(item.folder, item.index, &node.name, made).at_target("create file", path())? else {
+            return Ok(None);
         };
         let holes = match &node.kind {
-            Kind::File { size, holes, .. } if !holes.is_empty() => {
-                rustix::fs::ftruncate(&fd, *size).at("write", path())?;
-                holes.as_slice()
-            }
+            Kind::File { holes, .. } => holes.as_slice(),
             _ => &[],
         };
-        fill(&mut Out { fd: fd.as_fd(), holes, at: 0 })?;
+        let filled = match &node.kind {
+            Kind::File { size, .. } if !holes.is_empty() => rustix::fs::ftruncate(&fd, *size).at_target("write", path()),
+            _ => Ok(()),
+        };
+        if let Err(e) = filled.and_then(|()| fill(&mut Out { fd: fd.as_fd(), holes, at: 0 })) {
+            // As where a file is longer than the filesystem takes.
+            let Some(held) = e.target_errno().and_then(Held::by) else { return Err(e) };
+            rustix::fs::unlinkat(&folder, now.as_slice(), AtFlags::empty()).at_target("remove", path())?;
+            self.skip_entry(item.folder, item.index, &node.name, Hold::own(held));
+            return Ok(None);
+        }
         let set = || -> Result<(Refused, Stamp), (&'static str, Errno)> {
             // A filesystem behind FUSE may write the content back later, and give the file another time by that.
             self.sync_file(item.folder, fd.as_fd()).map_err(failed("sync"))?;
@@ -226,11 +229,12 @@ impl Run<'_> {
                     Current { mode: stat.mode & 0o7777, uid: stat.uid, gid: stat.gid, xattrs }
                 }
             };
-            let refused = meta::apply(&Handle::Open(fd.as_fd()), &meta, &current).map_err(failed("set metadata of"))?;
+            let applied = meta::apply(&Handle::Open(fd.as_fd()), &meta, &current);
+            let refused = self.or_named(item.folder, &node.name, applied).map_err(failed("set metadata of"))?;
             self.sync_file(item.folder, fd.as_fd()).map_err(failed("sync"))?;
             Ok((refused, Stamp::private(&sys::stat_fd(&fd).map_err(failed("read"))?)))
         };
-        let (refused, mut stamp) = set().or_else(|(action, e)| Err(e).at(action, path()))?;
+        let (refused, mut stamp) = set().or_else(|(action, e)| Err(e).at_target(action, path()))?;
         self.note(item.folder, &node.name, &node.meta, &refused);
         stamp.racy |= !refused.is_nothing();
         Ok(Some(stamp))
@@ -240,7 +244,10 @@ impl Run<'_> {
     fn make_other(&self, item: &Item, node: &Node) -> Result<Option<Stamp>> {
         let path = || self.path(item.folder, &node.name);
         let now = self.name_now(item.folder, item.index, &node.name);
-        let folder = self.dirs.get(item.folder).at("open folder", path())?;
+        let opened = self.dirs.get(item.folder);
+        let Some(folder) = self.unless_held(item.folder, item.index, &node.name, opened).at_target("open folder", path())? else {
+            return Ok(None);
+        };
         if self.plan.options.withholds(node) {
             self.withhold_entry(item.folder, item.index, &node.name, NO_DEVICES);
             return Ok(None);
@@ -257,16 +264,13 @@ impl Run<'_> {
                 rustix::fs::mknodat(&folder, now.as_slice(), file_type, Mode::RUSR | Mode::WUSR, device)
             }
         };
-        match made {
-            Err(e) if is_refusal(e) => {
-                self.skip_entry(item.folder, item.index, &node.name, e);
-                return Ok(None);
-            }
-            other => other.at("create", path())?,
+        if self.unless_held(item.folder, item.index, &node.name, made).at_target("create", path())?.is_none() {
+            return Ok(None);
         }
-        let refused = self.set_meta(folder.as_fd(), &now, node, false).at("set metadata of", path())?;
+        let set = self.set_meta(folder.as_fd(), &now, node, false);
+        let refused = self.or_named(item.folder, &node.name, set).at_target("set metadata of", path())?;
         self.note(item.folder, &node.name, &node.meta, &refused);
-        let stat = sys::stat_at(folder.as_fd(), &now).at("read", path())?;
+        let stat = sys::stat_at(folder.as_fd(), &now).at_target("read", path())?;
         let mut stamp = Stamp::private(&stat);
         stamp.racy |= !refused.is_nothing();
         Ok(Some(stamp))

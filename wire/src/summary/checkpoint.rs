@@ -17,7 +17,7 @@ use crate::{
     repository::Lack,
     show::{Show, mirror},
     shown,
-    tree::{Counts, Parted},
+    tree::{Counts, Parted, Skipped},
 };
 
 /// The outcome of `checkpoint create`.
@@ -218,6 +218,8 @@ pub struct RolledBack {
     pub moved: Vec<String>,
     /// Paths that stay as they are, because the safety checkpoint does not have them.
     pub spared: Vec<String>,
+    /// Entries that stay as they are, because they cannot be put back, or because that was asked for.
+    pub left: Vec<Skipped>,
     /// Command that lets the agent go on.
     pub next: Option<String>,
     /// A sentence about a process that has the conversation open.
@@ -236,13 +238,14 @@ impl RolledBack {
             conversation: preview.spoken.as_ref().map(Into::into),
             notices,
             spared: preview.spared.iter().map(|path| shown(path)).collect(),
+            left: preview.left.iter().map(Into::into).collect(),
             ..RolledBack::default()
         }
     }
 
     /// A rollback that was done.
     pub fn of(rolled: &Rolled) -> Self {
-        let Rolled { session, done, spared, .. } = rolled;
+        let Rolled { session, done, spared, left, .. } = rolled;
         RolledBack {
             target: done.target.to_string(),
             changed: true,
@@ -255,6 +258,7 @@ impl RolledBack {
             with_conversation: done.with_conversation,
             moved: done.moved.iter().map(|path| path.show()).collect(),
             spared: spared.iter().flatten().map(|path| shown(path)).collect(),
+            left: left.iter().map(Into::into).collect(),
             ..RolledBack::default()
         }
     }

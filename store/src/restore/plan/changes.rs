@@ -4,7 +4,7 @@ use super::Plan;
 use crate::{
     error::Result,
     restore::{
-        run::{Skipped, Why},
+        run::Skipped,
         summary::RestoreChange,
         table::{Action, entry_path},
     },
@@ -67,8 +67,8 @@ impl Plan {
     pub fn blocked(&self) -> impl Iterator<Item = Skipped> {
         self.blocked.iter().map(|blocked| Skipped {
             path: entry_path(&self.folders, blocked.folder, &blocked.name),
-            error: blocked.reason.to_owned(),
-            why: Why::Failed,
+            error: blocked.reason.clone().into_owned(),
+            why: blocked.why,
         })
     }
 }

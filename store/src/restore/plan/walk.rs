@@ -9,14 +9,14 @@ use rustix::fs::{Mode, OFlags};
 
 use crate::{
     attributes,
-    error::{Error, IoContext, Result},
+    error::{Error, Result, TargetContext},
     filesystem::FilesystemId,
     id::TreeId,
     name,
     record::Checkpoint,
     restore::{
         Options,
-        frozen::Frozen,
+        held::{Held, Hold},
         table::Folder,
         target::Target,
         walk::{Found, Walk},
@@ -32,7 +32,7 @@ pub(super) fn open_root(target: &Target) -> Result<Option<Arc<OwnedFd>>> {
         Target::Entry { parent, .. } => parent,
     };
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    rustix::fs::open(path, flags, Mode::empty()).map(|fd| Some(Arc::new(fd))).at("open folder", path)
+    rustix::fs::open(path, flags, Mode::empty()).map(|fd| Some(Arc::new(fd))).at_target("open folder", path)
 }
 
 /// Walks what is to be restored. A single entry is looked at as one of a folder that has no other.
@@ -56,7 +56,8 @@ pub(super) fn walk_from(
         wanted: true,
         finish: root.is_none(),
         differs: false,
-        device: root.as_ref().map_or(Ok(0), |root| sys::stat_fd(root).map(|stat| stat.dev)).at("read", target.path())?,
+        device: root.as_ref().map_or(Ok(0), |root| sys::stat_fd(root).map(|stat| stat.dev)).at_target("read", target.path())?,
+        mount: 0,
         old_section: section,
         children: 0..0,
         listing: None,
@@ -68,9 +69,11 @@ pub(super) fn walk_from(
             top.tree = *tree;
             if let Some(root) = &root {
                 let keeps = walk.spared.keeps_attributes(Vec::new);
-                top.differs = differs(root, walk.options, &top.meta, keeps).at("read", target.path())?;
-                if let Some(frozen) = Frozen::of(root.as_fd(), b"").filter(|_| top.differs) {
-                    walk.block_root(frozen.reason());
+                top.differs = differs(root, walk.options, &top.meta, keeps).at_target("read", target.path())?;
+                let stat = sys::stat_fd(root).at_target("read", target.path())?;
+                let held = || Held::meta(root.as_fd(), b"", &stat, || Held::inside(root.as_fd()));
+                if let Some(held) = top.differs.then(held).flatten() {
+                    walk.block_root(Hold::own(held));
                     top.differs = false;
                 }
                 top.finish = top.differs;

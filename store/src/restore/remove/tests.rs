@@ -40,8 +40,12 @@ fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().mode() & 0o7777
 }
 
-fn removed(entries: u64, kept: bool) -> Result<Removed> {
-    Ok(Removed { entries, kept, frozen: None })
+fn removed(entries: u64, kept: bool) -> Removed {
+    Removed { entries, kept, held: None }
+}
+
+fn held(path: &str, held: Held) -> Removed {
+    Removed { entries: 0, kept: true, held: Some(Stuck { path: path.into(), hold: Hold::own(held) }) }
 }
 
 #[test]
@@ -105,9 +109,9 @@ fn a_closed_folder_of_somebody_else_is_left_and_told() {
     as_ordinary(|dir| {
         let top = File::open(dir).unwrap();
         let is_ours = top.metadata().unwrap().uid() == fs::metadata(dir.join("theirs")).unwrap().uid();
-        assert_eq!(foresee(top.as_fd(), b"theirs", b"", &Spared::default()), removed(1, false));
-        let expected = if is_ours { removed(1, false) } else { Err(Errno::ACCESS) };
-        assert_eq!(remove(top.as_fd(), b"theirs", b"", &Spared::default()), expected);
+        let expected = if is_ours { removed(1, false) } else { held("theirs", Held::Closed) };
+        assert_eq!(foresee(top.as_fd(), b"theirs", b"theirs", &Spared::default()), expected);
+        assert_eq!(remove(top.as_fd(), b"theirs", b"theirs", &Spared::default()), expected);
     });
 }
 
@@ -124,7 +128,8 @@ fn a_file_that_may_not_be_removed_is_told() {
             rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
         }
         let top = File::open(dir.path()).unwrap();
-        let expected = if is_root { Err(Errno::PERM) } else { removed(1, false) };
+        let expected = if is_root { held("file", Held::NotPermitted) } else { removed(1, false) };
+        assert_eq!(foresee(top.as_fd(), b"file", b"file", &Spared::default()), expected);
         assert_eq!(remove(top.as_fd(), b"file", b"file", &Spared::default()), expected);
     };
     std::thread::scope(|scope| scope.spawn(work).join().unwrap());

@@ -7,12 +7,14 @@ use rustix::fs::Mode;
 use super::{Done, Run};
 use crate::{
     attributes,
-    error::{IoContext, Result},
+    error::{Result, TargetContext},
     progress,
     restore::{
+        held::{Held, Hold},
         meta::{self, Current, Handle, Refused},
+        remove::remove,
+        select::Spared,
         table::{Stamp, folder_path},
-        write::is_refusal,
     },
     sys,
     tasks::{self, Tasks},
@@ -42,10 +44,20 @@ impl Run<'_> {
                     false => meta::make_private(sys::open_folder_at(above.as_fd(), &now)?.as_fd()),
                 }
             });
-            made.at("create folder", self.path(line.parent, &line.name))?;
-            new.add(line.children.clone().rev());
+            let made = self.unless_held(line.parent, line.index, &line.name, made);
+            if made.at_target("create folder", self.path(line.parent, &line.name))?.is_some() {
+                new.add(line.children.clone().rev());
+            } else if let Ok(above) = self.dirs.get(line.parent) {
+                // It may have been made, and not been given its mode.
+                let _ = remove(above.as_fd(), &now, b"", &Spared::default());
+            }
             Ok(())
-        })
+        })?;
+        let lost = self.lost();
+        if !lost.is_nothing() {
+            let _ = self.unmade.set(lost.folders);
+        }
+        Ok(())
     }
 
     /// Sets the metadata of new or of existing folders, those below first.
@@ -53,7 +65,7 @@ impl Run<'_> {
         let folders = &self.plan.folders;
         let due = |i: &u32| {
             let line = &folders[*i as usize];
-            line.finish && line.wanted && line.is_new == new
+            line.finish && line.wanted && line.is_new == new && !self.is_unmade(*i)
         };
         let all: Vec<u32> = (0..folders.len() as u32).rev().filter(due).collect();
         // Whoever is not root cannot reach into a folder once its mode says so.
@@ -87,12 +99,12 @@ impl Run<'_> {
             Ok((refused, stamp))
         };
         let (refused, stamp) = match set() {
-            // It became immutable after the plan.
-            Err(e) if !line.is_new && is_refusal(e) => {
-                self.skip(line.parent, &line.name, e);
+            // It became immutable after the plan, or the filesystem does not take such metadata. What is published already goes on in any case.
+            Err(e) if !line.is_new || Held::by(e).is_some() => {
+                self.skip_alike(line.parent, &line.name, Hold::own(Held::after(e)));
                 return Ok(());
             }
-            other => other.at("set metadata of", self.path(line.parent, &line.name))?,
+            other => other.at_target("set metadata of", self.path(line.parent, &line.name))?,
         };
         self.note(line.parent, &line.name, &line.meta, &refused);
         done.folders.push((folder, stamp));

@@ -10,7 +10,7 @@ use std::{
 use rustix::fs::{AtFlags, Mode, OFlags};
 
 use crate::{
-    error::{Error, IoContext, Result},
+    error::{Error, Result, TargetContext},
     name,
     restore::{
         meta::{self, Current},
@@ -39,7 +39,7 @@ impl Staging {
     pub fn open(store: &Store, plan: &Plan) -> Result<Self, (Error, bool)> {
         let Some(root) = &plan.root else { return Self::make(plan) };
         let clean = |e: Error| (e, true);
-        if !staged::hold(root.as_fd()).at("lock", plan.target()).map_err(clean)? {
+        if !staged::hold(root.as_fd()).at_target("lock", plan.target()).map_err(clean)? {
             return Err(clean(Error::TargetBusy { path: plan.target() }));
         }
         if plan.replaces() {
@@ -52,35 +52,35 @@ impl Staging {
         let staged = staged::folder_name(plan.op, plan.target.name());
         let (above, path) = make_beside(plan, &staged).map_err(|e| (e, true))?;
         let set_up = || -> Result<_> {
-            let opened = sys::open_folder_at(above.as_fd(), &staged).at("open folder", &path)?;
-            staged::hold(opened.as_fd()).at("lock", &path)?;
-            meta::make_private(opened.as_fd()).at("change mode of", &path)?;
-            let created = probe(&opened).at("write to", &path)?;
+            let opened = sys::open_folder_at(above.as_fd(), &staged).at_target("open folder", &path)?;
+            staged::hold(opened.as_fd()).at_target("lock", &path)?;
+            meta::make_private(opened.as_fd()).at_target("change mode of", &path)?;
+            let created = probe(&opened).at_target("write to", &path)?;
             Ok((opened, created))
         };
         match set_up() {
             Ok((opened, created)) => {
                 Ok(Staging { root: Arc::new(opened), beside: Some((above, staged)), created: Some(created) })
             }
-            Err(e) => Err((e, remove(above.as_fd(), &staged, b"", &Spared::default()).is_ok())),
+            Err(e) => Err((e, !remove(above.as_fd(), &staged, b"", &Spared::default()).kept)),
         }
     }
 
     /// Removes the staging folder with all that is in it. False where something of it is left.
     pub fn remove(&self) -> bool {
         let Some((above, name)) = &self.beside else { return true };
-        remove(above.as_fd(), name, b"", &Spared::default()).is_ok_and(|removed| !removed.kept)
+        !remove(above.as_fd(), name, b"", &Spared::default()).kept
     }
 }
 
 /// Makes the folder in which a new one is built, and opens the one that it is in.
 fn make_beside(plan: &Plan, staged: &[u8]) -> Result<(OwnedFd, PathBuf)> {
     let Target::Fresh { parent, .. } = &plan.target else { return Err(Error::Invalid("the target is not open".into())) };
-    fs::create_dir_all(parent).at("create folder", parent)?;
+    fs::create_dir_all(parent).at_target("create folder", parent)?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let above = rustix::fs::open(parent, flags, Mode::empty()).at("open folder", parent)?;
+    let above = rustix::fs::open(parent, flags, Mode::empty()).at_target("open folder", parent)?;
     let path = parent.join(name::as_path(staged));
-    rustix::fs::mkdirat(&above, staged, Mode::RWXU).at("create folder", &path)?;
+    rustix::fs::mkdirat(&above, staged, Mode::RWXU).at_target("create folder", &path)?;
     Ok((above, path))
 }
 

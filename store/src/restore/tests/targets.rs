@@ -3,13 +3,17 @@
 use super::*;
 
 #[test]
-fn an_empty_folder_is_replaced_and_a_full_one_refused() {
+fn an_empty_folder_is_filled_and_a_full_one_refused() {
     let place = Place::new();
     place.write("file", "x");
+    place.write("folder/file", "x");
     let checkpoint = place.capture();
     fs::create_dir(place.path("empty")).unwrap();
+    let open = File::open(place.path("empty")).unwrap();
     place.restore(&checkpoint, &Options::new(place.path("empty"))).unwrap();
     place.assert_equal("empty", &checkpoint);
+    // It is the folder that a shell stands in, or a container has mounted.
+    assert_eq!(sys::names(open.as_fd()).unwrap(), [b"file".to_vec(), b"folder".to_vec()]);
     let again = place.restore(&checkpoint, &Options::new(place.path("empty")));
     assert!(matches!(again, Err(Error::TargetNotEmpty { .. })), "{again:?}");
 }

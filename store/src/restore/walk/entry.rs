@@ -9,16 +9,17 @@ use super::{
     super::{
         compare::compare,
         entries::Entries,
+        held::{Held, Hold},
         remove::foresee,
         table::{Action, Folder, Item, Source, Stamp, folder_path},
     },
-    Blocked, Group, HOLDS_FROZEN, HOLDS_SPARED, Job, Linked, NOT_EMPTY, Outcome, Walk,
+    Blocked, Group, HOLDS_FROZEN, HOLDS_HELD, HOLDS_SPARED, Job, Linked, NOT_EMPTY, Outcome, Walk,
     live::Live,
 };
 use crate::{
     clock,
     errno::{self, Call, Verdict},
-    error::{Error, IoContext, Result},
+    error::{Error, Result},
     filesystem::FilesystemId,
     format::SINGLE_CHUNK_BYTES,
     id::{BlobId, PackId, TreeId},
@@ -27,7 +28,7 @@ use crate::{
     pack::Location,
     statcache::Cached,
     store::Store,
-    sys::Stat,
+    sys::{self, Stat},
     tree::{Kind, Node},
     view::View,
 };
@@ -38,6 +39,15 @@ pub(super) struct Place<'a> {
     pub(super) index: usize,
     pub(super) member: Option<Member>,
     pub(super) included: bool,
+}
+
+/// What is due with a folder itself.
+#[derive(Clone, Copy)]
+struct Change {
+    /// It has to be made.
+    is_new: bool,
+    /// Its metadata has to be set.
+    differs: bool,
 }
 
 fn plain_item(at: &Place<'_>, action: Action) -> Item {
@@ -74,7 +84,13 @@ impl Walk<'_> {
         let known = cached.filter(|c| stat.is_some_and(|stat| is_here(&stat) && self.trust.is_unchanged(c, &stat)));
         let now = clock::now();
         let keeps = self.spared.keeps_attributes(|| name::join(&folder_path(&self.lock().folders, at.job.folder), &node.name));
-        let (action, may_change_unseen) = self.compare(node, live, (stat.as_ref(), keeps), known)?;
+        let (action, may_change_unseen) = match self.compare(node, live, (stat.as_ref(), keeps), known) {
+            Ok(compared) => compared,
+            Err(held) => {
+                out.block(Blocked::held(at.job.folder, &node.name, Hold::own(held), None));
+                return Ok(());
+            }
+        };
         out.is_as_cached &= known.is_some();
         if let Some(stat) = &stat {
             let mut stamp = Stamp::in_place(stat, now);
@@ -82,9 +98,9 @@ impl Walk<'_> {
             stamp.racy = known.is_none() && (stamp.racy || may_change_unseen || !is_here(stat));
             out.stamps[at.index] = stamp;
         }
-        let frozen = live.and_then(|live| live.why_frozen(&node.name, action));
-        if let Some(reason) = frozen {
-            out.blocked.push(Blocked { folder: at.job.folder, name: node.name.clone().into(), reason });
+        let held = live.and_then(|live| live.why_held(&node.name, stat.as_ref(), action));
+        if let Some(hold) = held {
+            out.blocked.push(Blocked::held(at.job.folder, &node.name, hold, action));
             // What is there is not what the stat cache will call it.
             (out.stamps[at.index], out.is_as_cached) = (Stamp::default(), false);
             if node.as_folder().is_none() || action != Some(Action::Meta) {
@@ -103,8 +119,9 @@ impl Walk<'_> {
             }
             let section = if is_new { 0 } else { cached.map_or(0, |c| c.section) };
             let device = stat.filter(|_| !is_new).map_or(at.job.device, |stat| stat.dev);
-            let differs = action == Some(Action::Meta) && frozen.is_none();
-            self.child(at, node, *tree, is_new, differs, section, device, out);
+            let differs = action == Some(Action::Meta) && held.is_none();
+            let mount = live.map_or(at.job.mount, |live| live.mount);
+            self.child(at, node, *tree, Change { is_new, differs }, section, (device, mount), out);
             return Ok(());
         }
         if at.member.is_some() || stat.as_ref().is_some_and(|s| s.links > 1) {
@@ -135,7 +152,7 @@ impl Walk<'_> {
         live: Option<&Live>,
         (stat, keeps_attributes): (Option<&Stat>, bool),
         known: Option<&Cached>,
-    ) -> Result<(Option<Action>, bool)> {
+    ) -> Result<(Option<Action>, bool), Held> {
         let (Some(live), Some(stat)) = (live, stat) else { return Ok((Some(Action::Create), false)) };
         let mut may_change_unseen = false;
         let mut before_reading = |file: BorrowedFd<'_>, stat: &Stat| {
@@ -147,7 +164,9 @@ impl Walk<'_> {
             Err(errno) if errno::verdict(Call::Read, errno, errno::presence(folder, &node.name)) == Verdict::Gone => {
                 Some(Action::Create)
             }
-            other => other.at("read", name::as_path(&node.name))?,
+            // A call that fails says nothing of an entry that is still found.
+            Err(e) => return Err(Held::unseen(e)),
+            Ok(action) => action,
         };
         Ok((action, may_change_unseen))
     }
@@ -165,38 +184,41 @@ impl Walk<'_> {
         let (folder, index) = (at.job.folder, at.index as u32);
         let group = at.member.map_or(Group::Alone(folder, index), |member| Group::Of(self.links.leader_of(member)));
         let ino = stat.map_or(0, |s| s.ino);
-        let frozen = live.filter(|_| action.is_none()).and_then(|live| live.why_frozen(&node.name, Some(Action::Replace)));
-        out.linked.push(Linked { group, member: at.member, folder, index, ino, action, frozen });
+        let held = live.filter(|_| action.is_none()).and_then(|live| live.why_held(&node.name, stat, Some(Action::Replace)));
+        out.linked.push(Linked { group, member: at.member, folder, index, ino, action, held });
     }
 
     /// True if the folder that is in the place of an entry may go. What goes with it is noted.
     fn may_exchange(&self, at: &Place<'_>, node: &Node, live: &Live, out: &mut Outcome) -> Result<bool> {
         let path = name::join(&folder_path(&self.lock().folders, at.job.folder), &node.name);
-        let foreseen = foresee(live.fd.as_fd(), &node.name, &path, self.spared).at("read folder", name::as_path(&path))?;
-        let reason = match (foreseen.kept, self.options.delete || foreseen.entries <= 1) {
-            (true, _) => foreseen.frozen.map_or(HOLDS_SPARED, |_| HOLDS_FROZEN),
-            (false, false) => NOT_EMPTY,
+        let foreseen = foresee(live.fd.as_fd(), &node.name, &path, self.spared);
+        let folder = at.job.folder;
+        let blocked = match (foreseen.kept, self.options.delete || foreseen.entries <= 1) {
+            (true, _) => match &foreseen.held {
+                None => Blocked::by_folder(folder, &node.name, HOLDS_SPARED),
+                Some(held) if held.is_by_flag() => Blocked::around(folder, &node.name, HOLDS_FROZEN.into()),
+                Some(held) => Blocked::around(folder, &node.name, format!("{HOLDS_HELD}: {}", held.reason(&path))),
+            },
+            (false, false) => Blocked::by_folder(folder, &node.name, NOT_EMPTY),
             (false, true) => {
-                out.exchanged.push(((at.job.folder, at.index as u32), foreseen.entries));
+                out.exchanged.push(((folder, at.index as u32), foreseen.entries));
                 return Ok(true);
             }
         };
-        out.blocked.push(Blocked { folder: at.job.folder, name: node.name.clone().into(), reason });
         // What is there is not what the stat cache will call it.
-        (out.stamps[at.index], out.is_as_cached) = (Stamp::default(), false);
+        out.stamps[at.index] = Stamp::default();
+        out.block(blocked);
         Ok(false)
     }
 
-    #[allow(clippy::too_many_arguments)]
     fn child(
         &self,
         at: &Place<'_>,
         node: &Node,
         tree: TreeId,
-        is_new: bool,
-        differs: bool,
+        Change { is_new, differs }: Change,
         section: u64,
-        device: u64,
+        (device, mount): (u64, u64),
         out: &mut Outcome,
     ) {
         let folder = Folder {
@@ -211,6 +233,7 @@ impl Walk<'_> {
             finish: is_new || differs && at.included,
             differs: differs && at.included,
             device,
+            mount,
             old_section: section,
             children: 0..0,
             listing: None,
@@ -218,7 +241,7 @@ impl Walk<'_> {
             filesystem: FilesystemId::default(),
         };
         let links = at.job.links.and_then(|folder| self.links.child(folder, &node.name));
-        let job = Job { folder: 0, tree, links, section, live: !is_new, included: at.included, device };
+        let job = Job { folder: 0, tree, links, section, live: !is_new, included: at.included, device, mount };
         out.children.push((folder, job));
     }
 

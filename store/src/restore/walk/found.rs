@@ -1,10 +1,12 @@
 //! The findings of a walk.
 
-use std::collections::HashMap;
+use std::{borrow::Cow, collections::HashMap};
 
 use crate::{
     links::Member,
     restore::{
+        held::Hold,
+        run::Why,
         summary::Counts,
         table::{Action, Folder, Item, Packs},
     },
@@ -21,7 +23,7 @@ pub struct Extra {
     pub entries: u64,
 }
 
-/// An entry that cannot be made, changed or removed: a folder is in its place that has to stay, or nobody may change it.
+/// An entry that cannot be made, changed or removed: a folder is in its place that has to stay, or this process cannot change it.
 #[derive(Debug)]
 pub struct Blocked {
     /// The folder it is in.
@@ -29,7 +31,27 @@ pub struct Blocked {
     /// Its name; empty for the folder itself.
     pub name: Box<[u8]>,
     /// The reason for which it stays.
-    pub reason: &'static str,
+    pub reason: Cow<'static, str>,
+    /// The kind of reason.
+    pub why: Why,
+}
+
+impl Blocked {
+    /// An entry in whose place a folder has to stay.
+    pub fn by_folder(folder: u32, name: &[u8], reason: &'static str) -> Self {
+        Blocked { folder, name: name.into(), reason: reason.into(), why: Why::Failed }
+    }
+
+    /// An entry that cannot be changed as `action` has it.
+    pub fn held(folder: u32, name: &[u8], hold: Hold, action: Option<Action>) -> Self {
+        let why = if action == Some(Action::Meta) { Why::HeldAlike } else { Why::Held };
+        Blocked { folder, name: name.into(), reason: hold.to_string().into(), why }
+    }
+
+    /// An entry that cannot be removed, or not with everything that is in it.
+    pub fn around(folder: u32, name: &[u8], reason: String) -> Self {
+        Blocked { folder, name: name.into(), reason: reason.into(), why: Why::Held }
+    }
 }
 
 /// A folder is in its place that may not be removed.
@@ -40,6 +62,9 @@ pub const HOLDS_SPARED: &str = "a folder is in its place that holds what the che
 /// A folder is in its place in which nobody may remove something.
 pub const HOLDS_FROZEN: &str =
     "a folder is in its place in which something is immutable or append-only (`chattr -R -i -a` lets it be removed)";
+
+/// A folder is in its place in which this process cannot remove something.
+pub const HOLDS_HELD: &str = "a folder is in its place in which something cannot be removed";
 
 /// Entries that are one file in the checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -65,8 +90,8 @@ pub struct Linked {
     pub ino: u64,
     /// The action that is due.
     pub action: Option<Action>,
-    /// The reason for which it cannot be another file than it is, where nobody may change it.
-    pub frozen: Option<&'static str>,
+    /// The reason for which it cannot be another file than it is.
+    pub held: Option<Hold>,
 }
 
 /// The findings of a walk.
@@ -88,4 +113,6 @@ pub struct Found {
     pub packs: Packs,
     /// Sums.
     pub counts: Counts,
+    /// True if a live folder could not be looked into, so that nothing is known of what is in it.
+    pub is_partial: bool,
 }

@@ -10,12 +10,12 @@ use super::{
 };
 use crate::{
     errno::{self, Presence},
-    error::{IoContext, Result},
+    error::Result,
     name,
     restore::{
         entries::Entries,
-        frozen::Frozen,
-        remove::{Removed, foresee},
+        held::{Held, Hold},
+        remove::foresee,
         table::Stamp,
     },
     sys::{self, Stat},
@@ -33,13 +33,15 @@ impl Walk<'_> {
         // Where this machine's clock does not stamp, nothing can be vouched for yet.
         let stamped_here = live.as_ref().filter(|live| live.filesystem.is_stamped_here);
         out.filesystem = stamped_here.map(|live| live.filesystem.id).unwrap_or_default();
+        out.mount = live.as_ref().map_or(job.mount, |live| live.mount);
         let base = if self.filter.is_all() { Vec::new() } else { path() };
         for index in 0..entries.len() {
             let node = entries.node(index);
-            let stat = match live.as_deref_mut() {
+            let seen = match live.as_deref_mut() {
                 Some(live) => self.advance(job, live, &node.name, &mut out, path)?,
-                None => None,
+                None => Ok(None),
             };
+            let stat = seen.unwrap_or(None);
             let full = if self.filter.is_all() { Vec::new() } else { name::join(&base, &node.name) };
             let is_folder = node.as_folder().is_some();
             let included = self.filter.includes(&full, is_folder, job.included);
@@ -60,6 +62,11 @@ impl Walk<'_> {
                 Some(folder) if node.links > 1 => self.links.member(folder, &node.name),
                 _ => None,
             };
+            if let Err(held) = seen {
+                self.has_matched.fetch_or(included, Ordering::Relaxed);
+                out.block(Blocked::held(job.folder, &node.name, Hold::own(held), None));
+                continue;
+            }
             let at = Place { job, index, member, included };
             self.entry(&at, node, entries, live.as_deref(), stat, &mut out)?;
         }
@@ -82,7 +89,7 @@ impl Walk<'_> {
         Ok(out)
     }
 
-    /// Takes the live names up to `name` as extras, and stats `name` if it is there.
+    /// Takes the live names up to `name` as extras, and stats `name` if it is there; or tells why it cannot be looked at.
     pub(super) fn advance(
         &self,
         job: &Job,
@@ -90,10 +97,10 @@ impl Walk<'_> {
         name: &[u8],
         out: &mut Outcome,
         path: &dyn Fn() -> Vec<u8>,
-    ) -> Result<Option<Stat>> {
+    ) -> Result<Result<Option<Stat>, Held>> {
         while let Some(next) = live.names.get_mut(live.next) {
             match next.as_slice().cmp(name) {
-                std::cmp::Ordering::Greater => return Ok(None),
+                std::cmp::Ordering::Greater => return Ok(Ok(None)),
                 order => {
                     let next = std::mem::take(next);
                     live.next += 1;
@@ -102,15 +109,15 @@ impl Walk<'_> {
                         continue;
                     }
                     let folder = live.fd.as_fd();
-                    return match sys::stat_at(folder, name).map_err(|errno| (errno, errno::presence(folder, name))) {
+                    return Ok(match sys::stat_at(folder, name).map_err(|errno| (errno, errno::presence(folder, name))) {
                         Ok(stat) | Err((_, Presence::There(stat))) => Ok(Some(stat)),
                         Err((_, Presence::Gone | Presence::FolderGone)) => Ok(None),
-                        Err((errno, Presence::Unknown)) => Err(errno).at("read", name::as_path(&name::join(&path(), name))),
-                    };
+                        Err((errno, Presence::Unknown)) => Err(Held::unseen(errno)),
+                    });
                 }
             }
         }
-        Ok(None)
+        Ok(Ok(None))
     }
 
     fn extra(&self, job: &Job, live: &Live, name: Vec<u8>, out: &mut Outcome, path: &dyn Fn() -> Vec<u8>) -> Result<()> {
@@ -128,13 +135,9 @@ impl Walk<'_> {
                 return Ok(());
             }
         }
-        // One that changes meanwhile, or that this user may not look into.
-        let unseen = Removed { entries: 1, ..Removed::default() };
-        let foreseen = foresee(live.fd.as_fd(), &name, &full, self.spared).unwrap_or(unseen);
-        if let Some(frozen) = foreseen.frozen.filter(|_| self.options.delete) {
-            let own = Frozen::of(live.fd.as_fd(), &name).map(Frozen::reason);
-            let reason = own.or(live.frozen().map(Frozen::reason_inside)).unwrap_or(frozen.reason_around());
-            out.blocked.push(Blocked { folder: job.folder, name: name.clone().into(), reason });
+        let foreseen = foresee(live.fd.as_fd(), &name, &full, self.spared);
+        if let Some(held) = foreseen.held.as_ref().filter(|_| self.options.delete) {
+            out.blocked.push(Blocked::around(job.folder, &name, held.reason(&full)));
             if foreseen.entries == 0 {
                 self.has_matched.store(true, Ordering::Relaxed);
                 return Ok(());

@@ -13,21 +13,24 @@ use std::{
     },
 };
 
+use rustix::io::Errno;
+
 use self::{entry::Place, live::Live};
 pub use self::{
     entry::locate,
-    found::{Blocked, Extra, Found, Group, HOLDS_FROZEN, HOLDS_SPARED, Linked, NOT_EMPTY},
+    found::{Blocked, Extra, Found, Group, HOLDS_FROZEN, HOLDS_HELD, HOLDS_SPARED, Linked, NOT_EMPTY},
 };
 use super::{
     Options,
     entries::Entries,
+    held::{Held, Hold},
     select::{Filter, Spared},
     summary::Counts,
-    table::{Dirs, Folder, Item, Listing, Stamp, folder_path},
+    table::{Action, Dirs, Folder, Item, Listing, Stamp, folder_path},
 };
 use crate::{
     errno::{self, Presence},
-    error::{Error, IoContext, Result},
+    error::{Error, Result, TargetContext},
     filesystem::{FilesystemId, Filesystems},
     id::TreeId,
     links::{Links, LinksFolder, Member},
@@ -74,6 +77,8 @@ pub struct Job {
     live: bool,
     included: bool,
     device: u64,
+    /// The mount that the folder is on, or is made on.
+    mount: u64,
 }
 
 /// Result of one folder.
@@ -89,6 +94,17 @@ struct Outcome {
     counts: Counts,
     is_as_cached: bool,
     filesystem: FilesystemId,
+    mount: u64,
+    /// True if the live folder could not be looked into.
+    is_unseen: bool,
+}
+
+impl Outcome {
+    /// Notes an entry that stays as it is: what is there is not what the stat cache will call it.
+    fn block(&mut self, blocked: Blocked) {
+        self.blocked.push(blocked);
+        self.is_as_cached = false;
+    }
 }
 
 impl Walk<'_> {
@@ -102,8 +118,8 @@ impl Walk<'_> {
     }
 
     /// Notes that the target's own metadata stays as it is.
-    pub fn block_root(&self, reason: &'static str) {
-        self.lock().blocked.push(Blocked { folder: 0, name: Box::default(), reason });
+    pub fn block_root(&self, hold: Hold) {
+        self.lock().blocked.push(Blocked::held(0, b"", hold, Some(Action::Meta)));
     }
 
     /// Looks at one entry that is no folder, in an open one.
@@ -113,10 +129,11 @@ impl Walk<'_> {
         let stat = match seen {
             Ok(stat) | Err((_, Presence::There(stat))) => Some(stat),
             Err((_, Presence::Gone | Presence::FolderGone)) => None,
-            Err((errno, Presence::Unknown)) => return Err(errno).at("read", name::as_path(&node.name)),
+            Err((errno, Presence::Unknown)) => return Err(errno).at_target("read", name::as_path(&node.name)),
         };
-        let job = Job { folder: 0, tree: TreeId([0; 32]), links: None, section: 0, live: true, included: true, device: 0 };
-        let live = Live::new(root, Vec::new(), &self.filesystems).at("read", name::as_path(&node.name))?;
+        let job =
+            Job { folder: 0, tree: TreeId([0; 32]), links: None, section: 0, live: true, included: true, device: 0, mount: 0 };
+        let live = Live::new(root, Vec::new(), &self.filesystems).at_target("read", name::as_path(&node.name))?;
         let entries = Entries { section: None, loaded: Some(vec![node.clone()]), is_known: false };
         let mut out = Outcome { stamps: vec![Stamp::default()], ..Outcome::default() };
         let at = Place { job: &job, index: 0, member, included: true };
@@ -135,7 +152,7 @@ impl Walk<'_> {
         let dirs = root.map(|root| Dirs::new(root, &step));
         let live = dirs.is_some();
         let device = self.lock().folders.first().map_or(0, |top| top.device);
-        let first = Job { folder: 0, tree, links, section, live, included: !self.filter.has_include(), device };
+        let first = Job { folder: 0, tree, links, section, live, included: !self.filter.has_include(), device, mount: 0 };
         let jobs = Tasks::new(vec![first]);
         jobs.each(self.options.threads, |job| {
             let mut more = Vec::new();
@@ -151,11 +168,14 @@ impl Walk<'_> {
         let mut entries = self.entries(&job).map_err(|e| e.at(&path()))?;
         self.count(job.tree, entries.len()).map_err(|e| e.at(&path()))?;
         let mut live = match dirs.filter(|_| job.live) {
-            Some(dirs) => {
-                let fd = dirs.get(job.folder).at("open folder", name::as_path(&path()))?;
-                let names = sys::names(fd.as_fd()).at("read folder", name::as_path(&path()))?;
-                Some(Live::new(fd, names, &self.filesystems).at("read", name::as_path(&path()))?)
-            }
+            Some(dirs) => match self.look_into(dirs, job.folder) {
+                Ok(live) => Some(live),
+                Err(e) if job.folder == 0 || e == Errno::NOENT => return Err(e).at_target("read folder", name::as_path(&path())),
+                Err(e) => {
+                    self.leave_unseen(job, entries, Held::unseen(e));
+                    return Ok(());
+                }
+            },
             None => None,
         };
         let filesystem = live.as_ref().map(|live| live.filesystem.id).unwrap_or_default();
@@ -164,6 +184,30 @@ impl Walk<'_> {
         self.progress.advance(entries.len() as u64, 0);
         self.enter(job, entries, outcome, more);
         Ok(())
+    }
+
+    fn look_into(&self, dirs: &Dirs<'_>, folder: u32) -> rustix::io::Result<Live> {
+        let fd = dirs.get(folder)?;
+        // Whoever may list a folder, and not enter it, sees names alone.
+        sys::stat_at(fd.as_fd(), b".")?;
+        let names = sys::names(fd.as_fd())?;
+        Live::new(fd, names, &self.filesystems)
+    }
+
+    /// Leaves a live folder as it is, with all that is in it, since it cannot be looked into.
+    fn leave_unseen(&self, job: Job, entries: Entries, held: Held) {
+        let (parent, name) = {
+            let mut found = self.lock();
+            let line = &mut found.folders[job.folder as usize];
+            (line.finish, line.differs) = (false, false);
+            let (parent, name) = (line.parent, line.name.clone());
+            // It is named once.
+            found.blocked.retain(|blocked| (blocked.folder, &blocked.name) != (parent, &name));
+            (parent, name)
+        };
+        let mut out = Outcome { is_unseen: true, ..Outcome::default() };
+        out.block(Blocked::held(parent, &name, Hold::own(held), None));
+        self.enter(job, entries, out, &mut Vec::new());
     }
 
     /// A forged tree that has a folder in it twice, and that twice, and so on, ends here and not when memory does.
@@ -199,10 +243,14 @@ impl Walk<'_> {
             more.push(child);
         }
         let end = found.folders.len() as u32;
+        found.is_partial |= out.is_unseen;
         let line = &mut found.folders[job.folder as usize];
         line.children = first..end;
         line.listing = listing;
         line.filesystem = out.filesystem;
+        if out.mount != 0 {
+            line.mount = out.mount;
+        }
         for (mut item, pack) in out.items {
             if let Some(pack) = pack {
                 item.pack = found.packs.number(pack);

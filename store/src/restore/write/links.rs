@@ -6,7 +6,7 @@ use rustix::{fs::AtFlags, io::Errno};
 
 use super::NO_DEVICES;
 use crate::{
-    error::{IoContext, Result},
+    error::{Result, TargetContext},
     name, progress,
     restore::{
         run::{Done, Run},
@@ -23,7 +23,10 @@ impl Run<'_> {
         for link in &self.plan.links {
             progress::check(self.progress)?;
             let (from, to) = (self.plan.node(link.from_folder, link.from_index)?, self.plan.node(link.folder, link.index)?);
-            if self.is_skipped(link.from_folder, link.from_index) {
+            if self.is_unmade(link.folder) {
+                continue;
+            }
+            if self.is_skipped(link.from_folder, link.from_index) || self.is_unmade(link.from_folder) {
                 match self.plan.options.withholds(&to) {
                     true => self.withhold_entry(link.folder, link.index, &to.name, NO_DEVICES),
                     false => {
@@ -42,8 +45,16 @@ impl Run<'_> {
                 rustix::fs::linkat(from_folder, from_now.as_slice(), folder, to_now.as_slice(), AtFlags::empty())
             });
             match made {
-                Err(Errno::PERM | Errno::MLINK | Errno::OPNOTSUPP | Errno::NOSYS) => self.write_apart(link, &to, &mut done)?,
-                other => other.at("link", self.path(link.folder, &to.name))?,
+                // By EXDEV, the two are on different mounts.
+                Err(Errno::PERM | Errno::MLINK | Errno::OPNOTSUPP | Errno::NOSYS | Errno::XDEV) => {
+                    self.write_apart(link, &to, &mut done)?
+                }
+                other => {
+                    let made = self.unless_held(link.folder, link.index, &to.name, other);
+                    if made.at_target("link", self.path(link.folder, &to.name))?.is_none() {
+                        continue;
+                    }
+                }
             }
             if let Some(guard) = self.plan.spared.guard() {
                 let from = self.dirs.get(link.from_folder).and_then(|folder| sys::stat_at(folder.as_fd(), &from_now));
@@ -88,12 +99,13 @@ impl Run<'_> {
         for link in &self.plan.links {
             let (from, to) = ((link.from_folder, link.from_index), (link.folder, link.index));
             for (folder, index) in [from, to] {
-                if !self.plan.folders[folder as usize].is_new || self.is_skipped(folder, index) {
+                let is_new = self.plan.folders[folder as usize].is_new;
+                if !is_new || self.is_skipped(folder, index) || self.is_unmade(folder) {
                     continue;
                 }
                 let node = self.plan.node(folder, index)?;
                 let stat = self.dirs.get(folder).and_then(|fd| sys::stat_at(fd.as_fd(), &node.name));
-                let stat = stat.at("read", self.path(folder, &node.name))?;
+                let stat = stat.at_target("read", self.path(folder, &node.name))?;
                 done.stamps.push((folder, index, Stamp::private(&stat)));
             }
         }
