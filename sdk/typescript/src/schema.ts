@@ -1085,6 +1085,8 @@ export interface components {
             moved: string[];
             /** @description Paths that stay as they are, because the safety checkpoint does not have them. */
             spared: string[];
+            /** @description Entries that stay as they are, because they cannot be put back, or because that was asked for. */
+            left: components["schemas"]["Skipped"][];
             /** @description Command that lets the agent go on. */
             next: string | null;
             /** @description A sentence about a process that has the conversation open. */
@@ -1111,6 +1113,13 @@ export interface components {
             prompt: string | null;
             /** @description True if the session is in another conversation now. */
             is_another: boolean;
+        };
+        /** @description An entry that could not be restored as it was. */
+        Skipped: {
+            /** @description Path in the folder; empty for the folder itself. */
+            path: string;
+            /** @description Reason. */
+            error: string;
         };
         /** @description A path that is, or would be, overwritten by a restore or a rollback. */
         Action: {
@@ -3348,6 +3357,16 @@ export interface operations {
                      * @default false
                      */
                     take_over?: boolean;
+                    /**
+                     * @description Paths from the workspace that are left as they are, with all that is in them.
+                     * @default []
+                     */
+                    leave?: string[];
+                    /**
+                     * @description True to leave as it is what cannot be put back.
+                     * @default false
+                     */
+                    leave_unwritable?: boolean;
                 };
             };
         };
@@ -3503,6 +3522,16 @@ export interface operations {
                      * @default false
                      */
                     take_over?: boolean;
+                    /**
+                     * @description Paths from the workspace that are left as they are, with all that is in them.
+                     * @default []
+                     */
+                    leave?: string[];
+                    /**
+                     * @description True to leave as it is what cannot be put back.
+                     * @default false
+                     */
+                    leave_unwritable?: boolean;
                 };
             };
         };
