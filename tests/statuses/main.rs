@@ -335,7 +335,7 @@ fn a_rollback_that_cannot_be_done_ends_no_agent() {
     flagged(true);
     let refused = work.scratch.run(&["checkpoint", "rollback", &target, "--stop", "--yes"]);
     flagged(false);
-    assert!(refused.status.code() == Some(1) && shown(&refused).contains("it is immutable"), "{}", shown(&refused));
+    assert!(refused.status.code() == Some(4) && shown(&refused).contains("it is immutable"), "{}", shown(&refused));
     assert!(lives(i32::try_from(process).unwrap()) && work.session()["observed"] == "live");
     work.go();
     assert!(child.wait().unwrap().success());
