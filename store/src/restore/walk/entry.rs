@@ -28,7 +28,7 @@ use crate::{
     pack::Location,
     statcache::Cached,
     store::Store,
-    sys::{self, Stat},
+    sys::Stat,
     tree::{Kind, Node},
     view::View,
 };
