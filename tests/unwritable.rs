@@ -66,8 +66,8 @@ fn a_rollback_asks_before_it_leaves_what_it_cannot_put_back() {
     let absolute = work.join("config");
     for leave in [&["--leave-unwritable"][..], &["--leave", "config"], &["--leave", text(&absolute)]] {
         change();
-        let planned = json(&s, &[&["checkpoint", "rollback", &then, "--dry-run"], leave].concat());
-        let done = json(&s, &[&["checkpoint", "rollback", &then, "--yes"], leave].concat());
+        let planned = json(&s, &[&["checkpoint", "rollback", &then, "--dry-run"][..], leave].concat());
+        let done = json(&s, &[&["checkpoint", "rollback", &then, "--yes"][..], leave].concat());
         assert_eq!((planned.0, done.0), (3, 3), "{planned:?} {done:?}");
         let left = |lines: &[Value]| lines.last().unwrap()["left"].clone();
         assert_eq!(left(&planned.1), left(&done.1));
