@@ -12,7 +12,6 @@ mod model;
 mod power_cut;
 mod privacy;
 mod protocol;
-mod target;
 mod walked;
 
 /// Watches that nothing is allocated without bound.
