@@ -38,7 +38,11 @@ impl Folder {
 
     /// The summary of a new checkpoint, and the messages beside it.
     fn create(&self) -> (Value, String) {
-        let output = self.s.run(&["create", "work", "-w", &self.work.to_string_lossy(), "--json"]);
+        self.create_in("work")
+    }
+
+    fn create_in(&self, session: &str) -> (Value, String) {
+        let output = self.s.run(&["create", session, "-w", &self.work.to_string_lossy(), "--json"]);
         let (out, err) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
         assert!(output.status.success(), "{out}{err}");
         for secret in [token('x'), token('y'), aws()] {
@@ -371,4 +375,49 @@ fn a_folder_that_is_called_as_gits_hides_nothing() {
     assert!(f.found().is_empty());
     fs::rename(f.work.join("quiet/conf.py"), f.work.join("conf.py")).unwrap();
     assert_eq!(f.found(), ["conf.py:1 github-token"], "it lay where nothing is scanned");
+}
+
+#[test]
+fn content_that_the_store_has_is_scanned_unless_it_was() {
+    let f = Folder::new();
+    f.configure("[secrets]\nscan = false\n");
+    for i in 0..200 {
+        f.put(&format!("src/{i}.py"), &format!("value = {i}\n"));
+    }
+    f.put("src/key.py", &format!("T = '{}'\n", token('x')));
+    f.put("copy of key.py", &format!("T = '{}'\n", token('x')));
+    f.put("binary", "\0");
+    f.create();
+    let known = f.s.store().join("cache/scanned");
+    assert!(!known.exists());
+    // Nothing is read again for these: the stat cache knows every file.
+    f.configure("");
+    let expected = ["copy of key.py:1 github-token", "src/key.py:1 github-token"];
+    for session in ["first", "second"] {
+        let scan = f.create_in(session).0["scan"].clone();
+        assert_eq!(places(&scan), expected, "{session}");
+        assert_eq!((&scan["files"], &scan["unscanned"]["binary"]), (&202.into(), &1.into()), "{session}");
+    }
+    // What has no secrets is known once and for all. What has some is not: 200 texts and a binary file, in three parts at the most.
+    let bytes = fs::metadata(&known).unwrap().len();
+    assert!((40 + 8 + 201 * 16..=40 + 3 * 8 + 201 * 16).contains(&bytes), "{bytes}");
+    fs::write(&known, "not a list").unwrap();
+    assert_eq!(places(&f.create_in("third").0["scan"]), expected);
+}
+
+#[test]
+fn each_file_of_a_first_checkpoint_is_scanned() {
+    let f = Folder::new();
+    for i in 0..9000 {
+        f.put(&format!("{}/{i}", i % 10), &format!("value = {i}\n"));
+    }
+    f.put("9/last", &format!("{}{}\n", "no secret\n".repeat(104_000), token('x')));
+    f.put("9/of exactly 1 MiB", &format!("{}\n{:>1$}", token('y'), (1 << 20) - 42));
+    let (made, said) = f.create();
+    let scan = &made["scan"];
+    assert_eq!(places(scan), ["9/last:104001 github-token", "9/of exactly 1 MiB:1 github-token"], "{said}");
+    assert_eq!(
+        (&scan["files"], &scan["unscanned"]["not_reached"], &scan["unscanned"]["unreadable"]),
+        (&9002.into(), &0.into(), &0.into())
+    );
 }

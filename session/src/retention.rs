@@ -2,6 +2,8 @@
 
 mod age;
 mod calendar;
+mod due;
+mod held;
 mod keep;
 mod limit;
 mod report;
@@ -11,7 +13,6 @@ mod tests;
 use std::{
     borrow::Cow,
     collections::{BTreeMap, HashMap, HashSet},
-    sync::LazyLock,
 };
 
 pub use calendar::Calendar;
@@ -24,15 +25,14 @@ use parhelia_store::{
     delete::delete_chosen,
     event::Actor,
     id::Ulid,
-    pin,
     progress::Progress,
-    projection::{Marks, Session},
-    record::Checkpoint,
+    record::{Brief, Checkpoint},
     view::View,
 };
 pub use report::RetentionReport;
 
-use crate::{Result, config, intent};
+use self::held::Held;
+use crate::{Result, config};
 
 /// The rules. A rule whose number is 0 is off.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,75 +120,6 @@ pub struct Plan {
     pub keep: Vec<(Checkpoint, Kept)>,
 }
 
-/// Checkpoints that stay whatever a policy says, at one moment.
-struct Held {
-    marks: HashMap<Ulid, Marks>,
-    /// The newest of each session, with and without its safety checkpoints, and the parent of its next one.
-    latest: HashSet<Ulid>,
-    /// The parents of the sessions' heads.
-    parents: HashSet<Ulid>,
-    /// The checkpoints that runs were resumed from.
-    resumed: HashSet<Ulid>,
-    /// The checkpoints that rollbacks need, both those under way and those that may be undone.
-    rolled_back: HashSet<Ulid>,
-    /// The checkpoints that live processes read.
-    used: HashSet<Ulid>,
-    /// Sessions that an agent has worked in.
-    of_agents: HashSet<String>,
-}
-
-impl Held {
-    /// The held ones of these checkpoints, which are in order of commit: those of the store, or of one session.
-    fn of(store: &Store, view: &View, checkpoints: &[Checkpoint]) -> parhelia_store::Result<Self> {
-        let sessions = view.sessions()?;
-        let heads: HashSet<Ulid> = sessions.iter().filter_map(|session| session.head).collect();
-        let mut newest: HashMap<(&str, bool), Ulid> = HashMap::new();
-        let mut parents = HashSet::new();
-        // In the order of commits, so that the newest comes last.
-        for checkpoint in checkpoints {
-            let record = &checkpoint.record;
-            if heads.contains(&record.id) {
-                parents.extend(record.parent);
-            }
-            if !record.fenced {
-                newest.insert((&record.session, record.is_safety()), record.id);
-            }
-        }
-        let runs = view.runs()?;
-        let is_agents = |session: &&Session| !session.runs.is_empty() || !session.conversations.is_empty();
-        Ok(Held {
-            marks: checkpoints
-                .iter()
-                .map(|c| Ok((c.record.id, view.marks(c.record.id)?)))
-                .collect::<parhelia_store::Result<_>>()?,
-            latest: heads.into_iter().chain(newest.into_values()).collect(),
-            parents,
-            resumed: runs.values().filter_map(|run| run.resumed_from.as_ref()?.parse().ok()).collect(),
-            rolled_back: sessions.iter().flat_map(intent::needed).collect(),
-            used: pin::list(&store.layout().pins())?
-                .into_iter()
-                .filter(|pin| pin.alive)
-                .flat_map(|pin| pin.text.checkpoints)
-                .collect(),
-            of_agents: sessions.iter().filter(is_agents).map(|session| session.id.clone()).collect(),
-        })
-    }
-
-    fn about<'a>(&'a self, checkpoint: &'a Checkpoint) -> keep::About<'a> {
-        static NONE: LazyLock<Marks> = LazyLock::new(Marks::default);
-        let id = checkpoint.record.id;
-        keep::About {
-            checkpoint,
-            marks: self.marks.get(&id).unwrap_or(&NONE),
-            is_latest: self.latest.contains(&id),
-            is_parent: self.parents.contains(&id),
-            is_resumed: self.resumed.contains(&id),
-            is_rolled_back: self.rolled_back.contains(&id),
-            is_used: self.used.contains(&id),
-        }
-    }
-}
-
 /// The checkpoints of a store, or of one session, in order of commit.
 fn checkpoints<'v>(view: &'v View, session: Option<&str>) -> parhelia_store::Result<Cow<'v, [Checkpoint]>> {
     let Some(session) = session else { return Ok(Cow::Borrowed(view.checkpoints()?)) };
@@ -197,25 +128,35 @@ fn checkpoints<'v>(view: &'v View, session: Option<&str>) -> parhelia_store::Res
     Ok(Cow::Owned(found))
 }
 
+/// Their briefs.
+fn briefs(view: &View, session: Option<&str>) -> parhelia_store::Result<Vec<Brief>> {
+    match session {
+        Some(session) => view.briefs_of(session),
+        None => Ok(view.checkpoints()?.iter().map(Brief::from).collect()),
+    }
+}
+
 /// Says what a policy makes of the checkpoints of a store, or of one session.
 pub fn plan(store: &Store, policy: &Policy, session: Option<&str>, now: Timestamp) -> Result<Plan> {
     let view = store.refresh()?;
     let all = checkpoints(&view, session)?;
-    let held = Held::of(store, &view, &all)?;
-    let mut sessions: BTreeMap<&str, Vec<&Checkpoint>> = BTreeMap::new();
-    for checkpoint in all.iter().rev() {
-        sessions.entry(&checkpoint.record.session).or_default().push(checkpoint);
+    let briefs: Vec<Brief> = all.iter().map(Brief::from).collect();
+    let held = Held::of(store, &view, &briefs)?;
+    let mut sessions: BTreeMap<&str, Vec<(&Checkpoint, &Brief)>> = BTreeMap::new();
+    for (checkpoint, brief) in all.iter().zip(&briefs).rev() {
+        sessions.entry(&checkpoint.record.session).or_default().push((checkpoint, brief));
     }
     let mut plan = Plan::default();
     for (id, checkpoints) in sessions {
         let mut thinning = keep::Thinning::new(policy, held.of_agents.contains(id), now, TimeZone::system());
-        for checkpoint in checkpoints {
-            match thinning.judge(&held.about(checkpoint)) {
-                Ok(kept) => plan.keep.push((checkpoint.clone(), kept)),
+        for (checkpoint, brief) in checkpoints {
+            match thinning.judge(&held.about(brief)) {
+                Ok(kept) => plan.keep.push((checkpoint.clone(), held.reason(brief, kept))),
                 Err(removed) => plan.remove.push((checkpoint.clone(), removed)),
             }
         }
     }
+    held.whole()?;
     Ok(plan)
 }
 
@@ -233,11 +174,26 @@ pub fn after(
     }
     let actor = Actor { via: "retention".into(), ..actor.clone() };
     let session = outcome.checkpoint.record.session.as_str();
-    let pruned = prune(store, &config.into(), Some(session), &actor, clock::timestamp(), progress);
+    let pruned = thin(store, &config.into(), session, &actor, clock::timestamp(), progress);
     if let Some(e) = pruned.as_ref().map_or_else(Some, |report| report.failed.as_ref()) {
         progress.notice(&format!("the checkpoint is made, but not all older ones were removed that may go: {e}"));
     }
     pruned.ok()
+}
+
+/// Removes what a policy does not keep of one session, as [`prune`] does. Reads no record that stays, so that a session may have many.
+fn thin(
+    store: &Store,
+    policy: &Policy,
+    session: &str,
+    actor: &Actor,
+    now: Timestamp,
+    progress: &dyn Progress,
+) -> Result<RetentionReport> {
+    let due = due::due(store, policy, session, now)?;
+    let report =
+        RetentionReport { kept: due.kept, young: due.young, max_store_bytes: policy.max_store_bytes, ..Default::default() };
+    carry_out(store, policy, Some(session), &due.remove, (actor, now), progress, report)
 }
 
 /// Removes what a policy does not keep, of a store or of one session. Where the store is larger than it may be, the oldest of all sessions
@@ -253,12 +209,25 @@ pub fn prune(
 ) -> Result<RetentionReport> {
     store.ensure_not_younger()?;
     let planned = plan(store, policy, session, now)?;
-    let mut report = RetentionReport::new(&planned, policy);
-    let pruned =
-        remove(store, session, &planned.remove, actor, progress, &mut report).and_then(|()| match policy.max_store_bytes {
-            0 => Ok(()),
-            _ => limit::keep_to(store, policy, actor, now, progress, &mut report),
-        });
+    let report = RetentionReport::new(&planned, policy);
+    carry_out(store, policy, session, &planned.remove, (actor, now), progress, report)
+}
+
+/// Removes what was planned, and what makes the store larger than it may be.
+fn carry_out(
+    store: &Store,
+    policy: &Policy,
+    session: Option<&str>,
+    planned: &[(Checkpoint, Removed)],
+    (actor, now): (&Actor, Timestamp),
+    progress: &dyn Progress,
+    mut report: RetentionReport,
+) -> Result<RetentionReport> {
+    let removed = remove(store, session, planned, actor, progress, &mut report);
+    let pruned = removed.and_then(|()| match policy.max_store_bytes {
+        0 => Ok(()),
+        _ => limit::keep_to(store, policy, actor, now, progress, &mut report),
+    });
     match pruned {
         Err(e) if report.removed.is_empty() && report.freed_bytes == 0 => return Err(e),
         other => report.failed = other.err(),
@@ -281,10 +250,12 @@ fn remove(
     }
     for (reason, ids) in by_reason {
         let still_free = |view: &View| {
-            let checkpoints = checkpoints(view, session)?;
-            let held = Held::of(store, view, &checkpoints)?;
-            let is_free = |id: &Ulid| checkpoints.iter().any(|c| c.record.id == *id && !held.about(c).is_needed());
-            Ok(ids.iter().copied().filter(is_free).collect())
+            let briefs = briefs(view, session)?;
+            let held = Held::of(store, view, &briefs)?;
+            let by_id: HashMap<Ulid, &Brief> = briefs.iter().map(|brief| (brief.id, brief)).collect();
+            let is_free = |id: &Ulid| by_id.get(id).is_some_and(|brief| !held.about(brief).is_needed());
+            let free = ids.iter().copied().filter(is_free).collect();
+            held.whole().map(|()| free)
         };
         let removed: HashSet<Ulid> = delete_chosen(store, &still_free, actor, Some(reason), progress)?.into_iter().collect();
         report.removed.extend(gone.iter().filter(|(checkpoint, _)| removed.contains(&checkpoint.record.id)).cloned());

@@ -1,5 +1,6 @@
 //! Sealed checkpoint records. A record is JSON; its exact bytes are what is hashed, stored and never written again.
 
+mod brief;
 mod named;
 mod outline;
 
@@ -10,8 +11,8 @@ pub use named::{Consistency, Trigger, Word};
 use serde::{Deserialize, Serialize, de};
 use serde_json::{Map, Value};
 
-pub use self::outline::Outline;
 use self::outline::has_failed;
+pub use self::{brief::Brief, outline::Outline};
 use crate::{
     clock::Uptime,
     id::{BlobId, ObjectId, RecordId, TreeId, Ulid},

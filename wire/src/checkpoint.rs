@@ -203,7 +203,7 @@ mirror! {
         pub allowed: u64,
         /// Not to be read from the store.
         pub unreadable: u64,
-        /// Not reached in the time, or before an interruption.
+        /// Not reached before an interruption.
         pub not_reached: u64,
     }
 }

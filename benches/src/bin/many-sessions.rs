@@ -25,6 +25,10 @@ struct Options {
     /// Number of checkpoints of each session
     #[arg(long, default_value_t = 100)]
     each: usize,
+    /// Number of checkpoints of the session in the small store [default: as many]. With --sessions 1, the times are those of a long session
+    /// beside a short one
+    #[arg(long)]
+    few: Option<usize>,
     /// Number of times that each verb is timed
     #[arg(long, default_value_t = 15)]
     rounds: usize,
@@ -43,13 +47,14 @@ fn failed(what: &str, e: impl std::fmt::Display) -> Error {
 
 fn run(options: &Options) -> Result<()> {
     let (few, many) = (options.folder.join("few"), options.folder.join("many"));
-    build(&few, 1, options.each)?;
+    let each_few = options.few.unwrap_or(options.each);
+    build(&few, 1, each_few)?;
     build(&many, options.sessions, options.each)?;
     let edit = |store: &Path, round: usize| {
         std::fs::write(work(store, 0).join("file"), format!("edited for round {round}")).context(|| "edit a file")
     };
     let out = options.folder.join("restored");
-    println!("| verb | {} checkpoints | {} checkpoints | ratio |", options.each, options.sessions * options.each);
+    println!("| verb | {each_few} checkpoints | {} checkpoints | ratio |", options.sessions * options.each);
     println!("|---|---|---|---|");
     for (number, (name, _)) in verbs(&few, &out).into_iter().enumerate() {
         let mut times = [Vec::new(), Vec::new()];

@@ -165,7 +165,7 @@ fn one(context: &mut Context, args: &Args, subject: &Subject) -> Result<Code> {
     let named = subject.session(&store, &host)?;
     let target = target::target(&store, &host, named, &workspace)?;
     if args.dry_run {
-        let (session, thorough, judge) = (target.session, args.thorough || args.deep, scan::judge(&config.secrets)?);
+        let (session, thorough, judge) = (target.session, args.thorough || args.deep, scan::judge(&store, &config.secrets)?);
         let options = Options { workspace, session, rules, listed, thorough, judge, ..Options::default() };
         return dry_run::run(context, &store, &options, missing);
     }

@@ -25,7 +25,7 @@ fn unscanned(files: &Unscanned) -> Option<String> {
         (files.too_large, "longer than 1 MiB"),
         (files.allowed, "allowed by their path"),
         (files.unreadable, "unreadable"),
-        (files.not_reached, "not reached in time"),
+        (files.not_reached, "not reached before an interruption"),
     ];
     let counted = reasons.into_iter().filter(|(number, _)| *number > 0);
     let texts: Vec<String> = counted.map(|(number, reason)| format!("{} {reason}", human::number(number))).collect();

@@ -1,5 +1,7 @@
 //! Capturing a workspace with the session's state of the same moment, verifying it, and thinning older checkpoints.
 
+use std::sync::Arc;
+
 use parhelia_agent::git;
 use parhelia_store::{
     Store,
@@ -88,7 +90,14 @@ impl Made {
 pub fn make(store: &Store, host: &dyn Host, request: &CheckpointRequest<'_>, observer: &dyn Observer) -> Result<Made> {
     let known = store.view().session(request.session)?;
     let standing = Standing::of_captured(known.as_ref(), request.workspace);
-    let options = options(host, request, known.as_ref(), &standing)?;
+    let mut options = options(host, request, known.as_ref(), &standing)?;
+    let leaves_out = request.config.secrets.on_finding == OnFinding::LeaveOut;
+    let book = match scan::Book::new(store, &request.config.secrets) {
+        // Of files that are to be left out, none may be stored unseen.
+        Err(e) if leaves_out => return Err(e),
+        book => book,
+    };
+    options.judge = book.as_ref().ok().and_then(|book| Some(book.as_ref()?.judge(leaves_out)));
     let mut capture = Capture::new(captured(store, host, request, known.as_ref()));
     let mut outcome = create::run_with(store, &options, &FullWalk, &mut capture, observer)?;
     let notice = known.as_ref().and_then(|session| standing.text(session)).filter(|_| !outcome.skipped);
@@ -114,7 +123,7 @@ pub fn make(store: &Store, host: &dyn Host, request: &CheckpointRequest<'_>, obs
     if !outcome.skipped && limit > 0 && stored > limit && is_agents(request, known.as_ref()) {
         observer.warn(&Notice::Large { checkpoint, mebibytes: stored >> 20 });
     }
-    let scan = scanned(store, &outcome, request, observer);
+    let scan = scanned(store, &outcome, book, request.config.secrets.on_finding, observer);
     let mut findings: Vec<NewEvent> = verified.iter().flatten().map(|report| verification::event(report, &actor)).collect();
     findings.extend(scan.as_ref().map(|scan| scan::event(outcome.checkpoint.record.id, scan, &actor)));
     if !outcome.skipped && is_agents(request, known.as_ref()) && !outcome.checkpoint.record.fenced {
@@ -151,12 +160,23 @@ fn decision(
     })
 }
 
-/// Scans a new checkpoint for secrets, and tells of those that it has. It is committed by now: a scan that fails does it no harm.
-fn scanned(store: &Store, outcome: &Outcome, request: &CheckpointRequest<'_>, observer: &dyn Observer) -> Option<Scan> {
+/// Says what a new checkpoint has of secrets, by what the capture has entered in the book. It is committed by now: a scan that fails does it no
+/// harm.
+fn scanned(
+    store: &Store,
+    outcome: &Outcome,
+    book: Result<Option<Arc<scan::Book>>>,
+    on_finding: OnFinding,
+    observer: &dyn Observer,
+) -> Option<Scan> {
     if outcome.skipped {
         return None;
     }
-    let scanned = scan::of_new(store, &outcome.checkpoint, &request.config.secrets, observer).unwrap_or_else(|e| {
+    let scan = |book: Option<Arc<scan::Book>>| match book {
+        Some(book) => scan::of_new(store, &outcome.checkpoint, &book, on_finding, observer),
+        None => Ok(None),
+    };
+    let scanned = book.and_then(scan).unwrap_or_else(|e| {
         observer.warn(&Notice::NotRecorded { what: "the checkpoint was not scanned for secrets", why: e.to_string() });
         None
     })?;
@@ -178,7 +198,6 @@ fn options(host: &dyn Host, request: &CheckpointRequest<'_>, known: Option<&Sess
         trigger_detail: request.detail.clone(),
         message: request.message.clone(),
         rules: request.rules.clone().unwrap_or_else(|| request.config.capture.rules()),
-        judge: scan::judge(&request.config.secrets)?,
         listed: request.listed.clone(),
         refuses_empty: request.listed.is_some(),
         skip_if_unchanged: request.skip_if_unchanged,

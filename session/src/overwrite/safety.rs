@@ -78,7 +78,7 @@ pub fn secure(
     observer: &dyn Observer,
 ) -> Result<Vec<Checkpoint>> {
     let (workspace, actor, message) = (wanted.workspace.to_owned(), host.actor(), wanted.message.clone());
-    let judge = scan::judge(&wanted.settings.secrets)?;
+    let judge = scan::judge(store, &wanted.settings.secrets)?;
     let session = wanted.session.id.clone();
     let whole = safety(store, host, wanted, observer)?;
     // An empty path stands for the whole folder, which is replaced together with one that contains it.

@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use parhelia_store::{
     clock::{self, Uptime},
-    record::Record,
+    record::Brief,
 };
 
 /// A machine that has run for this long has its clock set: until then, time before its start counts only as far as it is known.
@@ -35,8 +35,8 @@ impl Ages {
     }
 
     /// The age of the next older checkpoint.
-    pub(super) fn next(&mut self, record: &Record) -> SignedDuration {
-        let older = Moment { time: record.created_at, uptime: record.uptime() };
+    pub(super) fn next(&mut self, brief: &Brief) -> SignedDuration {
+        let older = Moment { time: brief.created_at, uptime: brief.uptime.clone() };
         self.age = self.age.saturating_add(self.between(&older));
         self.newer = older;
         self.age

@@ -46,6 +46,10 @@ impl Periods {
     /// Counts a checkpoint of this time, and says whether a rule keeps it. A period counts once, also where a clock that was set back has
     /// left its checkpoints apart.
     pub(super) fn take(&mut self, created_at: Timestamp) -> bool {
+        // Naming a period takes longer than everything else that is decided about a checkpoint.
+        if self.rules.iter().all(|(wanted, taken)| taken.len() as u64 >= *wanted) {
+            return false;
+        }
         let at = created_at.to_zoned(self.zone.clone());
         let (year, month, day) = (i32::from(at.year()), i32::from(at.month()), i32::from(at.day()));
         let week = at.date().iso_week_date();

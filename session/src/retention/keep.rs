@@ -4,8 +4,9 @@ use std::collections::HashSet;
 
 use jiff::{Timestamp, tz::TimeZone};
 use parhelia_store::{
+    id::Ulid,
     projection::{ApprovalStatus, Marks},
-    record::{Checkpoint, Trigger},
+    record::{Brief, Trigger},
 };
 use serde::Serialize;
 
@@ -111,40 +112,48 @@ impl Removed {
 
 /// A checkpoint, and what matters about it here.
 pub(super) struct About<'a> {
-    pub(super) checkpoint: &'a Checkpoint,
-    pub(super) marks: &'a Marks,
+    pub(super) brief: &'a Brief,
     pub(super) is_latest: bool,
     pub(super) is_parent: bool,
     pub(super) is_resumed: bool,
     pub(super) is_rolled_back: bool,
     pub(super) is_used: bool,
+    /// Reads its marks, and finds the reason in them, if there is one. Reading costs more than everything else.
+    pub(super) marked: &'a dyn Fn(Ulid) -> Option<Kept>,
 }
 
 impl About<'_> {
     /// True if it is needed, whatever the policy.
     pub(super) fn is_needed(&self) -> bool {
-        self.needed().is_some()
+        self.needed().is_some() || self.marked().is_some()
     }
 
+    fn marked(&self) -> Option<Kept> {
+        (self.marked)(self.brief.id)
+    }
+
+    /// The reason for which it is needed, apart from its marks.
     fn needed(&self) -> Option<Kept> {
-        let approved = self.marks.approval.as_ref().is_some_and(|approval| approval.status == ApprovalStatus::Approved);
-        let record = &self.checkpoint.record;
-        let has_message = record.message.as_ref().is_some_and(|message| !message.trim().is_empty());
+        let brief = self.brief;
         // An import is asked for by a person, whatever the trigger was where it comes from.
-        let is_asked_for = record.trigger == Trigger::Manual || record.is_imported();
+        let is_asked_for = brief.trigger == Some(Trigger::Manual) || brief.is_imported;
         let reasons = [
             (self.is_latest, Kept::Latest),
             (self.is_parent, Kept::Parent),
-            (approved, Kept::Approved),
-            (!self.marks.tags.is_empty(), Kept::Tagged),
-            (!self.marks.links.is_empty(), Kept::Linked),
             (self.is_resumed, Kept::ResumedFrom),
             (self.is_rolled_back, Kept::RolledBack),
             (self.is_used, Kept::InUse),
-            (has_message && is_asked_for && !record.is_safety(), Kept::Message),
+            (brief.has_message && is_asked_for && !brief.is_safety, Kept::Message),
         ];
         reasons.into_iter().find(|(holds, _)| *holds).map(|(_, kept)| kept)
     }
+}
+
+/// The reason for keeping a checkpoint that is in its marks.
+pub(super) fn marked(marks: &Marks) -> Option<Kept> {
+    let approved = marks.approval.as_ref().is_some_and(|approval| approval.status == ApprovalStatus::Approved);
+    let reasons = [(approved, Kept::Approved), (!marks.tags.is_empty(), Kept::Tagged), (!marks.links.is_empty(), Kept::Linked)];
+    reasons.into_iter().find(|(holds, _)| *holds).map(|(_, kept)| kept)
 }
 
 /// Judges the checkpoints of one session, newest first.
@@ -166,20 +175,37 @@ impl<'a> Thinning<'a> {
         Thinning { policy, max_age_hours, now, ages: Ages::at(now), recent: 0, periods, taken: HashSet::new() }
     }
 
+    /// Decides about the next checkpoint. Its marks are asked for where they make a difference: where it would be removed, or keep its hour or
+    /// day, which a marked one does not. So another reason may be given for keeping a marked one.
     pub(super) fn judge(&mut self, about: &About<'_>) -> Result<Kept, Removed> {
-        let record = &about.checkpoint.record;
-        let age_hours = self.ages.next(record).as_hours().max(0) as u64;
+        let brief = about.brief;
+        let age_hours = self.ages.next(brief).as_hours().max(0) as u64;
         let shown_hours = match self.policy.thins_by_clock {
             // What lies in the future, by a clock that was wrong, is new.
-            true => self.now.duration_since(record.created_at).as_hours().max(0) as u64,
+            true => self.now.duration_since(brief.created_at).as_hours().max(0) as u64,
             false => age_hours,
         };
         // Those that are kept anyway count as well: the last five are five.
-        let by_number = self.by_number(about.checkpoint);
+        let by_number = self.by_number(brief);
         if let Some(kept) = self.protected(about, age_hours) {
             return Ok(kept);
         }
-        let by_time = self.by_time(about.checkpoint, shown_hours);
+        let (is_first, by_hour, period) = self.period(brief, shown_hours);
+        if is_first && let Some(marked) = about.marked() {
+            return Ok(marked);
+        }
+        if is_first {
+            self.taken.insert(period);
+        }
+        let by_time = self.by_time(brief, shown_hours, is_first, by_hour);
+        self.unmarked(brief, age_hours, by_number, by_time).or_else(|removed| match is_first {
+            // Its marks were asked for by now.
+            true => Err(removed),
+            false => about.marked().ok_or(removed),
+        })
+    }
+
+    fn unmarked(&self, brief: &Brief, age_hours: u64, by_number: Option<Kept>, by_time: Option<By>) -> Result<Kept, Removed> {
         if let Some(kept) = by_number {
             return Ok(kept);
         }
@@ -191,32 +217,31 @@ impl<'a> Thinning<'a> {
             (Some(By::Hour), _) | (Some(By::Day), false) => Ok(Kept::Thinned),
             // Calendar rules replace the rule that keeps one a day without an end.
             (Some(By::Day) | None, true) => Err(Removed::NoRule),
-            (None, false) if record.trigger == Trigger::Periodic => Err(Removed::Thinned),
+            (None, false) if brief.trigger == Some(Trigger::Periodic) => Err(Removed::Thinned),
             (None, false) => Ok(Kept::NotPeriodic),
         }
     }
 
-    /// The reason for keeping it that is independent of number and calendar: it is needed, or kept for its trigger or as a safety
+    /// The reason for keeping it that is independent of number, calendar and marks: it is needed, or kept for its trigger or as a safety
     /// checkpoint.
     fn protected(&self, about: &About<'_>, age_hours: u64) -> Option<Kept> {
-        let record = &about.checkpoint.record;
+        let brief = about.brief;
         // Folders without a maximum age keep safety checkpoints for as long as an agent's session does.
         let safety_hours = if self.max_age_hours > 0 { self.max_age_hours } else { self.policy.max_age_hours };
         let reasons = [
-            (self.policy.keep_complete && record.trigger == Trigger::Complete, Kept::Complete),
-            (self.policy.keep_error && record.trigger == Trigger::Error, Kept::Error),
-            (about.checkpoint.record.is_safety() && !is_reached(age_hours, safety_hours), Kept::Safety),
+            (self.policy.keep_complete && brief.trigger == Some(Trigger::Complete), Kept::Complete),
+            (self.policy.keep_error && brief.trigger == Some(Trigger::Error), Kept::Error),
+            (brief.is_safety && !is_reached(age_hours, safety_hours), Kept::Safety),
         ];
         about.needed().or_else(|| reasons.into_iter().find(|(holds, _)| *holds).map(|(_, kept)| kept))
     }
 
     /// The rules that know no age. What is beside the session's history, fenced or made for safety, takes no place in them.
-    fn by_number(&mut self, checkpoint: &Checkpoint) -> Option<Kept> {
-        let record = &checkpoint.record;
-        if record.fenced || record.is_safety() {
+    fn by_number(&mut self, brief: &Brief) -> Option<Kept> {
+        if brief.fenced || brief.is_safety {
             return None;
         }
-        let by_calendar = self.periods.take(record.created_at);
+        let by_calendar = self.periods.take(brief.created_at);
         if self.recent < self.policy.keep_last {
             self.recent += 1;
             return Some(Kept::Recent);
@@ -224,12 +249,18 @@ impl<'a> Thinning<'a> {
         by_calendar.then_some(Kept::Calendar)
     }
 
-    /// The rule that keeps it from being thinned, if any. Only periodic checkpoints use up their hour or day.
-    fn by_time(&mut self, Checkpoint { record, .. }: &Checkpoint, age_hours: u64) -> Option<By> {
-        let hour = record.created_at.as_second().div_euclid(3600);
+    /// The hour or day of a checkpoint, and whether it is the first that would use it up: only periodic checkpoints do.
+    fn period(&self, brief: &Brief, age_hours: u64) -> (bool, bool, (bool, i64)) {
+        let hour = brief.created_at.as_second().div_euclid(3600);
         let by_hour = age_hours < self.policy.hourly_hours;
-        let is_periodic = record.trigger == Trigger::Periodic;
-        let is_first = is_periodic && self.taken.insert((by_hour, if by_hour { hour } else { hour.div_euclid(24) }));
+        let period = (by_hour, if by_hour { hour } else { hour.div_euclid(24) });
+        let is_periodic = brief.trigger == Some(Trigger::Periodic);
+        (is_periodic && !self.taken.contains(&period), by_hour, period)
+    }
+
+    /// The rule that keeps it from being thinned, if any.
+    fn by_time(&self, brief: &Brief, age_hours: u64, is_first: bool, by_hour: bool) -> Option<By> {
+        let is_periodic = brief.trigger == Some(Trigger::Periodic);
         let is_young = age_hours < self.policy.all_hours && (is_periodic || self.policy.removes_the_rest());
         match (is_young, is_first, by_hour) {
             (true, ..) => Some(By::Age),

@@ -1,3 +1,4 @@
+mod due;
 mod foretold;
 mod removal;
 
@@ -8,7 +9,6 @@ use parhelia_store::{
     create::{self, Options},
     event::{NewEvent, kind},
     pin::Pin,
-    projection::Marks,
     record::Trigger,
 };
 use proptest::prelude::*;
@@ -39,15 +39,15 @@ fn with_message(mut checkpoint: Checkpoint, message: &str) -> Checkpoint {
 fn judged(policy: &Policy, is_agents: bool, checkpoints: &[Checkpoint], minute: i64) -> Vec<Result<Kept, Removed>> {
     let now = Timestamp::from_second(START + minute * 60).unwrap();
     let mut thinning = keep::Thinning::new(policy, is_agents, now, TimeZone::UTC);
-    let marks = Marks::default();
-    let mut out: Vec<_> = checkpoints
+    let briefs: Vec<Brief> = checkpoints.iter().map(Brief::from).collect();
+    let mut out: Vec<_> = briefs
         .iter()
         .rev()
         .enumerate()
-        .map(|(i, checkpoint)| {
+        .map(|(i, brief)| {
             thinning.judge(&keep::About {
-                checkpoint,
-                marks: &marks,
+                brief,
+                marked: &|_| None,
                 is_latest: i == 0,
                 is_parent: false,
                 is_resumed: false,

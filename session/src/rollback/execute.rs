@@ -78,7 +78,7 @@ pub fn foresee(
     let mut omitted = Vec::new();
     if look.workspace.is_dir() {
         let rules = rules(&wanted.target.record.rules, &wanted.settings.capture.rules());
-        let (workspace, judge) = (look.workspace.clone(), scan::judge(&wanted.settings.secrets)?);
+        let (workspace, judge) = (look.workspace.clone(), scan::judge(store, &wanted.settings.secrets)?);
         let session = look.session.id.clone();
         let options = create::Options { workspace, session, rules, judge, ..create::Options::default() };
         omitted = create::look(store, &options, progress)?.2;

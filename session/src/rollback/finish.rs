@@ -61,7 +61,7 @@ pub fn finish(store: &Store, host: &dyn Host, session: &Session, observer: &dyn 
     };
     let since = clock::next();
     if intent.workspace.is_dir() {
-        let judge = scan::judge(&host.config(&intent.workspace)?.secrets)?;
+        let judge = scan::judge(store, &host.config(&intent.workspace)?.secrets)?;
         let made = before_finishing(store, session, &intent, known, (actor, judge), observer)?;
         observer.warn(&Notice::SavedBeforeFinishing { safety: made.record.id });
         let omitted = store.omissions(&made)?.into_iter().filter(|omission| omission.reason.is_left_out());

@@ -6,13 +6,15 @@ use aho_corasick::AhoCorasick;
 use regex::bytes::{Regex, RegexBuilder};
 
 use super::{
-    literal::{entropy, is_placeholder},
+    prefilter::Prefilter,
     rules::{Files, RULES, Rule, is_settings},
 };
 
 /// Bytes in front of a keyword in which a match may begin, and behind it in which it may end, where no line ends before.
 const BEFORE_BYTES: usize = 256;
 const BEHIND_BYTES: usize = 4096;
+/// At least the number of rules.
+const RULES_MAX: usize = 64;
 /// Comments that make a line's secrets known ones.
 const ALLOWED: [&[u8]; 2] = [b"parhelia:allow", b"gitleaks:allow"];
 
@@ -36,11 +38,10 @@ impl Found {
     }
 }
 
-/// The rules, ready for use. A pattern is compiled when one of its keywords is met first.
+/// The rules, ready for use. What a rule needs is made ready when it is likely to find something first.
 pub struct Detector {
-    keywords: Option<AhoCorasick>,
-    /// The rule of each keyword.
-    rules: Vec<usize>,
+    filter: Prefilter,
+    keywords: Vec<OnceLock<Option<AhoCorasick>>>,
     patterns: Vec<OnceLock<Option<Regex>>>,
 }
 
@@ -52,10 +53,10 @@ impl std::fmt::Debug for Detector {
 
 impl Default for Detector {
     fn default() -> Self {
-        let keywords = || RULES.iter().enumerate().flat_map(|(i, rule)| rule.keywords.iter().map(move |keyword| (i, *keyword)));
+        let keywords = RULES.iter().enumerate().flat_map(|(i, rule)| rule.keywords.iter().map(move |keyword| (i, *keyword)));
         Detector {
-            keywords: AhoCorasick::builder().ascii_case_insensitive(true).build(keywords().map(|(_, keyword)| keyword)).ok(),
-            rules: keywords().map(|(rule, _)| rule).collect(),
+            filter: Prefilter::new(keywords),
+            keywords: RULES.iter().map(|_| OnceLock::new()).collect(),
             patterns: RULES.iter().map(|_| OnceLock::new()).collect(),
         }
     }
@@ -65,9 +66,9 @@ impl Detector {
     /// The secrets in a file's bytes, in order of their places. The path only tells what kind of file it is.
     pub fn find(&self, path: &[u8], bytes: &[u8]) -> Vec<Found> {
         let mut found: Vec<(usize, Range<usize>)> = Vec::new();
-        for (rule, windows) in self.windows(path, bytes) {
-            let Some(pattern) = self.pattern(rule) else { continue };
-            for window in windows {
+        for rule in self.likely(path, bytes) {
+            let (Some(pattern), Some(keywords)) = (self.pattern(rule), self.keywords(rule)) else { continue };
+            for window in windows(keywords, bytes) {
                 for secret in secrets(pattern, &RULES[rule], bytes, window) {
                     // Rules come in order of precedence.
                     if !found.iter().any(|(_, other)| other.start < secret.end && secret.start < other.end) {
@@ -86,28 +87,41 @@ impl Detector {
         located.collect()
     }
 
-    /// The places around keywords, by rule, in order of both.
-    fn windows(&self, path: &[u8], bytes: &[u8]) -> Vec<(usize, Vec<Range<usize>>)> {
-        let Some(keywords) = &self.keywords else { return Vec::new() };
-        let mut windows: Vec<Vec<Range<usize>>> = vec![Vec::new(); RULES.len()];
+    /// The rules that may find something, in order.
+    fn likely(&self, path: &[u8], bytes: &[u8]) -> Vec<usize> {
+        let mut are_likely = [false; RULES_MAX];
         let mut settings = None;
-        for hit in keywords.find_overlapping_iter(bytes) {
-            let rule = self.rules[hit.pattern().as_usize()];
-            if RULES[rule].files == Files::Settings && !*settings.get_or_insert_with(|| is_settings(path)) {
-                continue;
-            }
-            match windows[rule].last_mut() {
-                Some(last) if hit.start() + BEHIND_BYTES < last.end => {}
-                Some(last) if hit.start().saturating_sub(BEFORE_BYTES) <= last.end => last.end = end(bytes, hit.end()),
-                _ => windows[rule].push(hit.start().saturating_sub(BEFORE_BYTES)..end(bytes, hit.end())),
-            }
-        }
-        windows.into_iter().enumerate().filter(|(_, windows)| !windows.is_empty()).collect()
+        self.filter.each(bytes, |i, keyword| {
+            let rule = &RULES[i];
+            let is_likely = !are_likely[i]
+                && (rule.files == Files::All || *settings.get_or_insert_with(|| is_settings(path)))
+                && (rule.is_likely)(rule, bytes, keyword);
+            are_likely[i] |= is_likely;
+        });
+        (0..RULES.len()).filter(|rule| are_likely[*rule]).collect()
+    }
+
+    fn keywords(&self, rule: usize) -> Option<&AhoCorasick> {
+        let build = || AhoCorasick::builder().ascii_case_insensitive(true).build(RULES[rule].keywords).ok();
+        self.keywords[rule].get_or_init(build).as_ref()
     }
 
     fn pattern(&self, rule: usize) -> Option<&Regex> {
         self.patterns[rule].get_or_init(|| RegexBuilder::new(RULES[rule].pattern).unicode(false).build().ok()).as_ref()
     }
+}
+
+/// The places around keywords, in order.
+fn windows(keywords: &AhoCorasick, bytes: &[u8]) -> Vec<Range<usize>> {
+    let mut windows: Vec<Range<usize>> = Vec::new();
+    for hit in keywords.find_overlapping_iter(bytes) {
+        match windows.last_mut() {
+            Some(last) if hit.start() + BEHIND_BYTES < last.end => {}
+            Some(last) if hit.start().saturating_sub(BEFORE_BYTES) <= last.end => last.end = end(bytes, hit.end()),
+            _ => windows.push(hit.start().saturating_sub(BEFORE_BYTES)..end(bytes, hit.end())),
+        }
+    }
+    windows
 }
 
 fn end(bytes: &[u8], keyword: usize) -> usize {
@@ -121,16 +135,12 @@ fn secrets(pattern: &Regex, rule: &Rule, bytes: &[u8], window: Range<usize>) -> 
         && let Some(groups) = pattern.captures_at(&bytes[..window.end], at)
     {
         let Some(secret) = groups.iter().skip(1).flatten().next() else { break };
-        if is_secret(rule, secret.as_bytes()) {
+        if rule.is_secret(secret.as_bytes()) {
             found.push(secret.range());
         }
         at = secret.end().max(at + 1);
     }
     found
-}
-
-fn is_secret(rule: &Rule, text: &[u8]) -> bool {
-    entropy(text) >= rule.entropy_min && !is_placeholder(text) && (rule.accepts)(text)
 }
 
 /// True if a comment on the line of a place allows what is there.

@@ -5,15 +5,15 @@ use std::collections::BTreeSet;
 use parhelia_store::{
     Store,
     create::Judge,
-    diff::{ChangeKind, TreeChange, is_binary},
+    diff::{ChangeKind, TreeChange},
     name,
     omitted::{Omission, Reason},
     record::Checkpoint,
 };
 
 use super::{
-    Detector, FILE_BYTES_MAX, FINDINGS_NAMED,
-    new::{allowed, is_of_git},
+    FINDINGS_NAMED,
+    book::{Book, Verdict},
 };
 use crate::{
     config::{self, OnFinding},
@@ -25,19 +25,18 @@ use crate::{
 const REASON: &str = "possible secret: ";
 
 /// The judge that leaves out files with possible secrets, if the settings ask for that.
-pub fn judge(settings: &config::Secrets) -> Result<Option<Judge>> {
-    if !settings.scan || settings.on_finding != OnFinding::LeaveOut {
+pub fn judge(store: &Store, settings: &config::Secrets) -> Result<Option<Judge>> {
+    if settings.on_finding != OnFinding::LeaveOut {
         return Ok(None);
     }
-    let (detector, allowed) = (Detector::default(), allowed(&settings.allow)?);
-    Ok(Some(Judge::new(FILE_BYTES_MAX, move |path, content| {
-        let is_allowed = allowed.matched_path_or_any_parents(name::as_path(path), false).is_ignore();
-        if is_allowed || is_of_git(path) || is_binary(content) {
-            return None;
-        }
-        let found = detector.find(path, content).into_iter().find(|found| !found.is_allowed)?;
-        Some(format!("{REASON}{} in line {}", found.rule().id, found.line))
-    })))
+    Ok(Book::new(store, settings)?.map(|book| book.judge(true)))
+}
+
+/// The reason to leave out a file, if there is any.
+pub(super) fn reason(verdict: &Verdict) -> Option<String> {
+    let Verdict::Text(secrets) = verdict else { return None };
+    let found = secrets.iter().find(|secret| !secret.is_allowed)?;
+    Some(format!("{REASON}{} in line {}", found.rule, found.line))
 }
 
 /// True if an entry was left out because of a possible secret.

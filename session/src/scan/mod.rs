@@ -1,14 +1,19 @@
 //! The scan of a checkpoint's new content for secrets: passwords, keys and tokens that somebody has left in a file.
 //!
-//! It begins when the checkpoint is committed, and looks at files that were added or changed since the parent. A secret that the file had there
-//! as well is not news. Nothing is removed: the finding is an event, and whoever reviews decides. Where the user has asked for that, files
-//! are left out instead, before anything of them is stored. Neither the event nor any message has the secret's text, nor a part of it.
+//! What a capture reads is scanned then, while it is at hand, and entered in a [`Book`]. When the checkpoint is committed, files that were added
+//! or changed since the parent are looked up there; content that was not read, because the store has it, is scanned now. A secret that the file
+//! had in the parent as well is not news. Nothing is removed: the finding is an event, and whoever reviews decides. Where the user has asked for
+//! that, files are left out instead, before anything of them is stored. Neither the event nor any message has the secret's text, nor a part of it.
 
+mod book;
 mod detector;
 mod fingerprint;
+mod known;
 mod left_out;
+mod likely;
 mod literal;
 mod new;
+mod prefilter;
 mod rules;
 #[cfg(test)]
 mod tests;
@@ -20,6 +25,7 @@ use parhelia_store::{
 };
 use serde_json::Value;
 
+pub use book::Book;
 pub use detector::{Detector, Found};
 pub use left_out::{LeftOut, is_left_out, judge, left_out_of};
 pub use new::{Scanned, of_new};

@@ -2,28 +2,34 @@
 
 use std::{
     collections::BTreeSet,
-    time::{Duration, Instant},
+    sync::atomic::{AtomicUsize, Ordering},
 };
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use parhelia_store::{
     Store, clock,
-    diff::{self, ChangeKind, DiffOptions, Side, is_binary},
+    diff::{self, ChangeKind, DiffOptions, Side},
+    id::BlobId,
     name,
     progress::Progress,
     projection::{PossibleSecret, Scan, Unscanned},
     record::Checkpoint,
+    threads,
     tree::{Kind, Node},
 };
 
-use super::{Detector, FILE_BYTES_MAX, FINDINGS_MAX, Found, fingerprint::fingerprint, left_out::NewlyLeftOut};
+use super::{
+    Book, FILE_BYTES_MAX, FINDINGS_MAX,
+    book::{Secret, Verdict},
+    left_out::NewlyLeftOut,
+};
 use crate::{
-    config::{self, OnFinding},
+    config::OnFinding,
     error::{Error, Result},
 };
 
-/// The longest time that a scan takes. A first checkpoint of some 10^5 files may need more; the others are counted.
-const TIME_MAX: Duration = Duration::from_secs(5);
+/// Changed files that are looked up together. What of them is not in the book is scanned by all processors.
+const FILES_AT_ONCE: usize = 4096;
 
 /// A scan that was made.
 #[derive(Clone, Debug)]
@@ -35,15 +41,18 @@ pub struct Scanned {
 }
 
 /// Scans what a new checkpoint has and its parent does not. None where nothing is new, or nothing is to be scanned.
-pub fn of_new(store: &Store, made: &Checkpoint, settings: &config::Secrets, progress: &dyn Progress) -> Result<Option<Scanned>> {
-    if !settings.scan {
-        return Ok(None);
-    }
+pub fn of_new(
+    store: &Store,
+    made: &Checkpoint,
+    book: &Book,
+    on_finding: OnFinding,
+    progress: &dyn Progress,
+) -> Result<Option<Scanned>> {
     let parent = made.record.parent.map(|parent| store.view().checkpoint(parent)).transpose()?.flatten();
     let workspace = store.workspace_node(made)?;
-    let mut scanner = Scanner::new(store, settings, progress)?;
+    let mut scanner = Scanner::new(store, book, progress);
     // The list of what was left out may be long: it is read only where files with secrets may be on it.
-    let left_out = match settings.on_finding {
+    let left_out = match on_finding {
         OnFinding::LeaveOut => NewlyLeftOut::of(store, made, parent.as_ref())?,
         _ => NewlyLeftOut::default(),
     };
@@ -68,6 +77,8 @@ pub fn of_new(store: &Store, made: &Checkpoint, settings: &config::Secrets, prog
             }
         }
     }
+    scanner.flush();
+    book.keep();
     let scan = Scan { left_out: left_out.files, ..scanner.scan };
     let is_news = scan.files + scan.unscanned.total() > 0 || !left_out.new.is_empty();
     Ok(is_news.then_some(Scanned { scan, left_out: left_out.new }))
@@ -85,15 +96,43 @@ pub(super) fn allowed(patterns: &[String]) -> Result<Gitignore> {
 
 struct Scanner<'a> {
     store: &'a Store,
-    detector: Detector,
-    allowed: Gitignore,
-    until: Instant,
+    book: &'a Book,
     progress: &'a dyn Progress,
+    /// Files that were not looked up yet.
+    files: Vec<Changed>,
     scan: Scan,
 }
 
+/// A file that is new, or has new content.
+struct Changed {
+    path: Vec<u8>,
+    new: Stored,
+    old: Option<Stored>,
+}
+
+/// A content of the store, and its length.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Stored {
+    blob: BlobId,
+    bytes: u64,
+}
+
+impl Stored {
+    fn of(node: &Node) -> Option<Self> {
+        match &node.kind {
+            Kind::File { size, blob, .. } => Some(Stored { blob: *blob, bytes: *size }),
+            _ => None,
+        }
+    }
+
+    /// The content; none where it cannot be read, which verification tells of.
+    fn read(self, store: &Store) -> Option<Vec<u8>> {
+        store.blob(self.blob, self.bytes).and_then(|blob| blob.read_all()).ok()
+    }
+}
+
 impl<'a> Scanner<'a> {
-    fn new(store: &'a Store, settings: &config::Secrets, progress: &'a dyn Progress) -> Result<Self> {
+    fn new(store: &'a Store, book: &'a Book, progress: &'a dyn Progress) -> Self {
         let nothing = Scan {
             at: clock::timestamp(),
             found: 0,
@@ -103,56 +142,80 @@ impl<'a> Scanner<'a> {
             files: 0,
             unscanned: Unscanned::default(),
         };
-        let (detector, allowed) = (Detector::default(), allowed(&settings.allow)?);
-        Ok(Scanner { store, detector, allowed, until: Instant::now() + TIME_MAX, progress, scan: nothing })
+        Scanner { store, book, progress, files: Vec::new(), scan: nothing }
     }
 
-    /// Scans a file, and counts it where it cannot be scanned. `old` is what stood there before.
+    /// Takes a file. `old` is what stood there before.
     fn file(&mut self, path: &[u8], new: &Node, old: Option<&Node>) {
-        let Kind::File { size, blob, .. } = &new.kind else { return };
-        let had = old.and_then(|old| match &old.kind {
-            Kind::File { size, blob, .. } => Some((*blob, *size)),
-            _ => None,
-        });
-        if *size == 0 || had == Some((*blob, *size)) {
-            return;
+        let (Some(new), old) = (Stored::of(new), old.and_then(Stored::of)) else { return };
+        if new.bytes > 0 && old != Some(new) {
+            self.files.push(Changed { path: path.to_vec(), new, old });
         }
-        let Some(bytes) = self.text(path, new) else { return };
-        self.scan.files += 1;
-        let found = self.detector.find(path, &bytes);
-        if found.is_empty() {
-            return;
+        if self.files.len() >= FILES_AT_ONCE {
+            self.flush();
         }
-        let before = old.filter(|old| old.size() <= FILE_BYTES_MAX).and_then(|old| read(self.store, old));
-        let mut known = before.map(|bytes| self.known(path, &bytes)).unwrap_or_default();
-        for found in found {
-            let print = fingerprint(self.store, &bytes[found.secret.clone()]);
-            if known.insert((found.rule().id, print.clone())) {
-                self.note(path, &found, print);
+    }
+
+    /// Looks up the files that were taken, and counts those that cannot be scanned.
+    fn flush(&mut self) {
+        let files = std::mem::take(&mut self.files);
+        self.scan_missing(&files);
+        for file in files {
+            let Some(secrets) = self.secrets(&file) else { continue };
+            self.scan.files += 1;
+            if secrets.is_empty() {
+                continue;
+            }
+            let mut known = file.old.map(|old| self.known(&file.path, old)).unwrap_or_default();
+            for secret in secrets {
+                if known.insert((secret.rule, secret.fingerprint.clone())) {
+                    self.note(&file.path, secret);
+                }
             }
         }
     }
 
-    /// True if files at a path are not scanned, whatever is in them.
-    fn is_passed_over(&self, path: &[u8]) -> bool {
-        self.allowed.matched_path_or_any_parents(name::as_path(path), false).is_ignore() || is_of_git(path)
+    /// Scans what is not in the book: it was not read when it was captured, because it is in the store.
+    fn scan_missing(&self, files: &[Changed]) {
+        let is_missing = |file: &&Changed| {
+            !self.is_passed_over(&file.path)
+                && file.new.bytes <= FILE_BYTES_MAX
+                && self.book.verdict(&file.path, file.new.blob).is_none()
+        };
+        let missing: Vec<&Changed> = files.iter().filter(is_missing).collect();
+        let next = AtomicUsize::new(0);
+        let work = || {
+            while let Some(file) = missing.get(next.fetch_add(1, Ordering::Relaxed))
+                && !self.progress.is_cancelled()
+            {
+                if let Some(bytes) = file.new.read(self.store) {
+                    self.book.scan(&file.path, file.new.blob, &bytes);
+                }
+            }
+        };
+        let others = std::thread::available_parallelism().map_or(1, usize::from).min(missing.len()).saturating_sub(1);
+        threads::together(others, work);
     }
 
-    /// The content of a file that is to be scanned.
-    fn text(&mut self, path: &[u8], node: &Node) -> Option<Vec<u8>> {
+    /// True if files at a path are not scanned, whatever is in them.
+    fn is_passed_over(&self, path: &[u8]) -> bool {
+        self.book.is_allowed(path) || is_of_git(path)
+    }
+
+    /// The secrets of a file that was to be scanned.
+    fn secrets(&mut self, file: &Changed) -> Option<Vec<Secret>> {
         let unscanned = &mut self.scan.unscanned;
-        let reason = if self.progress.is_cancelled() || Instant::now() > self.until {
-            &mut unscanned.not_reached
-        } else if self.allowed.matched_path_or_any_parents(name::as_path(path), false).is_ignore() {
+        let reason = if self.book.is_allowed(&file.path) {
             &mut unscanned.allowed
-        } else if is_of_git(path) {
+        } else if is_of_git(&file.path) {
             &mut unscanned.binary
-        } else if node.size() > FILE_BYTES_MAX {
+        } else if file.new.bytes > FILE_BYTES_MAX {
             &mut unscanned.too_large
         } else {
-            match read(self.store, node) {
-                Some(bytes) if !is_binary(&bytes) => return Some(bytes),
-                Some(_) => &mut unscanned.binary,
+            match self.book.verdict(&file.path, file.new.blob) {
+                Some(Verdict::Text(secrets)) => return Some(secrets),
+                Some(Verdict::Binary) => &mut unscanned.binary,
+                None if self.progress.is_cancelled() => &mut unscanned.not_reached,
                 None => &mut unscanned.unreadable,
             }
         };
@@ -161,29 +224,26 @@ impl<'a> Scanner<'a> {
     }
 
     /// The secrets that a file had before, by rule and fingerprint.
-    fn known(&self, path: &[u8], bytes: &[u8]) -> BTreeSet<(&'static str, String)> {
-        let found = self.detector.find(path, bytes);
-        found.into_iter().map(|found| (found.rule().id, fingerprint(self.store, &bytes[found.secret]))).collect()
+    fn known(&self, path: &[u8], old: Stored) -> BTreeSet<(&'static str, String)> {
+        let scan = || Some(self.book.scan(path, old.blob, &old.read(self.store)?));
+        let had = (old.bytes <= FILE_BYTES_MAX).then(|| self.book.verdict(path, old.blob).or_else(scan)).flatten();
+        match had {
+            Some(Verdict::Text(secrets)) => secrets.into_iter().map(|secret| (secret.rule, secret.fingerprint)).collect(),
+            _ => BTreeSet::new(),
+        }
     }
 
-    fn note(&mut self, path: &[u8], found: &Found, fingerprint: String) {
-        if found.is_allowed {
+    fn note(&mut self, path: &[u8], secret: Secret) {
+        if secret.is_allowed {
             self.scan.allowed += 1;
             return;
         }
         self.scan.found += 1;
         if self.scan.findings.len() < FINDINGS_MAX {
-            let (rule, path) = (found.rule().id.to_owned(), name::display(path));
-            self.scan.findings.push(PossibleSecret { rule, path, line: found.line, fingerprint });
+            let Secret { rule, line, fingerprint, .. } = secret;
+            let (rule, path) = (rule.to_owned(), name::display(path));
+            self.scan.findings.push(PossibleSecret { rule, path, line, fingerprint });
         }
-    }
-}
-
-/// The content of a file; none where it cannot be read, which verification tells of.
-fn read(store: &Store, node: &Node) -> Option<Vec<u8>> {
-    match &node.kind {
-        Kind::File { size, blob, .. } => store.blob(*blob, *size).and_then(|blob| blob.read_all()).ok(),
-        _ => None,
     }
 }
 

@@ -32,8 +32,8 @@ use crate::{
     tree::Hole,
 };
 
-/// Bytes read from a large file at a time.
-const READ_BYTES: usize = 1 << 20;
+/// Bytes read from a large file at a time. A little more than a round number, so that a file of that length is seen to end.
+const READ_BYTES: usize = (1 << 20) + 4096;
 /// A file that changes while it is read is read this often.
 const TRIES: u32 = 4;
 
@@ -99,6 +99,9 @@ impl<'s> Earlier<'s> {
     }
 }
 
+/// Is given content that was read, and its id.
+pub type Look<'l> = Option<&'l dyn Fn(BlobId, &[u8])>;
+
 /// Reads files; one per worker, because it keeps its buffer.
 pub struct Reader<'p> {
     chunking: Chunking,
@@ -106,6 +109,8 @@ pub struct Reader<'p> {
     /// Asked now and then whether to stop: a file may be long, and a hole longer.
     progress: &'p dyn Progress,
     buffer: Vec<u8>,
+    /// So many bytes at the beginning of the buffer are all of what was read last; none where they are not.
+    whole: Option<usize>,
     /// None until there is a hole.
     zeros: Option<Zeros>,
     /// Bytes of the current file that were reported; none where the caller reports them.
@@ -116,7 +121,7 @@ impl<'p> Reader<'p> {
     /// A reader of what is to be stored in a store.
     pub fn new(store: &Store, progress: &'p dyn Progress) -> Self {
         let (chunking, ids) = (store.config().chunking, store.ids().clone());
-        Reader { chunking, ids, progress, buffer: Vec::new(), zeros: None, reported: None }
+        Reader { chunking, ids, progress, buffer: Vec::new(), whole: None, zeros: None, reported: None }
     }
 
     /// The ids that it gives to content.
@@ -124,17 +129,22 @@ impl<'p> Reader<'p> {
         &self.ids
     }
 
-    /// Reads an open file into the sink. Reports the file, and its bytes as they are read.
+    /// Reads an open file into the sink. Reports the file, and its bytes as they are read. `look` is given content that is short enough to be
+    /// at hand as a whole.
     pub fn read(
         &mut self,
         fd: &OwnedFd,
         name: &[u8],
         earlier: &Earlier<'_>,
         batch: &mut Batch<'_>,
+        look: Look<'_>,
     ) -> Result<FileContent, Failure> {
         self.reported = Some(0);
         let content = self.read_until_still(fd, name, earlier, batch);
         let reported = self.reported.take().unwrap_or_default();
+        if let (Ok(content), Some(bytes), Some(look)) = (&content, self.whole.and_then(|whole| self.buffer.get(..whole)), look) {
+            look(content.blob, bytes);
+        }
         if let Ok(content) = &content {
             self.progress.advance(1, content.stat.size.saturating_sub(reported));
         }
@@ -230,6 +240,7 @@ impl<'p> Reader<'p> {
         earlier: &Earlier<'_>,
         batch: &mut Batch<'_>,
     ) -> Result<Option<(BlobId, u64)>, Failure> {
+        self.whole = None;
         // One byte more than expected, to notice that it is longer than it says.
         let mut filled = 0;
         for want in [size + 1, SINGLE_CHUNK_BYTES + 1] {
@@ -244,6 +255,7 @@ impl<'p> Reader<'p> {
         if filled > SINGLE_CHUNK_BYTES {
             return Ok(None);
         }
+        self.whole = Some(filled);
         let bytes = &self.buffer[..filled];
         let blob = self.ids.blob(bytes);
         if !bytes.is_empty() {

@@ -34,7 +34,7 @@ use std::{
 
 pub use append_cache::AppendCache;
 pub use import::{Beside, ImportOptions, import, import_with};
-pub use judge::Judge;
+pub use judge::{Content, Judge};
 pub use sink::Looked;
 pub use source::{FullWalk, Scope, Source};
 pub use state::{Captured, NoState, Seen, State, StateContent, StateFile};
@@ -95,7 +95,7 @@ pub struct Options {
     pub message: Option<String>,
     /// By which rules entries are left out.
     pub rules: Rules,
-    /// The judge that leaves files out by their content.
+    /// The judge that looks at new content, and may leave files out by it.
     pub judge: Option<Judge>,
     /// Only these paths, from the workspace folder, and what is below them.
     pub listed: Option<Vec<Vec<u8>>>,

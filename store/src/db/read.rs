@@ -66,11 +66,11 @@ impl Db {
     }
 
     /// Every key with this prefix, last first. What follows the prefix begins with no byte 0xff.
-    pub fn keys_back<'a>(&'a self, family: Family, prefix: &'a [u8]) -> Result<impl Iterator<Item = Result<Box<[u8]>>> + 'a> {
-        let from = [prefix, &[0xff]].concat();
+    pub fn keys_back(&self, family: Family, prefix: Vec<u8>) -> Result<impl Iterator<Item = Result<Box<[u8]>>> + '_> {
+        let from = [&prefix[..], &[0xff]].concat();
         let entries = self.db.iterator_cf(self.family(family)?, IteratorMode::From(&from, Direction::Reverse));
         let keys = entries.map(|entry| entry.map(|(key, _)| key).map_err(|e| self.error(e)));
-        Ok(keys.take_while(move |key| key.as_ref().map_or(true, |key| key.starts_with(prefix))))
+        Ok(keys.take_while(move |key| key.as_ref().map_or(true, |key| key.starts_with(&prefix))))
     }
 
     /// Every object and where it lies, in order of keys.

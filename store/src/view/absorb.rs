@@ -20,7 +20,7 @@ use crate::{
     journal::{Journal, Position},
     layout::Layout,
     lock::IndexLock,
-    record::Unreadable,
+    record::{Brief, Unreadable},
 };
 
 /// Tables of one family are merged when it has this many small ones.
@@ -173,7 +173,8 @@ fn put_checkpoints(layout: &Layout, db: &Db, changes: &Changes, batch: &mut Batc
     for (sequence, checkpoint) in changes.checkpoints.iter().filter(|(_, c)| !changes.deleted.contains(&c.record.id)) {
         batch.put(Family::Checkpoints, sequence.to_be_bytes(), checkpoint.sealed.as_bytes());
         batch.put(Family::Projections, sequence_key(checkpoint.record.id), sequence.to_be_bytes());
-        batch.put(Family::Projections, checkpoint_key(db, &checkpoint.record.session, *sequence), []);
+        let brief = Brief::from(checkpoint).encode();
+        batch.put(Family::Projections, checkpoint_key(db, &checkpoint.record.session, *sequence), brief);
     }
     for (sequence, record) in &changes.unreadable {
         batch.put(Family::Projections, unreadable_key(*sequence), record.as_bytes());
@@ -199,7 +200,7 @@ fn put_checkpoints(layout: &Layout, db: &Db, changes: &Changes, batch: &mut Batc
     Ok(())
 }
 
-/// The key that says that a session has a checkpoint.
+/// The key of a brief of a checkpoint among its session's.
 fn checkpoint_key(db: &Db, session: &str, sequence: u64) -> Vec<u8> {
     [&checkpoints_key(db, session)[..], &sequence.to_be_bytes()].concat()
 }

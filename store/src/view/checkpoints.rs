@@ -1,6 +1,10 @@
 //! The checkpoints of a view: those of RocksDB, and those of the journal's tail.
 
-use std::{cmp::Reverse, collections::BTreeMap, sync::mpsc};
+use std::{
+    cmp::Reverse,
+    collections::BTreeMap,
+    sync::{Arc, mpsc},
+};
 
 use super::{
     Db, Family, View, broken_view,
@@ -10,7 +14,7 @@ use crate::{
     error::Result,
     id::Ulid,
     projection::Mark,
-    record::{Checkpoint, Outline, Unreadable},
+    record::{Brief, Checkpoint, Outline, Unreadable},
     threads,
 };
 
@@ -82,22 +86,38 @@ impl View {
         Ok(tail.chain(stored).filter(exists))
     }
 
-    /// A session's checkpoints that exist, newest first, each read when it is asked for. Those of other sessions are not read.
+    /// A session's checkpoints that exist, newest first, each found and read when it is asked for. Those of other sessions are not read.
     pub fn newest_first_of(&self, session: &str) -> Result<impl Iterator<Item = Result<Checkpoint>> + '_> {
-        let mut sequences = Vec::new();
-        if let Some(db) = &self.db {
-            for key in db.keys_back(Family::Projections, &checkpoints_key(db, session))? {
-                sequences.push(key?.last_chunk::<8>().copied().ok_or_else(|| broken_view("a sequence does not decode".into()))?);
-            }
-        }
-        let stored = sequences.into_iter().filter_map(|sequence| {
-            let sealed = self.db.as_ref()?.get(Family::Checkpoints, &sequence).transpose()?;
-            Some(sealed.and_then(|sealed| decode_checkpoint(self.ids(), &sequence, sealed)))
-        });
+        let stored = match &self.db {
+            Some(db) => Some(db.keys_back(Family::Projections, checkpoints_key(db, session))?),
+            None => None,
+        };
+        let read = |key: Result<Box<[u8]>>| {
+            let sequence = sequence_of(&key?)?;
+            let sealed = self.db.as_ref().map(|db| db.get(Family::Checkpoints, &sequence)).transpose()?.flatten();
+            sealed.map(|sealed| decode_checkpoint(self.ids(), &sequence, sealed)).transpose()
+        };
+        let stored = stored.into_iter().flatten().filter_map(move |key| read(key).transpose());
         let tail = self.changes.checkpoints.values().rev().filter(|c| c.record.session == session);
         let tail: Vec<Result<Checkpoint>> = tail.map(|c| Ok(c.clone())).collect();
         let exists = |c: &Result<Checkpoint>| c.as_ref().map_or(true, |c| !self.changes.deleted.contains(&c.record.id));
         Ok(tail.into_iter().chain(stored).filter(exists))
+    }
+
+    /// Briefs of a session's checkpoints that exist, in order of commit. No record is read.
+    pub fn briefs_of(&self, session: &str) -> Result<Vec<Brief>> {
+        let mut found = Vec::new();
+        if let Some(db) = &self.db {
+            let name: Arc<str> = session.into();
+            for entry in db.scan_prefix(Family::Projections, &checkpoints_key(db, session))? {
+                let (key, brief) = entry?;
+                let sequence = u64::from_be_bytes(sequence_of(&key)?);
+                found.push(Brief::decode(name.clone(), sequence, &brief).map_err(|e| broken_view(e.to_string()))?);
+            }
+        }
+        found.extend(self.changes.checkpoints.values().filter(|c| c.record.session == session).map(Brief::from));
+        found.retain(|brief| !self.changes.deleted.contains(&brief.id));
+        Ok(found)
     }
 
     /// The checkpoints that bear a tag and exist, newest first, each read when it is asked for. No other ones are read.
@@ -127,11 +147,9 @@ impl View {
         if let Some(db) = &self.db {
             for entry in db.scan_prefix(Family::Projections, &checkpoints_key(db, session))? {
                 let (key, _) = entry?;
-                let sequence = key.last_chunk::<8>().ok_or_else(|| broken_view("a sequence does not decode".into()))?;
-                let sealed = db
-                    .get(Family::Checkpoints, sequence)?
-                    .map(|sealed| decode_checkpoint(self.ids(), sequence, sealed))
-                    .transpose()?;
+                let sequence = sequence_of(&key)?;
+                let sealed = db.get(Family::Checkpoints, &sequence)?;
+                let sealed = sealed.map(|sealed| decode_checkpoint(self.ids(), &sequence, sealed)).transpose()?;
                 if let Some(found) = sealed.filter(|c| !self.changes.deleted.contains(&c.record.id)) {
                     return Ok(Some(found));
                 }
@@ -164,6 +182,11 @@ impl View {
             None => self.newest_first_of(session)?.find(|c| c.as_ref().map_or(true, |c| !c.record.fenced)).transpose(),
         }
     }
+}
+
+/// The sequence at the end of a key.
+fn sequence_of(key: &[u8]) -> Result<[u8; 8]> {
+    key.last_chunk().copied().ok_or_else(|| broken_view("a sequence does not decode".into()))
 }
 
 /// Reading them takes as long as decoding them, so that it is done side by side, where there is a thread to be had.

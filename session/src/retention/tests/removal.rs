@@ -140,7 +140,9 @@ fn a_new_checkpoint_makes_old_ones_go_where_that_is_configured() {
             && deletions.into_iter().all(|(_, event)| event.actor == Actor { via: "retention".into(), ..actor.clone() })
     );
     assert!(said.0.lock().unwrap().is_empty());
-    // It is worth a word where that cannot be done.
+    // It is worth a word where that cannot be done. Before something is due, nothing is asked for that may fail.
+    f.create("s", Trigger::Periodic, None);
+    let made = create::run(&f.store, &options, &()).unwrap();
     let pins = f.store.layout().pins();
     fs::remove_dir_all(&pins).unwrap();
     fs::write(&pins, "no folder").unwrap();

@@ -26,6 +26,7 @@ impl<'p> Reader<'p> {
             self.buffer.resize(room, 0);
         }
         let (mut start, mut end, mut at_end) = (0, 0, false);
+        self.whole = None;
         // So many bytes at the end of what is at hand are of one hole.
         let mut zeros = 0;
         loop {
@@ -44,6 +45,7 @@ impl<'p> Reader<'p> {
                 start = 0;
                 let (filled, zeros_filled) = input.fill(&mut self.buffer[end..room])?;
                 at_end = filled < room - end;
+                self.whole = (at_end && out.total == 0 && end == 0).then_some(filled);
                 zeros = if zeros_filled == filled { zeros.min(end) + filled } else { zeros_filled };
                 end += filled;
             }

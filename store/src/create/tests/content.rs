@@ -51,7 +51,7 @@ fn read_with(store: &Store, fd: &OwnedFd, progress: &dyn Progress) -> Read {
     let sink = Sink::Look(store, Mutex::default());
     let mut batch = Batch::new(&sink).unwrap();
     let mut reader = Reader::new(store, progress);
-    match reader.read(fd, b"name", &Earlier::new(store, None), &mut batch) {
+    match reader.read(fd, b"name", &Earlier::new(store, None), &mut batch, None) {
         Ok(content) => content,
         Err(Failure::Unreadable(errno)) => panic!("{errno}"),
         Err(Failure::Store(error)) => panic!("{error}"),

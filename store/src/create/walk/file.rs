@@ -15,7 +15,7 @@ use crate::{
     attributes,
     create::{
         content::{Earlier, Failure, FileContent},
-        judge::Judge,
+        judge::{Content, Judge},
     },
     errno::Recheck,
     error::Result,
@@ -255,12 +255,11 @@ impl Shared<'_, '_> {
     ) -> Result<Option<FileContent>, Failure> {
         for _ in 0..JUDGED_TRIES {
             let before = sys::stat_fd(fd)?;
-            let Some((judge, last)) = self.walk.judge.filter(|(judge, _)| judge.sees(before.size)) else {
-                let content = worker.reader.read(fd, entry_name, earlier, &mut worker.batch)?;
-                return Ok(Some(content));
+            let Some((judge, last)) = self.walk.judge.filter(|(judge, _)| judge.leaves_out() && judge.sees(before.size)) else {
+                return Ok(Some(self.read_looked_at(fd, entry_name, path, earlier, worker)?));
             };
             let Some(bytes) = judged_bytes(fd, judge, before.size)? else {
-                return Ok(Some(worker.reader.read(fd, entry_name, earlier, &mut worker.batch)?));
+                return Ok(Some(worker.reader.read(fd, entry_name, earlier, &mut worker.batch, None)?));
             };
             let after = sys::stat_fd(fd)?;
             // One that has another length than it says is still if it reads the same once more.
@@ -270,10 +269,11 @@ impl Shared<'_, '_> {
                 // It is no file to be judged any more.
                 continue;
             }
-            if let Some(reason) = judge.reason(&path(), &bytes)
-                && !last.is_some_and(|last| self.has(last, &path(), worker.reader.ids().blob(&bytes)))
+            let (path, blob) = (path(), worker.reader.ids().blob(&bytes));
+            if let Some(reason) = judge.reason(&Content { path: &path, blob, bytes: &bytes })
+                && !last.is_some_and(|last| self.has(last, &path, blob))
             {
-                self.omit(path(), Reason::Excluded(reason));
+                self.omit(path, Reason::Excluded(reason));
                 return Ok(None);
             }
             let holes =
@@ -283,6 +283,26 @@ impl Shared<'_, '_> {
             return Ok(Some(worker.reader.keep(&bytes, entry_name, content, earlier, &mut worker.batch)?));
         }
         Err(Failure::Unreadable(Errno::AGAIN))
+    }
+
+    /// Reads an open file's content, of which nothing is left out, and shows it to a judge who only looks.
+    fn read_looked_at(
+        &self,
+        fd: &OwnedFd,
+        entry_name: &[u8],
+        path: &dyn Fn() -> Vec<u8>,
+        earlier: &Earlier<'_>,
+        worker: &mut Worker<'_>,
+    ) -> Result<FileContent, Failure> {
+        let Some((judge, _)) = self.walk.judge.filter(|(judge, _)| !judge.leaves_out()) else {
+            return worker.reader.read(fd, entry_name, earlier, &mut worker.batch, None);
+        };
+        let look = |blob, bytes: &[u8]| {
+            if judge.sees(bytes.len() as u64) {
+                judge.reason(&Content { path: &path(), blob, bytes });
+            }
+        };
+        worker.reader.read(fd, entry_name, earlier, &mut worker.batch, Some(&look))
     }
 }
 

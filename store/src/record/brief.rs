@@ -1,0 +1,119 @@
+//! Briefs of checkpoints: what retention goes by, without decoding their records. The index has one of each checkpoint of a session.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::{Checkpoint, Trigger};
+use crate::{
+    codec::{Decoder, Malformed},
+    id::Ulid,
+};
+
+const FENCED: u8 = 1;
+const SAFETY: u8 = 2;
+const IMPORTED: u8 = 4;
+const MESSAGE: u8 = 8;
+
+/// A checkpoint as retention sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Brief {
+    /// Sequence of its commit.
+    pub sequence: u64,
+    /// The checkpoint's id.
+    pub id: Ulid,
+    /// Its session.
+    pub session: Arc<str>,
+    /// The checkpoint before it.
+    pub parent: Option<Ulid>,
+    /// Time at which capture ended.
+    pub created_at: Timestamp,
+    /// The reason for which it was made; none for one that this release does not know.
+    pub trigger: Option<Trigger>,
+    /// True if it was kept without becoming the head.
+    pub fenced: bool,
+    /// True if it was made before something was overwritten.
+    pub is_safety: bool,
+    /// True if it comes from an archive.
+    pub is_imported: bool,
+    /// True if its maker has said something about it.
+    pub has_message: bool,
+}
+
+impl From<&Checkpoint> for Brief {
+    fn from(Checkpoint { sequence, record, .. }: &Checkpoint) -> Self {
+        Brief {
+            sequence: *sequence,
+            id: record.id,
+            session: record.session.as_str().into(),
+            parent: record.parent,
+            created_at: record.created_at,
+            trigger: Some(record.trigger).filter(|trigger| Trigger::ALL.contains(trigger)),
+            fenced: record.fenced,
+            is_safety: record.is_safety(),
+            is_imported: record.is_imported(),
+            has_message: record.message.as_ref().is_some_and(|message| !message.trim().is_empty()),
+        }
+    }
+}
+
+impl Brief {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let flags = [(self.fenced, FENCED), (self.is_safety, SAFETY), (self.is_imported, IMPORTED), (self.has_message, MESSAGE)];
+        let flags = flags.into_iter().filter(|(is_set, _)| *is_set).fold(0, |all, (_, flag)| all | flag);
+        let trigger = Trigger::ALL.iter().position(|trigger| Some(*trigger) == self.trigger).map_or(u8::MAX, |at| at as u8);
+        let mut out = self.id.to_bytes().to_vec();
+        out.extend_from_slice(&self.created_at.as_second().to_le_bytes());
+        out.extend_from_slice(&self.created_at.subsec_nanosecond().to_le_bytes());
+        out.extend_from_slice(&[trigger, flags]);
+        out.extend(self.parent.into_iter().flat_map(|parent| parent.to_bytes()));
+        out
+    }
+
+    pub(crate) fn decode(session: Arc<str>, sequence: u64, bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut d = Decoder::new(bytes);
+        let id = Ulid::from_bytes(d.array("id")?);
+        let (seconds, nanoseconds) = (i64::from_le_bytes(d.array("time")?), i32::from_le_bytes(d.array("time")?));
+        let [trigger, flags] = d.array("flags")?;
+        let parent = if bytes.len() > 30 { Some(Ulid::from_bytes(d.array("parent")?)) } else { None };
+        d.finish("brief")?;
+        Ok(Brief {
+            sequence,
+            id,
+            session,
+            parent,
+            created_at: Timestamp::new(seconds, nanoseconds).map_err(|_| Malformed("time"))?,
+            trigger: Trigger::ALL.get(usize::from(trigger)).copied(),
+            fenced: flags & FENCED > 0,
+            is_safety: flags & SAFETY > 0,
+            is_imported: flags & IMPORTED > 0,
+            has_message: flags & MESSAGE > 0,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_brief_is_read_as_it_was_written_and_nothing_panics(
+            id: u128, parent: Option<u128>, seconds in -377_705_023_201i64..253_402_207_200, nanoseconds in 0i32..1_000_000_000, trigger in 0usize..8,
+            flags in prop::array::uniform4(any::<bool>()), cut in 0usize..60
+        ) {
+            let [fenced, is_safety, is_imported, has_message] = flags;
+            let brief = Brief {
+                sequence: 7, id: Ulid(id), session: "s".into(), parent: parent.map(Ulid), created_at: Timestamp::new(seconds, nanoseconds).unwrap(),
+                trigger: Trigger::ALL.get(trigger).copied(), fenced, is_safety, is_imported, has_message,
+            };
+            let bytes = brief.encode();
+            prop_assert_eq!(Brief::decode("s".into(), 7, &bytes), Ok(brief));
+            if cut < bytes.len() && cut != 30 {
+                prop_assert!(Brief::decode("s".into(), 7, &bytes[..cut]).is_err());
+            }
+        }
+    }
+}
