@@ -7,6 +7,7 @@ mod held;
 mod keep;
 mod limit;
 mod report;
+mod settled;
 #[cfg(test)]
 mod tests;
 
@@ -66,6 +67,11 @@ impl Policy {
     /// True if checkpoints that no rule keeps are removed even if they are not too old.
     fn removes_the_rest(&self) -> bool {
         self.only_kept || self.calendar.is_set()
+    }
+
+    /// The age from which checkpoints go, of an agent's session or a folder's; 0 where none does.
+    fn max_age_hours_of(&self, is_agents: bool) -> u64 {
+        if is_agents { self.max_age_hours } else { self.folder_max_age_hours }
     }
 }
 
@@ -131,7 +137,7 @@ fn checkpoints<'v>(view: &'v View, session: Option<&str>) -> parhelia_store::Res
 /// Their briefs.
 fn briefs(view: &View, session: Option<&str>) -> parhelia_store::Result<Vec<Brief>> {
     match session {
-        Some(session) => view.briefs_of(session),
+        Some(session) => view.briefs_of(session, 0),
         None => Ok(view.checkpoints()?.iter().map(Brief::from).collect()),
     }
 }

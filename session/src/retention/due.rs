@@ -2,15 +2,19 @@
 //! asked for before something would go.
 
 use jiff::{Timestamp, tz::TimeZone};
-use parhelia_store::{Store, record::Brief};
+use parhelia_store::{
+    Store,
+    record::{Brief, Checkpoint},
+};
 
-use super::{Held, Kept, Policy, Removed, keep::Thinning};
+use super::{Held, Kept, Policy, Removed, keep::Thinning, settled::Settled};
 use crate::Result;
 
 /// The checkpoints of a session that go, with their records.
 #[derive(Debug, Default)]
 pub(super) struct Due {
-    pub(super) remove: Vec<(parhelia_store::record::Checkpoint, Removed)>,
+    pub(super) remove: Vec<(Checkpoint, Removed)>,
+    /// The number of those that were looked at and stay, and of those of them that are too young to be thinned.
     pub(super) kept: u64,
     pub(super) young: u64,
 }
@@ -18,8 +22,10 @@ pub(super) struct Due {
 /// The checkpoints of a session that a policy does not keep.
 pub(super) fn due(store: &Store, policy: &Policy, session: &str, now: Timestamp) -> Result<Due> {
     let view = store.refresh()?;
-    let briefs = view.briefs_of(session)?;
     let of_session: Vec<_> = view.session(session)?.into_iter().collect();
+    let is_agents = Held::newest(&of_session, &[]).of_agents.contains(session);
+    let settled = Settled::read(store, session, policy, is_agents, now);
+    let briefs = view.briefs_of(session, settled.sequence)?;
     let mut judged = judge(policy, session, &Held::newest(&of_session, &briefs), &briefs, now);
     // Whatever holds more of them only makes fewer go.
     if !judged.remove.is_empty() {
@@ -27,7 +33,8 @@ pub(super) fn due(store: &Store, policy: &Policy, session: &str, now: Timestamp)
         judged = judge(policy, session, &held, &briefs, now);
         held.whole()?;
     }
-    let mut due = Due { kept: judged.kept, young: judged.young, ..Due::default() };
+    settled.grow(store, session, policy, policy.max_age_hours_of(is_agents), &judged.keep);
+    let mut due = Due { kept: judged.keep.len() as u64, young: judged.young, ..Due::default() };
     for (brief, removed) in judged.remove {
         due.remove.extend(view.checkpoint(brief.id)?.map(|checkpoint| (checkpoint, removed)));
     }
@@ -36,22 +43,24 @@ pub(super) fn due(store: &Store, policy: &Policy, session: &str, now: Timestamp)
 
 struct Judged<'b> {
     remove: Vec<(&'b Brief, Removed)>,
-    kept: u64,
+    /// In order of commit.
+    keep: Vec<&'b Brief>,
     young: u64,
 }
 
 /// Judges the checkpoints of a session, which are in order of commit.
 fn judge<'b>(policy: &Policy, session: &str, held: &Held<'_>, briefs: &'b [Brief], now: Timestamp) -> Judged<'b> {
     let mut thinning = Thinning::new(policy, held.of_agents.contains(session), now, TimeZone::system());
-    let mut judged = Judged { remove: Vec::new(), kept: 0, young: 0 };
+    let mut judged = Judged { remove: Vec::new(), keep: Vec::new(), young: 0 };
     for brief in briefs.iter().rev() {
         match thinning.judge(&held.about(brief)) {
             Ok(kept) => {
-                judged.kept += 1;
+                judged.keep.push(brief);
                 judged.young += u64::from(kept == Kept::Young);
             }
             Err(removed) => judged.remove.push((brief, removed)),
         }
     }
+    judged.keep.reverse();
     judged
 }

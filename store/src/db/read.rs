@@ -60,7 +60,17 @@ impl Db {
 
     /// Every key with this prefix, and its value, in order.
     pub fn scan_prefix<'a>(&'a self, family: Family, prefix: &'a [u8]) -> Result<impl Iterator<Item = Result<KeyValue>> + 'a> {
-        let from = IteratorMode::From(prefix, Direction::Forward);
+        self.scan_prefix_from(family, prefix, prefix)
+    }
+
+    /// The same, from a key with the prefix on.
+    pub fn scan_prefix_from<'a>(
+        &'a self,
+        family: Family,
+        prefix: &'a [u8],
+        from: &[u8],
+    ) -> Result<impl Iterator<Item = Result<KeyValue>> + 'a> {
+        let from = IteratorMode::From(from, Direction::Forward);
         let entries = self.db.iterator_cf(self.family(family)?, from).map(|entry| self.entry(entry));
         Ok(entries.take_while(move |entry| entry.as_ref().map_or(true, |(key, _)| key.starts_with(prefix))))
     }

@@ -25,7 +25,7 @@ use crate::{
 /// one that is not reads more, and nothing else.
 const UNUSED: Duration = Duration::from_secs(60 * 24 * 3600);
 /// Endings of the names of caches.
-const CACHES: [&str; 3] = [".stat", ".grown", ".conversation"];
+const CACHES: [&str; 4] = [".stat", ".grown", ".conversation", ".settled"];
 
 /// A pack that the journal does not know and whose writer is over.
 pub(super) struct Orphan {

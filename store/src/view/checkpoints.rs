@@ -104,18 +104,22 @@ impl View {
         Ok(tail.into_iter().chain(stored).filter(exists))
     }
 
-    /// Briefs of a session's checkpoints that exist, in order of commit. No record is read.
-    pub fn briefs_of(&self, session: &str) -> Result<Vec<Brief>> {
+    /// Briefs of a session's checkpoints that exist and were committed behind a sequence, in order of commit. No record is read.
+    pub fn briefs_of(&self, session: &str, behind: u64) -> Result<Vec<Brief>> {
         let mut found = Vec::new();
         if let Some(db) = &self.db {
             let name: Arc<str> = session.into();
-            for entry in db.scan_prefix(Family::Projections, &checkpoints_key(db, session))? {
+            let prefix = checkpoints_key(db, session);
+            let from = [&prefix[..], &behind.saturating_add(1).to_be_bytes()].concat();
+            for entry in db.scan_prefix_from(Family::Projections, &prefix, &from)? {
                 let (key, brief) = entry?;
                 let sequence = u64::from_be_bytes(sequence_of(&key)?);
                 found.push(Brief::decode(name.clone(), sequence, &brief).map_err(|e| broken_view(e.to_string()))?);
             }
         }
-        found.extend(self.changes.checkpoints.values().filter(|c| c.record.session == session).map(Brief::from));
+        found.extend(
+            self.changes.checkpoints.values().filter(|c| c.record.session == session && c.sequence > behind).map(Brief::from),
+        );
         found.retain(|brief| !self.changes.deleted.contains(&brief.id));
         Ok(found)
     }

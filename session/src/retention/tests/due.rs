@@ -116,3 +116,36 @@ fn after_a_checkpoint_goes_what_is_due_of_its_session_alone() {
     let deleted = f.store.view().marks(report.removed[0].0.record.id).unwrap().deleted.unwrap();
     assert_eq!(deleted.reason.as_deref(), Some(Removed::Thinned.text()));
 }
+
+#[test]
+fn the_settled_beginning_of_a_session_is_not_looked_at_again_before_something_of_it_may_go() {
+    let f = fixture();
+    let mut ids: Vec<Ulid> = (0..150).map(|_| f.create("a", Trigger::Manual, None)).collect();
+    ids.extend((0..20).map(|_| f.create("a", Trigger::Periodic, None)));
+    let same = |policy: &Policy, hours: u64| {
+        let planned = plan(&f.store, policy, Some("a"), in_hours(hours)).unwrap();
+        let due = due(&f.store, policy, "a", in_hours(hours)).unwrap();
+        assert_eq!(due.remove, planned.remove, "{policy:?} {hours}");
+        (due.remove.len(), due.kept)
+    };
+    let policy = Policy { keep_last: 3, ..Policy::default() };
+    assert_eq!(same(&policy, 0), (0, 170));
+    // All but the newest 64 are noted.
+    assert_eq!(same(&policy, 0), (0, 64));
+    // One more may stay where an hour ended between them.
+    assert!((16..=17).contains(&same(&policy, 5).0));
+    // Under other rules, and as an agent's session, all are looked at.
+    assert_eq!(same(&Policy { folder_max_age_hours: 10, ..policy.clone() }, 11).0, 167);
+    assert_eq!(same(&Policy { only_kept: true, all_hours: 0, ..policy.clone() }, 11).0, 167);
+    f.append(kind::RUN_STARTED, "r1", json!({ "session": "a", "epoch": 1 }));
+    assert_eq!(same(&policy, 0), (0, 170));
+    assert!((47..=48).contains(&same(&policy, 100).1));
+    assert_eq!(same(&policy, 169).0, 167);
+    // A note that does not decode, or is lost, is none.
+    for name in fs::read_dir(f.store.layout().cache()).unwrap().flatten().map(|entry| entry.path()) {
+        if name.extension().is_some_and(|end| end == "settled") {
+            fs::write(name, "{").unwrap();
+        }
+    }
+    assert_eq!(same(&policy, 0), (0, 170));
+}
