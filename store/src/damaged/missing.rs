@@ -1,22 +1,24 @@
 //! Packs that are gone behind the index's back.
 
-use std::{collections::HashSet, fs};
+use std::{collections::HashSet, fs, io};
 
 use super::{Damaged, note, whole};
 use crate::{
     error::{IoContext, Result},
-    files,
+    files::Folder,
     id::PackId,
     layout::Layout,
+    name,
     pack::Location,
     progress::Progress,
     store::Store,
 };
 
-/// Of more packs than this, the names in their folder are read once, and lengths are not looked at.
-const LENGTHS_MAX: usize = 2000;
+/// The packs that were made last are compared with their lengths, too: a file that was cut off is likely one of them, and asking for the
+/// length of each of ten thousand takes longer than a checkpoint.
+const LENGTHS_MAX: usize = 256;
 
-/// Looks whether every pack has its file, and notes those that are gone or cut off. No pack is opened: a create that is about to reuse them
+/// Looks whether every pack has its file, and notes those that are gone, and of the last ones those that were cut off. No pack is opened: a create that is about to reuse them
 /// stores what lay there again, as far as it comes upon it.
 pub(crate) fn note_missing_packs(store: &Store, progress: &dyn Progress) -> Result<()> {
     store.refresh()?;
@@ -40,17 +42,26 @@ pub(crate) fn note_missing_packs(store: &Store, progress: &dyn Progress) -> Resu
 }
 
 fn find(store: &Store) -> Result<Vec<PackId>> {
-    let (layout, packs) = (store.layout(), store.view().current_packs()?);
-    if packs.len() > LENGTHS_MAX {
-        let names = files::list(&layout.packs()).at("read folder", layout.packs())?;
-        let there: HashSet<PackId> = names.iter().filter_map(|path| Layout::pack_of(path)).collect();
-        return Ok(packs.into_iter().filter(|id| !there.contains(id)).collect());
-    }
-    let lengths = store.view().packs()?;
-    let is_missing = |id: &PackId| match fs::symlink_metadata(layout.pack(*id)) {
-        Ok(found) => lengths.get(id).is_some_and(|state| found.len() < state.bytes),
-        // Whoever reads it is told why else it cannot be read.
-        Err(e) => e.kind() == std::io::ErrorKind::NotFound,
+    let (layout, view) = (store.layout(), store.view());
+    let names = match Folder::below(&layout.packs()).and_then(|folder| folder.names()) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Vec::new(),
+        names => names.at("read folder", layout.packs())?,
     };
-    Ok(packs.into_iter().filter(is_missing).collect())
+    let there: HashSet<PackId> = names.iter().filter_map(|name| Layout::pack_of(name::as_path(name))).collect();
+    let mut packs = view.current_packs()?;
+    // They are named by the time of the operation that made them.
+    packs.sort_unstable();
+    let is_short = |id: &PackId| match fs::symlink_metadata(layout.pack(*id)) {
+        Ok(found) => view.pack_bytes(*id).map(|bytes| bytes.is_some_and(|bytes| found.len() < bytes)),
+        // Whoever reads it is told why else it cannot be read.
+        Err(e) => Ok(e.kind() == io::ErrorKind::NotFound),
+    };
+    let first_measured = packs.len().saturating_sub(LENGTHS_MAX);
+    let mut missing = Vec::new();
+    for (at, id) in packs.iter().enumerate() {
+        if !there.contains(id) || (at >= first_measured && is_short(id)?) {
+            missing.push(*id);
+        }
+    }
+    Ok(missing)
 }

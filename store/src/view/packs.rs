@@ -13,8 +13,8 @@ use crate::{
     pack::{Directory, Location, PackFile},
 };
 
-/// The name of a field of [`PackState`].
-const CONDEMNED: &[u8] = b"condemned";
+/// The end of a [`PackState`] that is condemned: the list is its last field, and absent from others.
+const CONDEMNED: &[u8] = b"]}";
 
 /// Knowledge of a pack.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,14 +57,21 @@ impl View {
             for entry in db.scan(Family::Packs)? {
                 let (key, state) = entry?;
                 let id = PackId(key.as_ref().try_into().map_err(|_| broken_view("a pack's id does not decode".into()))?);
-                // What is said of a pack but this is numbers and hex digits.
-                let is_condemned = state.windows(CONDEMNED.len()).any(|part| part == CONDEMNED);
+                let is_condemned = state.ends_with(CONDEMNED);
                 packs.extend((!is_condemned && !is_known(&id)).then_some(id));
             }
         }
         let new = self.changes.packs.iter().filter(|(id, state)| state.condemned.is_none() && !self.is_condemned_in_tail(**id));
         packs.extend(new.map(|(id, _)| *id));
         Ok(packs)
+    }
+
+    /// The length of a pack that the journal knows. Reads of no other one.
+    pub(crate) fn pack_bytes(&self, id: PackId) -> Result<Option<u64>> {
+        match self.changes.packs.get(&id) {
+            Some(state) => Ok(Some(state.bytes)),
+            None => Ok(self.stored_pack(id)?.map(|state| state.bytes)),
+        }
     }
 
     /// Of `packs`, those that were condemned or dropped.

@@ -255,7 +255,9 @@ impl Shared<'_, '_> {
     ) -> Result<Option<FileContent>, Failure> {
         for _ in 0..JUDGED_TRIES {
             let before = sys::stat_fd(fd)?;
-            let Some((judge, last)) = self.walk.judge.filter(|(judge, _)| judge.leaves_out() && judge.sees(before.size)) else {
+            // One of no length may hold something all the same.
+            let is_due = |judge: &Judge| judge.leaves_out() && (before.size == 0 || judge.sees(before.size));
+            let Some((judge, last)) = self.walk.judge.filter(|(judge, _)| is_due(judge)) else {
                 return Ok(Some(self.read_looked_at(fd, entry_name, path, earlier, worker)?));
             };
             let Some(bytes) = judged_bytes(fd, judge, before.size)? else {
