@@ -196,6 +196,7 @@ fn thin(
     now: Timestamp,
     progress: &dyn Progress,
 ) -> Result<RetentionReport> {
+    store.ensure_not_younger()?;
     let due = due::due(store, policy, session, now)?;
     let report =
         RetentionReport { kept: due.kept, young: due.young, max_store_bytes: policy.max_store_bytes, ..Default::default() };

@@ -171,6 +171,7 @@ pub(super) struct Thinning<'a> {
 impl<'a> Thinning<'a> {
     pub(super) fn new(policy: &'a Policy, is_agents: bool, now: Timestamp, zone: TimeZone) -> Self {
         let (max_age_hours, periods) = (policy.max_age_hours_of(is_agents), Periods::new(&policy.calendar, zone));
+        Thinning { policy, max_age_hours, now, ages: Ages::at(now), recent: 0, periods, taken: HashSet::new() }
     }
 
     /// Decides about the next checkpoint. Its marks are asked for where they make a difference: where it would be removed, or keep its hour or
