@@ -9,7 +9,7 @@ use crate::exit::{Failure, OPEN_WORKSPACE, Result};
 pub fn workspace(path: &Path) -> Result<PathBuf> {
     let failed = |source| Failure::File { action: OPEN_WORKSPACE, path: path.to_owned(), source };
     let absolute = path.canonicalize().map_err(failed)?;
-    if !absolute.is_dir() {
+    if !absolute.metadata().map_err(failed)?.is_dir() {
         return Err(Failure::Usage(format!("the workspace {} is not a folder", path.shown())));
     }
     Ok(absolute)

@@ -59,10 +59,15 @@ impl Attributes {
     }
 }
 
+/// A call that fills a buffer, and says how many bytes of it.
+type Fill<'c> = dyn Fn(&mut [u8]) -> Result<usize> + 'c;
+/// A call that fills a buffer with the attribute of a name.
+type FillNamed<'c> = dyn Fn(&[u8], &mut [u8]) -> Result<usize> + 'c;
+
 /// Calls that read attributes of one entry.
 struct Calls<'c> {
-    list: &'c dyn Fn(&mut [u8]) -> Result<usize>,
-    get: &'c dyn Fn(&[u8], &mut [u8]) -> Result<usize>,
+    list: &'c Fill<'c>,
+    get: &'c FillNamed<'c>,
 }
 
 impl Calls<'_> {
@@ -95,7 +100,7 @@ impl Calls<'_> {
 }
 
 /// Calls `read` with a longer buffer until what there is fits.
-fn grow(read: &dyn Fn(&mut [u8]) -> Result<usize>) -> Result<Vec<u8>> {
+fn grow(read: &Fill<'_>) -> Result<Vec<u8>> {
     let mut buffer = vec![0; 512];
     let mut interrupted = 0;
     loop {

@@ -25,7 +25,7 @@ use rustix::{
 };
 
 /// Of the calls at which a fault can be injected, the ordinary run takes one in so many.
-const SAMPLED: u64 = 37;
+const SAMPLED: u64 = 61;
 
 /// Errors that a filesystem, or a program that serves one, may answer with. Not those by which it says that it has no such call.
 const ERRNOS: &[Errno] = &[
@@ -100,15 +100,21 @@ impl Lab {
         let output = self.scratch.run(&arguments);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         let code = output.status.code().unwrap_or(-1);
-        assert!(!said.contains("panicked") && matches!(code, 0 | 1 | 3 | 10), "{output:?}");
+        assert!(!said.contains("panicked") && matches!(code, 0..=3 | 10), "{output:?}");
         if !matches!(code, 0 | 3) {
-            assert!(said.contains("cannot "), "{said}");
+            // The workspace folder itself was refused.
+            assert!(said.contains("cannot ") || said.contains("the workspace "), "{said}");
             return (code, None);
         }
         let id = String::from_utf8(output.stdout).unwrap().trim().to_owned();
         let store = Store::open(&self.scratch.store(), &OpenOptions::default()).unwrap();
         let checkpoint = store.checkpoints().unwrap().into_iter().find(|checkpoint| checkpoint.id() == id).unwrap();
-        (code, Some((entries(&store, &checkpoint), store.omissions(&checkpoint).unwrap())))
+        let omissions = store.omissions(&checkpoint).unwrap();
+        // What belongs to a checkpoint beside the workspace may fail, too.
+        let is_incomplete = said.contains("the checkpoint is incomplete: ");
+        assert_eq!(said.contains("the checkpoint is partial: "), !omissions.is_empty(), "{said}");
+        assert_eq!(code, if is_incomplete || !omissions.is_empty() { 3 } else { 0 }, "{said}");
+        (code, Some((entries(&store, &checkpoint), omissions)))
     }
 
     /// Makes checkpoints with a fault at one call after the other, and looks that nothing is missed silently. Returns at how many, and how
@@ -116,7 +122,8 @@ impl Lab {
     fn refuse(&mut self, calls: &'static [Call], errno: Errno, fault: fn(fuser::Errno) -> Fault, step: u64) -> (u64, u64) {
         self.scratch.put_store(self.scratch.path(&format!("store{}{}", errno.raw_os_error(), calls.len())));
         let (mut tried, mut named) = (0, 0);
-        let mut at = errno.raw_os_error() as u64 % step;
+        // Each errno has other calls in its sample.
+        let mut at = if calls.len() > 1 { errno.raw_os_error() as u64 % step } else { 0 };
         loop {
             let fault = fault(fuser::Errno::from_i32(errno.raw_os_error()));
             self.recorder.arm(Trap::new(calls, at, fault));
@@ -125,9 +132,7 @@ impl Lab {
             let context = format!("{fault:?} at call {at} of {calls:?}");
             if let Some((entries, omissions)) = made {
                 self.ensure_complete(&entries, &omissions, &context);
-                let is_whole = omissions.is_empty();
-                assert_eq!(code, if is_whole { 0 } else { 3 }, "{context}: {omissions:?}");
-                named += u64::from(!is_whole);
+                named += u64::from(!omissions.is_empty());
             }
             if !has_gone_off {
                 assert_eq!(code, 0, "{context}");
@@ -155,7 +160,8 @@ impl Lab {
             assert!(is_same || is(path, |reason| *reason == Reason::Changing), "{context}: {path}: {:?}", found.kind);
             let has_attributes = found.meta.xattrs == expected.meta.xattrs;
             let is_named = is(path, |reason| matches!(reason, Reason::Attributes(_)));
-            assert_eq!(has_attributes, !is_named, "{context}: attributes of {path}: {omissions:?}");
+            // Where the list cannot be read, nobody knows that there are none.
+            assert!(has_attributes || is_named, "{context}: attributes of {path}: {omissions:?}");
         }
         assert!(entries.keys().all(|path| self.expected.contains_key(path)), "{context}: {entries:?}");
     }
