@@ -152,6 +152,76 @@ fn it_finds_what_gc_has_moved() {
 }
 
 #[test]
+fn it_reads_every_checkpoint_from_packs_alone() {
+    let s = Scratch::new();
+    let (work, store) = (s.path("work"), s.store());
+    let told = store.to_string_lossy().into_owned();
+    for i in 0..50u64 {
+        write(&work.join(format!("f{i}")), format!("{}\n", hex(&noise(300, i))).as_bytes()).unwrap();
+    }
+    write(&work.join("large"), &noise(700_000, 9)).unwrap();
+    let mut made = Vec::new();
+    for version in 0..8 {
+        let path = work.join(format!("f{version}"));
+        fs::write(&path, [fs::read(&path).unwrap(), b"more\n".to_vec()].concat()).unwrap();
+        let like = s.path(&format!("like {version}"));
+        copy(&work, &like);
+        made.push((s.create("s", &work), like));
+    }
+    for (id, _) in made.drain(..3) {
+        s.expect(0, &["checkpoint", "delete", &id, "--quiet"]);
+    }
+    s.expect(0, &["gc", "--quiet"]);
+    for gone in ["view", "cache", "journal"] {
+        fs::remove_dir_all(store.join(gone)).unwrap();
+    }
+    fs::remove_file(store.join("store.json")).unwrap();
+    let summary = read(&["salvage", &told]);
+    let found: Vec<&str> = summary["checkpoints"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    assert!(found.ends_with(&made.iter().map(|(id, _)| &id[..]).collect::<Vec<_>>()), "{summary}");
+    for (number, (id, like)) in made.iter().enumerate() {
+        let to = s.path(&format!("out {number}"));
+        read(&["salvage", &told, id, &to.to_string_lossy()]);
+        assert_equal(like, &to);
+    }
+    // Ours and its agree on what a store is that was put together anew.
+    s.expect(3, &["check", "--salvage"]);
+    let salvaged = s.path("store.salvaged").to_string_lossy().into_owned();
+    assert_eq!(read(&["list", &salvaged])["checkpoints"], summary["checkpoints"]);
+    assert_eq!(read(&["check", &salvaged])["checkpoints"], found.len());
+}
+
+#[test]
+fn it_reads_a_journal_that_has_lost_records_and_settings_by_their_copy() {
+    let s = Scratch::new();
+    let (work, store) = (s.path("work"), s.store());
+    let told = store.to_string_lossy().into_owned();
+    let mut ids = Vec::new();
+    for version in 0..6u8 {
+        write(&work.join("f"), &[version; 100]).unwrap();
+        ids.push(s.create("s", &work));
+    }
+    let log = store.join("journal/00000000000000000001.log");
+    let mut bytes = fs::read(&log).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle..middle + 400].fill(b'x');
+    fs::write(&log, bytes).unwrap();
+    assert!(!run(&[".", "list", &told]).status.success(), "damage is noticed");
+    s.expect(0, &["check", "--repair", "--quiet"]);
+    let listed = s.run(&["--json", "list", "-n", "100"]);
+    let listed: Vec<Value> =
+        String::from_utf8(listed.stdout).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let mut ours: Vec<&Value> = listed.iter().filter(|line| line["type"] == "checkpoint").map(|line| &line["id"]).collect();
+    ours.reverse();
+    assert_eq!(ours.len(), ids.len());
+    let theirs = read(&["check", &told]);
+    assert_eq!(theirs["checkpoints"], ids.len());
+    assert_eq!(read(&["list", &told])["checkpoints"], json!(ours));
+    fs::write(store.join("store.json"), "{").unwrap();
+    assert_eq!(read(&["list", &told])["checkpoints"], json!(ours));
+}
+
+#[test]
 fn it_reads_the_store_that_an_earlier_build_wrote() {
     let s = Scratch::new();
     let archive = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/store-1.tar.zst");

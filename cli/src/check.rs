@@ -1,9 +1,12 @@
 //! `check`: is everything in the store, and is it what was written?
 
+mod hurt;
+mod salvage;
+
 use std::path::PathBuf;
 
 use parhelia_store::{
-    check::{self, CheckOptions, CheckReport, Finding, FindingKind, RepairPlan, Touched},
+    check::{self, CheckOptions, CheckReport, Finding, FindingKind, Mend, RepairPlan, Strays, Touched},
     layout::Layout,
 };
 use parhelia_wire::{Line, Summary, repository::Note, summary::Check};
@@ -36,6 +39,12 @@ pub struct Args {
     /// With --repair: only say what would be done
     #[arg(short = 'n', long, requires = "repair")]
     dry_run: bool,
+    /// Make a new store of what the packs hold, where journal or settings are lost, damaged or older than the packs. Changes nothing here
+    #[arg(long, conflicts_with_all = ["rebuild_index", "repair", "read_data"])]
+    salvage: bool,
+    /// With --salvage: the folder of the new store [STORE.salvaged]. It must not exist yet
+    #[arg(long, value_name = "STORE", requires = "salvage")]
+    to: Option<PathBuf>,
 }
 
 /// Checks, and names what is wrong.
@@ -43,13 +52,25 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let layout = Layout::new(context.store_path()?);
     let lock_timeout = context.lock_timeout()?;
     let progress = context.progress();
+    if args.salvage {
+        return salvage::run(context, &layout, args.to.as_deref(), &progress);
+    }
     if args.repair {
+        let mend = check::plan_mend(&layout, &progress)?;
+        print_mend(context, &mend, args)?;
+        if !args.dry_run && !mend.is_nothing() {
+            let mended = check::mend(&layout, lock_timeout, &progress)?;
+            context.out.did("the journal and the settings were mended");
+            print_strays(context, &mended.strays, false)?;
+        }
         let plan = check::plan_repair(&layout, &args.from, &progress)?;
         print_plan(context, &plan, args)?;
         if args.dry_run {
             let (ok, repair) = (plan.lost.is_empty(), Some((&plan).into()));
-            context.out.summary(Summary::Check(Check { dry_run: true, ok, findings: 0, repair, checked: None }))?;
-            return Ok(if plan.changes_packs() || !plan.lost.is_empty() { Code::Corrupt } else { Code::Done });
+            let salvage = None;
+            context.out.summary(Summary::Check(Check { dry_run: true, ok, findings: 0, repair, salvage, checked: None }))?;
+            let is_sound = mend.is_nothing() && !plan.changes_packs() && plan.lost.is_empty();
+            return Ok(if is_sound { Code::Done } else { Code::Corrupt });
         }
         check::repair(&layout, &plan, lock_timeout, &progress)?;
         context.out.did("the store was repaired");
@@ -58,8 +79,11 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         check::rebuild_index(&layout, lock_timeout, &progress)?;
         context.out.did("the index was made anew");
     }
-    let checked = check::run(&layout, &CheckOptions { read_data_percent: args.read_data }, &progress);
+    let mut named = hurt::Named::new(context);
+    let options = CheckOptions { read_data_percent: args.read_data };
+    let checked = check::run_naming(&layout, &options, &mut |hurt| named.name(hurt), &progress);
     drop(progress);
+    named.finish()?;
     if checked.is_err() && (args.repair || args.rebuild_index) {
         let done = if args.repair { "the store was repaired" } else { "the index was made anew" };
         tell!("parhelia: {done}, but could not be checked since");
@@ -72,6 +96,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         context.out.object(Line::Finding(finding.into()))?;
         print(context, finding);
     }
+    hurt::print(context, &report);
     for note in &report.notes {
         context.out.object(Line::Note(Note { text: note.clone() }))?;
         context.out.remark(format!("note: {note}"))?;
@@ -93,6 +118,48 @@ fn print_touched(context: &Context, touches: &[Touched], touches_more: u64) {
     let more = touches.len().saturating_sub(shown) as u64 + touches_more;
     if more > 0 {
         tell!("  and {}", human::count(more, "more place"));
+    }
+}
+
+/// Says what is mended before packs are looked at.
+fn print_mend(context: &mut Context, mend: &Mend, args: &Args) -> Result<()> {
+    let will = if args.dry_run { "Would" } else { "Will" };
+    if let Some(fault) = &mend.settings {
+        tell!("parhelia: {}", fault.reason);
+        context.out.remark(format!("{will} write {} anew from its other copy.", fault.path.display()))?;
+    }
+    for place in &mend.journal {
+        context.out.object(Line::MendedRecords(place.into()))?;
+        tell!("parhelia: the journal: {}", place.damage);
+    }
+    if !mend.journal.is_empty() {
+        let lost = match mend.loses_records() {
+            true => "; what cannot be read of it is lost, and stays where it is",
+            false => "; nothing of it is lost",
+        };
+        context.out.remark(format!("{will} mend the journal{lost}."))?;
+    }
+    if args.dry_run {
+        print_strays(context, &mend.strays, true)?;
+    }
+    context.out.flush()
+}
+
+/// Says which packs and checkpoints come back of which the journal had lost what it told.
+fn print_strays(context: &mut Context, strays: &Strays, is_planned: bool) -> Result<()> {
+    if strays.is_nothing() {
+        return Ok(());
+    }
+    let did = if is_planned { "Would take back" } else { "Took back" };
+    let (packs, checkpoints) = (strays.packs.len() as u64, strays.checkpoints.len() as u64);
+    let (packs, checkpoints) = (human::count(packs, "pack"), human::count(checkpoints, "checkpoint"));
+    context.out.remark(format!("{did} {packs} and {checkpoints} of which the journal has lost what it told."))?;
+    for id in &strays.checkpoints {
+        context.out.remark(format!("  {id}"))?;
+    }
+    match strays.checkpoints.is_empty() {
+        true => Ok(()),
+        false => context.out.remark("Some of these may have been deleted; their tags and decisions are lost."),
     }
 }
 
@@ -148,5 +215,5 @@ fn conclude(context: &mut Context, report: &CheckReport, args: &Args) -> Result<
         context.out.remark("A `parhelia checkpoint create` that comes upon the same content stores it again.")?;
     }
     let (ok, checked) = (report.is_clean(), Some(report.into()));
-    context.out.summary(Summary::Check(Check { dry_run: false, ok, findings, repair: None, checked }))
+    context.out.summary(Summary::Check(Check { dry_run: false, ok, findings, repair: None, salvage: None, checked }))
 }

@@ -168,6 +168,11 @@ impl Context {
         if let Some(younger) = store.younger().filter(|_| self.opened.borrow().is_none() && self.warns_of_older) {
             tell!("parhelia: {younger}");
         }
+        if let Some(damage) = store.view().damage() {
+            let damage = damage.fault();
+            self.progress()
+                .notice(&format!("{damage}; it is read around, and nothing is written until `parhelia check --repair` mends it"));
+        }
         for unreadable in store.view().unreadable()? {
             self.progress().notice(&unreadable.to_string());
         }

@@ -71,6 +71,9 @@ impl Store {
         let journal = Journal::of(self.layout());
         let mut view = self.refresh()?;
         loop {
+            if let Some(damage) = view.damage() {
+                return Err(damage);
+            }
             let tail = journal.read(view.end())?;
             if tail.records.is_empty() {
                 return Ok((view, tail));

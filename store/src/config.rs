@@ -1,20 +1,20 @@
 //! `store.json`: what is fixed for a store.
 
+mod copies;
+
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub(crate) use self::copies::SettingsFault;
 use crate::{
     clock,
     error::{Error, IoContext, Result},
     files::{self, How},
-    format::STORE_VERSION,
+    format::{FEATURES, STORE_VERSION},
     id::Ulid,
 };
-
-/// The longest `store.json`.
-const CONFIG_BYTES_MAX: u64 = 1 << 20;
 
 /// The lengths of a large file's chunks, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,7 +52,7 @@ pub struct Config {
 
 impl Config {
     pub(crate) fn new() -> Self {
-        let mut config = Config {
+        let config = Config {
             parhelia_store: STORE_VERSION,
             id: Ulid::generate(),
             created_at: clock::timestamp().to_string(),
@@ -63,8 +63,12 @@ impl Config {
             compression_level: 3,
             checksum: String::new(),
         };
-        config.checksum = config.computed_checksum();
-        config
+        config.sealed()
+    }
+
+    /// The same with its checksum.
+    pub(crate) fn sealed(self) -> Self {
+        Config { checksum: self.computed_checksum(), ..self }
     }
 
     fn computed_checksum(&self) -> String {
@@ -72,11 +76,15 @@ impl Config {
         format!("{:08x}", crc32c::crc32c(&serde_json::to_vec(&unsigned).unwrap_or_default()))
     }
 
+    /// Reads the settings in one file, whose copy is not asked.
     pub(crate) fn read(path: &Path, root: &Path) -> Result<Self> {
-        let read = files::open_top(path, How::Read).and_then(|file| files::read_all(&file, CONFIG_BYTES_MAX));
-        let bytes = read.at("read", path)?;
+        let read = files::open_top(path, How::Read).and_then(|file| files::read_all(&file, copies::BYTES_MAX));
+        Self::decode(&read.at("read", path)?, path, root)
+    }
+
+    fn decode(bytes: &[u8], path: &Path, root: &Path) -> Result<Self> {
         let broken = |reason: String| Error::Corrupt { what: "store.json".into(), place: path.to_owned(), reason };
-        let value: Value = serde_json::from_slice(&bytes).map_err(|e| broken(e.to_string()))?;
+        let value: Value = serde_json::from_slice(bytes).map_err(|e| broken(e.to_string()))?;
         let newer = |needs: String| Error::FormatNewer { path: root.to_owned(), needs };
         match value.get("parhelia_store").and_then(Value::as_u64) {
             Some(version) if version > u64::from(STORE_VERSION) => return Err(newer(format!("store format {version}"))),
@@ -87,7 +95,7 @@ impl Config {
         if config.checksum != config.computed_checksum() {
             return Err(broken("its checksum does not fit".into()));
         }
-        if let Some(feature) = config.incompatible.first() {
+        if let Some(feature) = config.incompatible.iter().find(|feature| !FEATURES.contains(&feature.as_str())) {
             return Err(newer(needed(feature)));
         }
         let c = config.chunking;
@@ -126,13 +134,11 @@ mod tests {
 
     #[test]
     fn only_chunk_lengths_that_can_be_cut_are_taken() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("store.json");
+        let path = Path::new("store.json");
         let read = |bytes_min, bytes_avg, bytes_max| {
             let mut config = Config { chunking: Chunking { bytes_min, bytes_avg, bytes_max }, ..Config::new() };
             config.checksum = config.computed_checksum();
-            std::fs::write(&path, serde_json::to_vec(&config).unwrap()).unwrap();
-            Config::read(&path, dir.path()).is_ok()
+            Config::decode(&serde_json::to_vec(&config).unwrap(), path, path).is_ok()
         };
         for (min, avg, max) in [(16 << 10, 64 << 10, 256 << 10), (64, 256, 1024), (1 << 20, 4 << 20, 4 << 20)] {
             assert!(read(min, avg, max), "{min} {avg} {max}");

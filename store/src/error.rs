@@ -318,10 +318,15 @@ fn tags_hint(near: &[String]) -> String {
 
 /// The next step where a file of a store is damaged.
 fn remedy(place: &Path) -> &'static str {
+    if place.ends_with("journal") {
+        return "`parhelia check --salvage` makes a new store of what the packs hold";
+    }
     let is_in_journal = place.parent().is_some_and(|folder| folder.ends_with("journal"));
     match place.extension().and_then(|extension| extension.to_str()) {
-        Some("log") if is_in_journal => "no repair brings it back; restore the folder journal from a copy of the store",
-        Some("json") if place.ends_with("store.json") => "no repair brings it back; restore the file from a copy of the store",
+        Some("log") if is_in_journal => {
+            "`parhelia check --repair` mends what can be mended; `parhelia check --salvage` makes a new store of what the packs hold"
+        }
+        Some("json") if place.ends_with("store.json") => "`parhelia check --salvage` makes a new store of what the packs hold",
         _ => "run `parhelia check --read-data`",
     }
 }

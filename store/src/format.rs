@@ -26,6 +26,10 @@ pub mod context {
 
 /// Version of the store's layout, in `store.json`.
 pub const STORE_VERSION: u32 = 1;
+/// Feature flag of a store whose journal has lost records, and says so in a segment's header.
+pub const JOURNAL_GAPS: &str = "journal_gaps@0.1";
+/// The features without which some stores cannot be read and that this release has.
+pub const FEATURES: [&str; 1] = [JOURNAL_GAPS];
 /// First bytes of a pack.
 pub const PACK_MAGIC: [u8; 8] = *b"PARHPACK";
 /// First bytes of a pack's trailer.

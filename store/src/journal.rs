@@ -4,10 +4,15 @@
 //! before it. A torn end is never overwritten: the next append starts a segment of its own, which says where the one before ends.
 
 mod append;
+mod around;
 mod entry;
 mod frames;
+mod heal;
 mod hint;
+mod last;
+mod mend;
 mod rest;
+mod write;
 
 use std::{
     fs,
@@ -16,8 +21,12 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::entry::encode_entry;
 pub use self::entry::{Entry, Head, Logged, Raw};
+pub(crate) use self::{
+    around::{Around, Gap, damaged},
+    entry::encode_entry,
+    write::Writer,
+};
 use self::{
     frames::{Frames, SEGMENT_HEADER_BYTES, SegmentHeader},
     rest::Rest,
@@ -32,8 +41,7 @@ use crate::{
 };
 
 /// The fault of a journal that is wholly gone.
-const NO_SEGMENTS: &str = "all its segments are missing: put them back from a copy. Without them the store has no checkpoint, and another \
-                           folder is needed (--store) for new ones";
+const NO_SEGMENTS: &str = "all its segments are missing";
 
 /// A place in the journal: behind a record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,12 +78,20 @@ pub struct Tail {
     pub missing: u64,
     /// A segment that was read has bytes behind its last record: the journal was cut there, now or once.
     pub was_cut: bool,
+    /// Records that are lost for good: the first and the last of each stretch.
+    pub lost: Vec<(u64, u64)>,
 }
 
 impl Tail {
     /// One that ends at a place, with nothing behind it.
     fn to(end: &Position, was_cut: bool) -> Self {
-        Tail { records: Vec::new(), end: end.clone(), torn_bytes: 0, is_doubtful: false, missing: 0, was_cut }
+        let (records, torn_bytes, is_doubtful, missing, lost) = Default::default();
+        Tail { records, end: end.clone(), torn_bytes, is_doubtful, missing, was_cut, lost }
+    }
+
+    /// What was read around damage.
+    pub(crate) fn around(found: &Around, records: Vec<Logged>) -> Self {
+        Tail { records, torn_bytes: found.left, ..Tail::to(&found.end, true) }
     }
 
     /// The same, up to a position that is settled: nothing behind it, as whoever appends that may still take it back.
@@ -93,6 +109,11 @@ struct Reading {
     at: Position,
     hash: [u8; 32],
     was_cut: bool,
+    /// True if the segment was moved when records before it were lost: the next one names another end.
+    was_moved: bool,
+    /// The end of the segment before this one, as this one names it.
+    began_behind: u64,
+    lost: Vec<(u64, u64)>,
 }
 
 /// The fault of a record's content.
@@ -117,7 +138,13 @@ impl Journal {
 
     /// The segments' first sequences, in order.
     pub fn segments(&self) -> Result<Vec<u64>> {
-        let names = Folder::below(&self.folder).and_then(|folder| folder.names()).at("read folder", &self.folder)?;
+        let names = match Folder::below(&self.folder).and_then(|folder| folder.names()) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+                let (what, reason) = ("journal".into(), "the folder is missing".into());
+                return Err(Error::Corrupt { what, place: self.folder.clone(), reason });
+            }
+            names => names.at("read folder", &self.folder)?,
+        };
         // Another spelling of a number would name another file.
         let digits = |name: &str| (name.len() == 20 && name.bytes().all(|digit| digit.is_ascii_digit())).then(|| name.parse());
         let first = |name: &Vec<u8>| digits(std::str::from_utf8(name).ok()?.strip_suffix(".log")?)?.ok();
@@ -167,7 +194,7 @@ impl Journal {
     /// Shows every record from `from` up to a sequence, or to the end.
     pub fn look_up_to(&self, from: &Position, last: u64, mut look: impl FnMut(&Raw<'_>) -> Result<(), Refused>) -> Result<Tail> {
         let hash = unhex::<32>(&from.hash).ok_or_else(|| self.corrupt(from.segment, from.offset, "its position"))?;
-        let mut reading = Reading { at: from.clone(), hash, was_cut: false };
+        let mut reading = Reading { at: from.clone(), hash, was_cut: false, was_moved: false, began_behind: 0, lost: Vec::new() };
         match self.go_on(&mut reading, last, &mut look) {
             // On a network filesystem, an append may just be arriving in pieces.
             Err(Error::Corrupt { .. }) => self.go_on(&mut reading, last, &mut look),
@@ -213,19 +240,26 @@ impl Journal {
         Ok(Position { segment: first, offset, sequence: first - 1, hash: hex(&header.previous_hash) })
     }
 
-    /// Fails where a segment does not go on from this position.
-    fn check_continues(&self, is_oldest: bool, header: &SegmentHeader, at: &Position, hash: &[u8; 32]) -> Result<()> {
+    /// Fails where a segment does not go on from where a reading is. Behind a gap, it goes on from there.
+    fn check_continues(&self, is_oldest: bool, header: &SegmentHeader, reading: &mut Reading) -> Result<()> {
         let first = header.first;
+        let Reading { at, hash, .. } = reading;
+        let has_end = reading.was_moved || header.previous_end == at.offset;
         let begins = is_oldest && (header.previous_hash, header.previous_end) == ([0; 32], 0);
-        if begins && first > 1 {
-            let needs = format!("a journal that begins with record {first}, behind a snapshot");
-            return Err(Error::FormatNewer { path: self.folder.clone(), needs });
-        }
         if first == at.segment {
             // The header was checked when what stands before the position was read.
-        } else if first != at.sequence + 1 || header.previous_hash != *hash || header.previous_end != at.offset {
+        } else if header.is_behind_gap && first > at.sequence && (has_end || header.previous_end == reading.began_behind) {
+            if first > at.sequence + 1 {
+                reading.lost.push((at.sequence + 1, first - 1));
+            }
+            (at.sequence, *hash, reading.was_cut) = (first - 1, header.previous_hash, true);
+        } else if begins && first > 1 {
+            let needs = format!("a journal that begins with record {first}, behind a snapshot");
+            return Err(Error::FormatNewer { path: self.folder.clone(), needs });
+        } else if first != at.sequence + 1 || header.previous_hash != *hash || !has_end {
             return Err(self.corrupt(at.segment, at.offset, "a record is damaged or missing"));
         }
+        (reading.was_moved, reading.began_behind) = (header.is_behind_gap, header.previous_end);
         Ok(())
     }
 
@@ -234,25 +268,25 @@ impl Journal {
         // Before the segments, so that an append between the two reads is not taken for a loss.
         let hint = self.hint();
         let segments = self.segments()?;
-        let Reading { at, hash, was_cut } = reading;
         let (mut torn_bytes, mut rest) = (0, None);
         // Bytes behind the last record of the segment before.
         let mut left = 0;
-        if at.segment != 0 && !segments.contains(&at.segment) {
-            return Err(self.corrupt(at.segment, 0, "the segment is missing"));
+        let begun = reading.at.segment;
+        if begun != 0 && !segments.contains(&begun) {
+            return Err(self.corrupt(begun, 0, "the segment is missing"));
         }
-        let begun = at.segment;
         for (i, &first) in segments.iter().enumerate().filter(|(_, first)| **first >= begun) {
             let path = self.segment_path(first);
-            let from = if first == at.segment { at.offset } else { SEGMENT_HEADER_BYTES as u64 };
+            let from = if first == reading.at.segment { reading.at.offset } else { SEGMENT_HEADER_BYTES as u64 };
             let (header, frames) = Frames::open(&path, from)?;
             let Some(header) = header.filter(|h| h.first == first) else {
                 return Err(self.corrupt(first, 0, "the segment's header"));
             };
             let Some(mut frames) = frames else {
-                return Err(self.corrupt(first, at.offset, "the segment is shorter than it was"));
+                return Err(self.corrupt(first, reading.at.offset, "the segment is shorter than it was"));
             };
-            self.check_continues(i == 0, &header, at, hash)?;
+            self.check_continues(i == 0, &header, reading)?;
+            let Reading { at, hash, was_cut, lost, .. } = &mut *reading;
             *was_cut |= left > 0;
             (at.segment, at.offset) = (first, frames.at);
             while at.sequence < last
@@ -269,7 +303,7 @@ impl Journal {
             }
             if at.sequence >= last {
                 at.hash = hex(hash);
-                return Ok(Tail::to(at, *was_cut));
+                return Ok(Tail { lost: lost.clone(), ..Tail::to(at, *was_cut) });
             }
             left = frames.left();
             if i + 1 == segments.len() && left > 0 {
@@ -277,6 +311,7 @@ impl Journal {
                 rest = Some(frames.rest(at.sequence + 1, hash, &self.keys.seal)?);
             }
         }
+        let Reading { at, hash, was_cut, lost, .. } = reading;
         at.hash = hex(hash);
         let missing = hint.map_or(0, |hint| hint.saturating_sub(at.sequence));
         let reason = match rest {
@@ -286,7 +321,8 @@ impl Journal {
             _ if missing > 0 && segments.is_empty() => NO_SEGMENTS,
             _ => {
                 let is_doubtful = rest == Some(Rest::Doubtful);
-                return Ok(Tail { torn_bytes, is_doubtful, missing, ..Tail::to(at, *was_cut || left > 0) });
+                let lost = lost.clone();
+                return Ok(Tail { torn_bytes, is_doubtful, missing, lost, ..Tail::to(at, *was_cut || left > 0) });
             }
         };
         Err(self.corrupt(at.segment, at.offset, reason))

@@ -53,6 +53,11 @@ impl Layout {
         self.root.join("store.json")
     }
 
+    /// A copy of the configuration, in another folder: it is read where the first is gone or damaged.
+    pub fn config_copy(&self) -> PathBuf {
+        self.journal().join("store.json")
+    }
+
     /// Packs.
     pub fn packs(&self) -> PathBuf {
         self.root.join("packs")

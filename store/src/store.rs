@@ -12,8 +12,8 @@ use std::{
     time::Duration,
 };
 
-pub(crate) use self::make::make_ballast;
-use self::make::{make, missing};
+use self::make::missing;
+pub(crate) use self::make::{make, make_ballast};
 use crate::{
     config::Config,
     error::{Error, IoContext, Result},
@@ -130,18 +130,19 @@ impl Store {
         let layout = Layout { root: root.to_owned(), keys: options.keys.clone() };
         match fs::symlink_metadata(layout.config()) {
             Ok(_) => {}
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound && Config::has_copy(&layout) => {}
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
                 if !options.create {
-                    return Err(missing(root));
+                    return Err(missing(&layout));
                 }
-                make(&layout)?;
+                make(&layout, &Config::new())?;
             }
             Err(e) if e.kind() == std::io::ErrorKind::NotADirectory => {
                 return Err(Error::NotAStore { path: root.to_owned(), reason: "not a folder".into() });
             }
             Err(e) => return Err(e).at("open store", root),
         }
-        let config = Config::read(&layout.config(), root)?;
+        let config = Config::of(&layout)?;
         layout.make_missing();
         let view = view(&layout)?;
         let memory = Memory::open(options.memory.as_deref(), &layout, config.id, view.end());
@@ -284,19 +285,26 @@ impl Store {
     /// undone is decided by this.
     pub(crate) fn view_under(&self, _lock: &WriterLock) -> Result<Arc<View>> {
         let view = self.refresh()?;
+        if let Some(damage) = view.damage() {
+            return Err(damage);
+        }
         Journal::of(&self.layout).sync()?;
         Ok(view)
     }
 
-    /// Fails where the store has a feature with which this release must not write to it.
+    /// Fails where the store has a feature with which this release must not write to it, or a journal that was read around damage: what stands
+    /// there may be about anything.
     pub(crate) fn check_writable(&self) -> Result<()> {
-        self.config.check_writable(&self.layout.root)
+        self.config.check_writable(&self.layout.root)?;
+        self.view().damage().map_or(Ok(()), Err)
     }
 
     /// Takes the writer lock.
     pub(crate) fn lock(&self, progress: &dyn Progress) -> Result<WriterLock> {
-        self.check_writable()?;
-        WriterLock::take(&self.layout.root, self.lock_timeout, progress)
+        self.config.check_writable(&self.layout.root)?;
+        let lock = WriterLock::take(&self.layout.root, self.lock_timeout, progress)?;
+        Config::make_copy(&self.layout);
+        Ok(lock)
     }
 
     /// The checkpoints that exist, in order of commit.

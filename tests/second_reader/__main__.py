@@ -3,6 +3,7 @@
     python tests/second_reader list STORE
     python tests/second_reader check STORE
     python tests/second_reader restore STORE CHECKPOINT FOLDER
+    python tests/second_reader salvage STORE [CHECKPOINT FOLDER]     # from its packs alone
 """
 
 import json
@@ -15,13 +16,15 @@ from store import NotForUs, Store
 
 
 def main(arguments):
-    if len(arguments) < 2 or arguments[0] not in ("list", "check", "restore"):
+    if len(arguments) < 2 or arguments[0] not in ("list", "check", "restore", "salvage"):
         print(__doc__, file=sys.stderr)
         return 2
     verb, folder, *rest = arguments
     try:
-        store = Store(folder)
-        if verb == "list":
+        store = Store.from_packs(folder) if verb == "salvage" else Store(folder)
+        if verb == "salvage" and not rest:
+            print(json.dumps({"checkpoints": list(store.checkpoints), "notes": store.objects.notes} | check(store, cuts=False)))
+        elif verb == "list":
             heads = {session: store.head(session) for session in store.sessions}
             told = {"checkpoints": list(store.checkpoints), "heads": heads, "latest": store.latest()}
             print(json.dumps(told | {"missing": store.journal.missing, "torn_bytes": store.journal.torn_bytes, "unreadable": store.unreadable}))

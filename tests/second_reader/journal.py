@@ -24,6 +24,8 @@ class Record:
 @dataclass
 class Journal:
     records: list = field(default_factory=list)
+    lost: list = field(default_factory=list)  # first and last sequence of each stretch of records that is lost for good
+    last: int = 0  # sequence of the last record
     torn_bytes: int = 0
     missing: int = 0
     is_doubtful: bool = False
@@ -32,33 +34,40 @@ class Journal:
 def read(folder):
     """Every record, in order. Raises Damage where a committed one is damaged."""
     synced = read_synced(os.path.join(folder, "synced"))
-    journal, hash_, end, rest = Journal(), bytes(32), 0, None
+    journal, hash_, end, rest, was_moved, began_behind = Journal(), bytes(32), 0, None, False, 0
     names = sorted(name for name in os.listdir(folder) if re.fullmatch(r"[0-9]{20}\.log", name))
     for number, name in enumerate(names):
         with open(os.path.join(folder, name), "rb") as file:
             data = file.read()
-        first, previous_end, previous_hash = segment_header(data, name)
-        expected = len(journal.records) + 1
-        is_beginning = number == 0 and (previous_end, previous_hash) == (0, bytes(32))
-        if is_beginning and first > 1:
-            raise NotForUs(f"a journal that begins with record {first}, behind a snapshot")
-        need(first == int(name[:20]) == expected, f"{name}: a segment or a record before it is missing")
-        need((previous_end, previous_hash) == (end, hash_), f"{name}: it does not continue the segment before")
-        at = SEGMENT_HEADER_BYTES
-        while (frame := whole_frame(data, at)) and frame[:2] == (len(journal.records) + 1, hash_):
+        first, previous_end, previous_hash, is_behind_gap = segment_header(data, name)
+        need(first == int(name[:20]), f"{name}: it begins with another record")
+        has_end = was_moved or previous_end == end
+        if is_behind_gap and first > journal.last and (has_end or previous_end == began_behind):
+            if first > journal.last + 1:
+                journal.lost.append((journal.last + 1, first - 1))
+            journal.last, hash_ = first - 1, previous_hash
+        else:
+            is_beginning = number == 0 and (previous_end, previous_hash) == (0, bytes(32))
+            if is_beginning and first > 1:
+                raise NotForUs(f"a journal that begins with record {first}, behind a snapshot")
+            need(first == journal.last + 1, f"{name}: a segment or a record before it is missing")
+            need(has_end and previous_hash == hash_, f"{name}: it does not continue the segment before")
+        at, was_moved, began_behind = SEGMENT_HEADER_BYTES, is_behind_gap, previous_end
+        while (frame := whole_frame(data, at)) and frame[:2] == (journal.last + 1, hash_):
             body = parse_record(frame[2], f"{name}: record {frame[0]}")
             journal.records.append(Record(frame[0], body, frame[2]))
             hash_ = plain_hash(data[at + 8 : at + FRAME_BYTES + len(frame[2])])
             at += FRAME_BYTES + len(frame[2])
+            journal.last = frame[0]
         end = at
         if number + 1 == len(names) and at < len(data):
             journal.torn_bytes = len(data) - at
-            rest = judge(data, at, len(journal.records) + 1, hash_)
-    journal.missing = max(0, (synced or 0) - len(journal.records))
+            rest = judge(data, at, journal.last + 1, hash_)
+    journal.missing = max(0, (synced or 0) - journal.last)
     journal.is_doubtful = rest == "doubtful"
     lost = journal.missing and (rest in ("torn", "doubtful") or not names)
-    need(rest != "damaged" and not lost, f"journal record {len(journal.records) + 1}: it was committed, and is damaged or missing")
-    check_events(journal.records)
+    need(rest != "damaged" and not lost, f"journal record {journal.last + 1}: it was committed, and is damaged or missing")
+    check_events(journal)
     return journal
 
 
@@ -76,9 +85,10 @@ def read_synced(path):
 
 def segment_header(data, name):
     head = data[:SEGMENT_HEADER_BYTES]
-    need(len(head) == SEGMENT_HEADER_BYTES and head[:12] == b"PARHJRNL\x01\0\0\0", f"{name}: not a journal segment of version 1")
+    need(len(head) == SEGMENT_HEADER_BYTES and head[:10] == b"PARHJRNL\x01\0", f"{name}: not a journal segment of version 1")
+    need(head[10:12] in (b"\0\0", b"\x01\0"), f"{name}: unknown flags")
     need(int.from_bytes(head[60:], "little") == crc(head[:60]), f"{name}: the header's checksum")
-    return int.from_bytes(head[12:20], "little"), int.from_bytes(head[20:28], "little"), head[28:60]
+    return int.from_bytes(head[12:20], "little"), int.from_bytes(head[20:28], "little"), head[28:60], head[10] == 1
 
 
 def whole_frame(data, at):
@@ -139,11 +149,13 @@ def judge(data, at, expected, previous):
     return "torn" if 0 in (body[0], body[-1]) or bytes(16) in body else "doubtful"
 
 
-def check_events(records):
-    """The chain of events: each names the hash of the one before it."""
-    last = None
-    for record in records:
+def check_events(journal):
+    """The chain of events: each names the hash of the one before it, unless that may be among lost records."""
+    last, seen = None, 0
+    for record in journal.records:
         if record.body.get("type") == "event":
             previous = record.body.get("previous")
-            need(previous == last, f"event {record.sequence}: it does not name the event before it")
+            is_behind_gap = any(seen < first and end < record.sequence for first, end in journal.lost)
+            seen = record.sequence
+            need(previous == last or is_behind_gap, f"event {record.sequence}: it does not name the event before it")
             last = derived(EVENT, record.raw).hex()

@@ -97,6 +97,26 @@ def scan(path, wanted_bytes, wanted_digest, notes):
         return blocks
 
 
+def salvaged(path, notes):
+    """All blocks that can be found in a pack of which nothing tells what it should be."""
+    name, size = os.path.basename(path), os.path.getsize(path)
+    with open(path, "rb") as file:
+        data = file.read()
+    try:
+        need(size >= HEADER_BYTES + TRAILER_BYTES, f"{name}: it is too short")
+        return scan(path, size, data[-TRAILER_BYTES:][28:60], notes)
+    except Damage as error:
+        notes.append(f"{error}; its blocks are searched for")
+    blocks, at = [], data.find(b"PHBK")
+    while at >= 0:
+        try:
+            blocks.append(block_at(data[at:], path, at))
+            at = data.find(b"PHBK", at + blocks[-1].bytes())
+        except Damage:
+            at = data.find(b"PHBK", at + 1)
+    return blocks
+
+
 def from_copies(copies, path):
     copies, blocks, at, offset = memoryview(copies), [], 0, HEADER_BYTES
     while at < len(copies):
@@ -123,7 +143,7 @@ class Objects:
     """Every object in the packs that the journal names, found by kind and id."""
 
     def __init__(self):
-        self.places, self.blocks, self.cache, self.notes = {}, [], OrderedDict(), []
+        self.places, self.others, self.blocks, self.cache, self.notes = {}, {}, [], OrderedDict(), []
 
     def add(self, blocks):
         self.blocks.extend(blocks)
@@ -131,11 +151,26 @@ class Objects:
             for number, (kind, id_, *_) in enumerate(block.objects):
                 self.places[kind, id_] = (block, number)
 
+    def add_copies(self, blocks):
+        """As `add`, for packs of which nobody knows which was named last: of several copies, one that can be decoded is used."""
+        self.blocks.extend(blocks)
+        for block in blocks:
+            for number, (kind, id_, *_) in enumerate(block.objects):
+                if (kind, id_) in self.places:
+                    self.others.setdefault((kind, id_), []).append((block, number))
+                else:
+                    self.places[kind, id_] = (block, number)
+
     def get(self, kind, id_, depth=0):
         """The bytes of an object, checked against its id."""
         need((kind, id_) in self.places, f"object {id_.hex()} of kind {kind}: it is in no pack")
-        block, number = self.places[kind, id_]
-        return self.decode(block, depth)[number]
+        copies = [self.places[kind, id_], *self.others.get((kind, id_), ())]
+        for tried, (block, number) in enumerate(copies, 1):
+            try:
+                return self.decode(block, depth)[number]
+            except Damage:
+                if tried == len(copies):
+                    raise
 
     def length(self, kind, id_):
         """The length of an object, by its directory."""

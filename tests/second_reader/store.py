@@ -14,6 +14,9 @@ CONFIG_KEYS = (
     "parhelia_store", "id", "created_at", "compatible", "read_compatible", "incompatible", "chunking", "compression_level", "checksum",
 )  # fmt: skip
 CHUNKING_KEYS = ("bytes_min", "bytes_avg", "bytes_max")
+FEATURES = ("journal_gaps@0.1",)
+# How long a chunk is at most in a store whose settings are lost, unless there is a longer one.
+USUAL_BYTES_MAX = 256 << 10
 
 
 # Fields that a record always has.
@@ -37,7 +40,7 @@ class Store:
 
     def __init__(self, folder):
         self.folder = folder
-        self.config = read_config(os.path.join(folder, "store.json"))
+        self.config = read_settings(folder)
         self.journal = journal.read(os.path.join(folder, "journal"))
         self.checkpoints, self.sealed, self.sessions, self.packs = {}, {}, {}, {}
         self.unreadable = []  # what is told of checkpoints and events that this reader cannot read
@@ -46,6 +49,41 @@ class Store:
         self.objects = packs.Objects()
         for id_, (length, digest) in self.packs.items():
             self.objects.add(packs.scan(os.path.join(folder, "packs", f"{id_}.pack"), length, digest, self.objects.notes))
+
+    @classmethod
+    def from_packs(cls, folder):
+        """A store without its journal and settings: what its packs hold. docs/format/store.md, "Without the journal"."""
+        store = cls.__new__(cls)
+        store.folder, store.journal = folder, journal.Journal()
+        store.checkpoints, store.sealed, store.sessions, store.packs, store.unreadable = {}, {}, {}, {}, []
+        store.objects = packs.Objects()
+        for name in sorted(os.listdir(os.path.join(folder, "packs"))):
+            if re.fullmatch(r"[0-9a-f]{32}\.pack", name):
+                store.objects.add_copies(packs.salvaged(os.path.join(folder, "packs", name), store.objects.notes))
+        longest = max((head + tail for block in store.objects.blocks for kind, _, head, tail, _ in block.objects if kind == packs.CHUNK), default=0)
+        store.config = {"chunking": {"bytes_min": 16 << 10, "bytes_avg": 64 << 10, "bytes_max": max(USUAL_BYTES_MAX, longest)}}
+        found = {}
+        for kind, id_ in list(store.objects.places):
+            if kind != packs.RECORD_KIND:
+                continue
+            try:
+                sealed = store.objects.get(kind, id_)
+                record = read_record(sealed.decode())
+            except (Damage, KeyError, TypeError, ValueError) as error:
+                store.unreadable.append(f"record {id_.hex()}: {error}")
+                continue
+            age = (instant(record["created_at"]), record["epoch"], record["depth"])
+            if record["id"] not in found or age > found[record["id"]][0]:
+                found[record["id"]] = age, sealed.decode()
+        parents = {id_: read_record(sealed)["parent"] for id_, (_, sealed) in found.items()}
+        for id_ in sorted(found, key=lambda id_: (found[id_][0][0], id_)):
+            line = []
+            while id_ in found and id_ not in store.checkpoints and id_ not in line:
+                line.append(id_)
+                id_ = parents[id_]
+            for id_ in reversed(line):
+                store.commit(found[id_][1], f"record of {id_}")
+        return store
 
     def take(self, record):
         """Takes in one record of the journal. Unknown types say nothing to this reader."""
@@ -133,6 +171,23 @@ def read_record(sealed):
     return record
 
 
+def instant(text):
+    """A time as seconds and nanoseconds, as text of which later ones are greater."""
+    whole, _, fraction = text.removesuffix("Z").partition(".")
+    return whole, fraction.ljust(9, "0")
+
+
+def read_settings(folder):
+    """The settings, from whichever copy is whole; the first one counts."""
+    try:
+        return read_config(os.path.join(folder, "store.json"))
+    except (Damage, FileNotFoundError) as error:
+        try:
+            return read_config(os.path.join(folder, "journal", "store.json"))
+        except (Damage, FileNotFoundError):
+            raise error from None
+
+
 def read_config(path):
     with open(path, "rb") as file:
         config = journal.parse(file.read(1 << 20), "store.json")
@@ -146,8 +201,8 @@ def read_config(path):
     known |= {"chunking": {key: config["chunking"][key] for key in CHUNKING_KEYS}, "checksum": ""}
     text = json.dumps(known, separators=(",", ":"), ensure_ascii=False)
     need(config["checksum"] == f"{crc(text.encode()):08x}", "store.json: its checksum")
-    if config["incompatible"]:
-        raise NotForUs(f"the feature {config['incompatible'][0]}")
+    if unknown := [feature for feature in config["incompatible"] if feature not in FEATURES]:
+        raise NotForUs(f"the feature {unknown[0]}")
     sizes = [config["chunking"][key] for key in CHUNKING_KEYS]
     even = all(size % 2 == 0 for size in sizes)
     in_range = 64 <= sizes[0] <= 1 << 20 and sizes[1] >= 256 and 1024 <= sizes[2] <= 4 << 20

@@ -78,7 +78,8 @@ fn a_flipped_bit_in_the_journal_is_damage_also_without_the_hint() {
             let mut bad = good.clone();
             bad[at] ^= 4;
             fs::write(&log, bad).unwrap();
-            s.expect(12, &["checkpoint", "list"]);
+            let listed = s.expect(0, &["checkpoint", "list"]);
+            assert!(ids.iter().all(|id| listed.contains(&id[..])) && listed.contains("flipped bit"), "{listed}");
             s.expect(12, &["check"]);
             s.expect(12, &["gc"]);
             s.expect(12, &["checkpoint", "create", "s", "--workspace", &s.path("work0").to_string_lossy()]);

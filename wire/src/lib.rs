@@ -81,6 +81,12 @@ pub enum Line {
     Lack(repository::Lack),
     /// Damage of a store.
     Finding(repository::Finding),
+    /// A path of a checkpoint of which something is damaged or missing.
+    Hurt(repository::Hurt),
+    /// A checkpoint that a salvage has found.
+    Salvaged(repository::Salvaged),
+    /// A damaged place of the journal that is, or would be, mended.
+    MendedRecords(repository::MendedRecords),
     /// A remark about a store that is no damage.
     Note(repository::Note),
     /// An object that checkpoints need and that is nowhere.

@@ -51,6 +51,90 @@ mirror! {
         pub touches_more: u64,
     }
 
+    /// A path of a checkpoint of which something is damaged or missing.
+    pub struct Hurt of check::Hurt {
+        /// The checkpoint.
+        pub checkpoint: String,
+        /// Path in its workspace; empty for the checkpoint as a whole. Of a folder whose tree is lost, everything below it is hurt as well.
+        pub path: String,
+        /// Damaged or missing objects that it needs.
+        pub objects: Vec<String>,
+        /// The damage of the first of them.
+        pub error: String,
+    }
+
+    /// A checkpoint of which something is damaged or missing.
+    pub struct HurtCheckpoint of check::HurtCheckpoint {
+        /// The checkpoint.
+        pub checkpoint: String,
+        /// Its session.
+        pub session: String,
+        /// End of its capture.
+        pub created_at: String,
+        /// Number of hurt paths.
+        pub paths: u64,
+        /// The first of them.
+        pub first: Vec<String>,
+    }
+
+    /// A pack that could not be taken over as it is.
+    pub struct DamagedPack of check::DamagedPack {
+        /// The pack.
+        pub pack: String,
+        /// The damage. What is whole in it was taken over.
+        pub reason: String,
+    }
+
+    /// A checkpoint that a salvage has found.
+    pub struct Salvaged of check::SalvagedCheckpoint {
+        /// The checkpoint.
+        pub id: String,
+        /// Its session's id.
+        pub session: String,
+        /// End of its capture.
+        pub created_at: String,
+        /// True if it is in the new store: something of it can be read.
+        pub kept: bool,
+        /// True if the journal told of it. Others may have been deleted.
+        pub in_journal: bool,
+        /// Number of paths of which something is lost; of one that was not kept, of all its entries.
+        pub hurt_paths: u64,
+        /// The first of them.
+        pub first_hurt: Vec<String>,
+    }
+
+    /// A salvage.
+    pub struct Salvage of check::SalvageReport {
+        /// Folder of the new store.
+        pub to: String,
+        /// Packs that were read.
+        pub packs: u64,
+        /// Bytes of them.
+        pub bytes: u64,
+        /// Packs with damage.
+        pub damaged_packs: Vec<DamagedPack>,
+        /// Checkpoints that the journal says were deleted, left out though a pack still has their record.
+        pub deleted: u64,
+        /// Records that this release cannot read, left out.
+        pub unreadable_records: u64,
+        /// Records of the journal that were taken over.
+        pub journal_records: u64,
+        /// Reason for which the journal does not tell everything; null if it does, as far as can be told.
+        pub journal_fault: Option<String>,
+        /// Reason for which the settings were made up from the packs; null if a copy of them was whole.
+        pub settings_fault: Option<String>,
+    }
+
+    /// A damaged place of the journal.
+    pub struct MendedRecords of check::MendedRecords {
+        /// Sequence of its first record.
+        pub first: u64,
+        /// Number of records that are lost there; null if the journal ends with them, so that nobody knows.
+        pub lost: Option<u64>,
+        /// The damage, for people.
+        pub damage: String,
+    }
+
     /// An object that checkpoints need and that is nowhere.
     pub struct Lost of check::Lost {
         /// The object.
@@ -65,6 +149,8 @@ mirror! {
 
     /// Numbers of a check.
     pub struct Checked of check::CheckReport {
+        /// Checkpoints that damage touches, newest first. `hurt` lines name every path.
+        pub hurt: Vec<HurtCheckpoint>,
         /// True if the index has a fault, which `--rebuild-index` makes anew.
         pub rebuild_index: bool,
         /// Events in the journal, whose chain was checked.

@@ -332,7 +332,9 @@ pub fn verify(store: &Store, noted: Option<&str>, allowed: Option<&Path>) -> Res
     let mut verification = Verification { store, noted, seen, verified, chain: Chain::default() };
     let tail = Journal::of(store.layout()).look_through(&Position::start(), |raw| verification.look(raw))?;
     let Verification { verified, chain, .. } = verification;
-    Ok(Verified { lost: tail.missing, last: chain.last, breaks: chain.breaks, ..verified })
+    let lost_for_good: u64 = tail.lost.iter().map(|(first, last)| last - first + 1).sum();
+    let lost_before = verified.lost_before + lost_for_good;
+    Ok(Verified { lost: tail.missing, lost_before, last: chain.last, breaks: chain.breaks, ..verified })
 }
 
 /// A verification on its way through the journal.

@@ -21,7 +21,7 @@ use crate::{
 /// lock is held for a moment alone, and waited for up to `lock_timeout`.
 pub fn rebuild_index(layout: &Layout, lock_timeout: Duration, progress: &dyn Progress) -> Result<()> {
     let root = &layout.root;
-    let config = match Config::read(&layout.config(), root) {
+    let config = match Config::of(layout) {
         Err(e) if e.is_not_found() => {
             return Err(Error::NoStore { path: root.to_owned(), hint: "there is no store.json; --store chooses another" });
         }

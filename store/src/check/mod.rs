@@ -3,22 +3,28 @@
 
 mod index;
 mod known;
+mod mend;
 mod parts;
 mod paths;
 mod reach;
 mod repair;
 mod report;
+mod salvage;
 mod share;
+mod strays;
 mod structure;
 #[cfg(test)]
 mod tests;
 mod verify;
 
 pub use index::rebuild_index;
+pub use mend::{Mend, MendedRecords, mend, plan_mend};
 pub use parts::Lack;
 pub use repair::{Lost, RepairPlan, plan_repair, repair};
-pub use report::{CheckReport, Finding, FindingKind, Touched};
+pub use report::{CheckReport, Finding, FindingKind, Hurt, HurtCheckpoint, Touched};
+pub use salvage::{DamagedPack, SalvageReport, SalvagedCheckpoint, salvage};
 pub use share::{LastCheck, last};
+pub use strays::Strays;
 pub use verify::{Problem, VerifyReport, verify, verify_new, verify_up_to};
 
 use self::share::Share;
@@ -45,10 +51,24 @@ pub struct CheckOptions {
 /// Checks the store in a folder. Fails only where there is no store, where it is too new, or where the caller asked to stop; damage is
 /// in the report.
 pub fn run(layout: &Layout, options: &CheckOptions, progress: &dyn Progress) -> Result<CheckReport> {
+    run_naming(layout, options, &mut |_| Ok(()), progress)
+}
+
+/// As [`run`]; each path that damage touches is given to `hurt` as it is found, of the newest checkpoint first. The report counts them.
+pub fn run_naming(
+    layout: &Layout,
+    options: &CheckOptions,
+    hurt: &mut dyn FnMut(&Hurt) -> Result<()>,
+    progress: &dyn Progress,
+) -> Result<CheckReport> {
     let mut report = CheckReport::default();
     // Keeps condemned packs where they are while they may still be read. A medium that cannot be written to has no gc either.
     let mut pin = Pin::take(&layout.pins(), true, "check").ok();
     let Some(store) = open(layout, &mut report)? else { return Ok(report) };
+    if let Some(fault) = Config::faults(layout)? {
+        let message = format!("{}; its other copy is whole and counts; `parhelia check --repair` writes it anew", fault.reason);
+        report.add(FindingKind::Config, message);
+    }
     let view = store.view();
     let checkpoints = match view.checkpoints() {
         Ok(checkpoints) => checkpoints,
@@ -69,7 +89,7 @@ pub fn run(layout: &Layout, options: &CheckOptions, progress: &dyn Progress) -> 
         true => Store::open_without_index(&layout.root, &OpenOptions::with(layout)).unwrap_or(store),
         false => store,
     };
-    let damaged = check_reach(&store, &packs, checkpoints, &mut report, progress)?;
+    let damaged = check_reach(&store, &packs, checkpoints, &mut report, hurt, progress)?;
     let over = structure::over(&view, &packs, share)?;
     damaged::note(&store, packs.undecodable().chain(damaged), Some(&over));
     if let Some(percent) = options.read_data_percent {
@@ -94,7 +114,7 @@ fn open(layout: &Layout, report: &mut CheckReport) -> Result<Option<Store>> {
         Error::Corrupt { .. } => {}
         e => return Err(e),
     }
-    Config::read(&layout.config(), root)?;
+    Config::of(layout)?;
     match Store::open_without_index(root, &options) {
         Ok(store) => {
             if !matches!(error, Error::Index { .. }) {
@@ -115,6 +135,7 @@ fn check_reach(
     packs: &structure::Packs,
     checkpoints: &[Checkpoint],
     report: &mut CheckReport,
+    hurt: &mut dyn FnMut(&Hurt) -> Result<()>,
     progress: &dyn Progress,
 ) -> Result<Vec<Location>> {
     let mut reach = reach::Reach::new(store, reach::Trust::Packs(packs));
@@ -124,7 +145,9 @@ fn check_reach(
     report.checkpoints = checkpoints.len() as u64;
     report.trees = reach.trees();
     let damaged = reach.damaged_blocks();
-    for finding in reach.findings(checkpoints, progress)? {
+    let named = reach.findings(checkpoints, hurt, progress)?;
+    report.hurt = named.hurt;
+    for finding in named.findings {
         report.push(finding);
     }
     Ok(damaged)

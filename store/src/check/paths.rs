@@ -1,14 +1,17 @@
 //! Paths of checkpoints that damage touches.
 
+use std::collections::HashSet;
+
 use super::{
-    Finding,
+    Finding, Hurt, HurtCheckpoint,
     reach::{Bad, Reach},
-    report::touch,
+    report::{FINDINGS_MAX, touch},
 };
 use crate::{
     error::Result,
     graph::{self, GraphContent, GraphPath, RecipePart, Visitor},
-    id::{BlobId, ObjectId, TreeId, Ulid},
+    id::{BlobId, ObjectId, TreeId},
+    name,
     pack::ObjectKind,
     progress::Progress,
     recipe,
@@ -16,13 +19,34 @@ use crate::{
     tree::{self, TreeNode},
 };
 
+/// Everything that was found wrong.
+pub(super) struct Named {
+    /// One finding for each object, with the first places that it touches.
+    pub(super) findings: Vec<Finding>,
+    /// The checkpoints that are touched, newest first.
+    pub(super) hurt: Vec<HurtCheckpoint>,
+}
+
 impl Reach<'_> {
-    /// The findings, with the paths that they touch.
-    pub(super) fn findings(mut self, checkpoints: &[Checkpoint], progress: &dyn Progress) -> Result<Vec<Finding>> {
+    /// The findings. Each path that they touch is given to `hurt`, of the last checkpoint first; memory holds a few of them for each object
+    /// that is reported, and for each checkpoint.
+    pub(super) fn findings(
+        mut self,
+        checkpoints: &[Checkpoint],
+        hurt: &mut dyn FnMut(&Hurt) -> Result<()>,
+        progress: &dyn Progress,
+    ) -> Result<Named> {
+        let mut hurt_checkpoints = Vec::new();
         if !self.bad.is_empty() {
             let ids = self.store.ids();
-            for checkpoint in checkpoints {
-                graph::follow(&mut Touching { reach: &mut self, checkpoint: checkpoint.record.id }, ids, checkpoint, progress)?;
+            let reported = self.bad.keys().take(FINDINGS_MAX).copied().collect();
+            for checkpoint in checkpoints.iter().rev() {
+                let summary = HurtCheckpoint::new(checkpoint);
+                let mut touching = Touching { reach: &mut self, reported: &reported, summary, hurt };
+                graph::follow(&mut touching, ids, checkpoint, progress)?;
+                if touching.summary.paths > 0 {
+                    hurt_checkpoints.push(touching.summary);
+                }
             }
         }
         let finding = |(id, bad): (ObjectId, Bad)| Finding {
@@ -33,21 +57,36 @@ impl Reach<'_> {
             touches: bad.touches,
             touches_more: bad.touches_more,
         };
-        Ok(self.bad.into_iter().map(finding).collect())
+        Ok(Named { findings: self.bad.into_iter().map(finding).collect(), hurt: hurt_checkpoints })
     }
 }
 
 /// Visits a checkpoint as far as something below is wrong.
 struct Touching<'r, 'a> {
     reach: &'r mut Reach<'a>,
-    checkpoint: Ulid,
+    /// The objects whose findings name places.
+    reported: &'r HashSet<ObjectId>,
+    summary: HurtCheckpoint,
+    hurt: &'r mut dyn FnMut(&Hurt) -> Result<()>,
 }
 
 impl Touching<'_, '_> {
-    fn touch(&mut self, id: ObjectId, place: &GraphPath<'_>) {
-        if let Some(bad) = self.reach.bad.get_mut(&id) {
-            touch(&mut bad.touches, &mut bad.touches_more, self.checkpoint, place.path);
+    /// Notes that objects are needed at a place, as far as they are bad.
+    fn touch(&mut self, ids: &[ObjectId], place: &GraphPath<'_>) -> Result<()> {
+        let checkpoint = self.summary.checkpoint;
+        let mut found: Option<Hurt> = None;
+        for id in ids {
+            let Some(bad) = self.reach.bad.get_mut(id) else { continue };
+            match self.reported.contains(id) {
+                true => touch(&mut bad.touches, &mut bad.touches_more, checkpoint, place.path),
+                false => bad.touches_more += 1,
+            }
+            let new = || Hurt { checkpoint, path: name::display(place.path), objects: Vec::new(), error: bad.message.clone() };
+            found.get_or_insert_with(new).objects.push(*id);
         }
+        let Some(found) = found else { return Ok(()) };
+        self.summary.count(&found.path);
+        (self.hurt)(&found)
     }
 }
 
@@ -55,13 +94,11 @@ impl Visitor for Touching<'_, '_> {
     type Open = ();
 
     fn record(&mut self, checkpoint: &Checkpoint, place: &GraphPath<'_>) -> Result<()> {
-        self.touch(checkpoint.digest.object(), place);
-        Ok(())
+        self.touch(&[checkpoint.digest.object()], place)
     }
 
     fn object(&mut self, _kind: ObjectKind, id: ObjectId, place: &GraphPath<'_>) -> Result<()> {
-        self.touch(id, place);
-        Ok(())
+        self.touch(&[id], place)
     }
 
     fn tree(&mut self, id: TreeId, _depth: usize, place: &GraphPath<'_>) -> Result<Option<(TreeNode, ())>> {
@@ -69,7 +106,7 @@ impl Visitor for Touching<'_, '_> {
         if self.reach.followed.get(&id.key()).is_some_and(|followed| !followed.is_dirty) {
             return Ok(None);
         }
-        self.touch(id, place);
+        self.touch(&[id], place)?;
         let store = self.reach.store;
         let block = store.view().locate(id).ok().flatten().and_then(|location| store.block(location).ok());
         Ok(block.and_then(|block| Some((tree::decode(block.object(id)?).ok()?, ()))))
@@ -77,9 +114,8 @@ impl Visitor for Touching<'_, '_> {
 
     /// Everything that is wrong with a blob is known by now.
     fn blob(&mut self, blob: BlobId, _bytes: u64, place: &GraphPath<'_>) -> Result<Option<GraphContent>> {
-        for id in self.reach.bad_blobs.get(&blob).cloned().unwrap_or_default() {
-            self.touch(id, place);
-        }
+        let bad = self.reach.bad_blobs.get(&blob).cloned().unwrap_or_default();
+        self.touch(&bad, place)?;
         Ok(None)
     }
 

@@ -1,14 +1,16 @@
 //! Findings of a check.
 
+use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::{
     id::{ObjectId, PackId, Ulid},
     name,
+    record::Checkpoint,
 };
 
 /// Findings beyond this many are only counted.
-const FINDINGS_MAX: usize = 1000;
+pub(super) const FINDINGS_MAX: usize = 1000;
 
 /// Kinds of findings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -39,6 +41,52 @@ pub struct Touched {
     pub checkpoint: Ulid,
     /// The path in its workspace, as [`crate::name::display`] shows it; empty for the checkpoint as a whole.
     pub path: String,
+}
+
+/// A path of a checkpoint of which something is damaged or missing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hurt {
+    /// The checkpoint.
+    pub checkpoint: Ulid,
+    /// The path, as of [`Touched`]. Of a folder whose tree is lost, everything below it is hurt as well, under names that nobody knows.
+    pub path: String,
+    /// The objects that it needs and that are damaged or missing.
+    pub objects: Vec<ObjectId>,
+    /// The fault of the first of them.
+    pub error: String,
+}
+
+/// Paths that are named for each checkpoint.
+const PATHS_NAMED: usize = 5;
+
+/// A checkpoint of which something is damaged or missing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HurtCheckpoint {
+    /// The checkpoint.
+    pub checkpoint: Ulid,
+    /// Its session.
+    pub session: String,
+    /// Time at which its capture ended.
+    pub created_at: Timestamp,
+    /// Number of hurt paths.
+    pub paths: u64,
+    /// The first of them.
+    pub first: Vec<String>,
+}
+
+impl HurtCheckpoint {
+    pub(super) fn new(checkpoint: &Checkpoint) -> Self {
+        let record = &checkpoint.record;
+        let (session, created_at) = (record.session.clone(), record.created_at);
+        HurtCheckpoint { checkpoint: record.id, session, created_at, paths: 0, first: Vec::new() }
+    }
+
+    pub(super) fn count(&mut self, path: &str) {
+        self.paths += 1;
+        if self.first.len() < PATHS_NAMED {
+            self.first.push(path.to_owned());
+        }
+    }
 }
 
 /// Of one object, at most this many touched places are named.
@@ -82,6 +130,8 @@ pub struct CheckReport {
     pub findings: Vec<Finding>,
     /// Number of further findings.
     pub findings_more: u64,
+    /// The checkpoints that damage touches, newest first.
+    pub hurt: Vec<HurtCheckpoint>,
     /// Oddities that are no damage, such as an append that was cut off.
     pub notes: Vec<String>,
     /// True if some finding concerns the index, which `--rebuild-index` makes anew.
@@ -105,6 +155,11 @@ pub struct CheckReport {
 }
 
 impl CheckReport {
+    /// Number of hurt paths, in all checkpoints together.
+    pub fn hurt_paths(&self) -> u64 {
+        self.hurt.iter().map(|hurt| hurt.paths).sum()
+    }
+
     /// True if nothing is wrong.
     pub fn is_clean(&self) -> bool {
         self.findings.is_empty()

@@ -1,6 +1,7 @@
 //! Verifying one checkpoint.
 
 use super::{
+    Hurt,
     parts::{self, Lack},
     reach::{Reach, Trust},
 };
@@ -17,6 +18,9 @@ use crate::{
 
 /// A look starts over this often where garbage collection disturbs it.
 const TRIES_MAX: u32 = 5;
+
+/// Problems beyond this many are only counted.
+const PROBLEMS_MAX: usize = 100_000;
 
 /// One thing that is wrong with a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -155,13 +159,18 @@ fn report(mut reach: Reach<'_>, checkpoint: &Checkpoint, level: VerifyLevel, pro
         problems_more: 0,
         lacks: parts::lacks(reach.store, checkpoint),
     };
-    for finding in reach.findings(std::slice::from_ref(checkpoint), progress)? {
-        report.problems_more += finding.touches_more;
-        if finding.touches.is_empty() {
-            report.problems.push(Problem { path: String::new(), error: finding.message.clone() });
+    let (mut problems, mut problems_more) = (Vec::new(), 0);
+    let mut name = |hurt: &Hurt| {
+        match problems.len() < PROBLEMS_MAX {
+            true => problems.push(Problem { path: hurt.path.clone(), error: hurt.error.clone() }),
+            false => problems_more += 1,
         }
-        let problems = finding.touches.into_iter().map(|touched| Problem { path: touched.path, error: finding.message.clone() });
-        report.problems.extend(problems);
-    }
+        Ok(())
+    };
+    let named = reach.findings(std::slice::from_ref(checkpoint), &mut name, progress)?;
+    // What is wrong and at no place of the checkpoint.
+    let elsewhere = named.findings.into_iter().filter(|finding| finding.touches.is_empty() && finding.touches_more == 0);
+    report.problems = elsewhere.map(|finding| Problem { path: String::new(), error: finding.message }).chain(problems).collect();
+    report.problems_more = problems_more;
     Ok(report)
 }

@@ -1,15 +1,17 @@
 //! Packs that no record of the journal explains. Most are what a run left that ended without a commit. But where the journal was cut, a
-//! record may have gone that was committed: its packs are whole, and one of them holds the sealed checkpoint. Those stay.
+//! record may have gone that was committed: its packs are whole, and one of them holds the sealed checkpoint. Those stay. Where a pack is gone
+//! that the journal names, the journal may be an older copy: then every whole pack may hold what that pack held, and stays.
 
 use std::collections::{BTreeSet, HashSet};
 
 use crate::{
     error::Result,
     id::{OpId, PackId},
-    journal::{Entry, Journal, Position},
+    journal::{Entry, Journal, Position, Tail},
     layout::Layout,
     pack::{ObjectKind, PackFile, Read},
     record::Checkpoint,
+    view::View,
 };
 
 /// Packs that a lost record of the journal may have been about.
@@ -21,6 +23,12 @@ pub struct Unexplained {
     pub checkpoints: Vec<Checkpoint>,
 }
 
+/// True if a pack that the journal names, and has not given up, is gone.
+fn lacks_a_pack(layout: &Layout, tail: &Tail) -> Result<bool> {
+    let packs = View::of_journal(layout, tail)?.packs()?;
+    Ok(packs.iter().any(|(id, state)| state.condemned.is_none() && !layout.pack(*id).exists()))
+}
+
 /// Finds them among packs that the journal does not know and whose operations have no pin.
 pub(crate) fn find(layout: &Layout, unknown: &[PackId]) -> Result<Unexplained> {
     let mut found = Unexplained::default();
@@ -28,7 +36,8 @@ pub(crate) fn find(layout: &Layout, unknown: &[PackId]) -> Result<Unexplained> {
         return Ok(found);
     }
     let tail = Journal::of(layout).read(&Position::start())?;
-    if !tail.was_cut && tail.missing == 0 {
+    let is_older = lacks_a_pack(layout, &tail)?;
+    if !tail.was_cut && tail.missing == 0 && !is_older {
         return Ok(found);
     }
     let committed: HashSet<_> = tail
@@ -53,6 +62,9 @@ pub(crate) fn find(layout: &Layout, unknown: &[PackId]) -> Result<Unexplained> {
         });
         // What is not whole was never committed.
         let Ok(file) = scanned else { continue };
+        if is_older {
+            ops.insert(pack.op());
+        }
         for (location, id) in records {
             ops.insert(pack.op());
             // Records build on nothing.

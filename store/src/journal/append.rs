@@ -46,8 +46,8 @@ impl Journal {
         }
         if at.segment == 0 || end.torn_bytes > 0 || end.missing > 0 || at.offset >= JOURNAL_SEGMENT_BYTES {
             let first = end.end.sequence + 1;
-            let header =
-                SegmentHeader { first, previous_end: end.end.offset, previous_hash: unhex(&end.end.hash).unwrap_or_default() };
+            let previous_hash = unhex(&end.end.hash).unwrap_or_default();
+            let header = SegmentHeader { first, previous_end: end.end.offset, previous_hash, is_behind_gap: false };
             let mut bytes = header.encode().to_vec();
             bytes.extend_from_slice(&frames);
             if at.segment != 0 {

@@ -27,13 +27,21 @@ pub(super) struct SegmentHeader {
     pub(super) first: u64,
     pub(super) previous_end: u64,
     pub(super) previous_hash: [u8; 32],
+    /// Records between the segment before and this one are lost for good; the hash is the last one's of these.
+    pub(super) is_behind_gap: bool,
 }
+
+/// The flag of a segment behind lost records.
+const BEHIND_GAP: [u8; 2] = [1, 0];
 
 impl SegmentHeader {
     pub(super) fn encode(&self) -> [u8; SEGMENT_HEADER_BYTES] {
         let mut out = [0; SEGMENT_HEADER_BYTES];
         out[..8].copy_from_slice(&JOURNAL_MAGIC);
         out[8..10].copy_from_slice(&JOURNAL_VERSION.to_le_bytes());
+        if self.is_behind_gap {
+            out[10..12].copy_from_slice(&BEHIND_GAP);
+        }
         out[12..20].copy_from_slice(&self.first.to_le_bytes());
         out[20..28].copy_from_slice(&self.previous_end.to_le_bytes());
         out[28..60].copy_from_slice(&self.previous_hash);
@@ -46,14 +54,15 @@ impl SegmentHeader {
         let mut d = Decoder::new(bytes.get(..SEGMENT_HEADER_BYTES)?);
         let magic: [u8; 8] = d.array("segment").ok()?;
         let version: [u8; 2] = d.array("segment").ok()?;
-        let reserved: [u8; 2] = d.array("segment").ok()?;
+        let flags: [u8; 2] = d.array("segment").ok()?;
         let header = SegmentHeader {
             first: d.u64("segment").ok()?,
             previous_end: d.u64("segment").ok()?,
             previous_hash: d.array("segment").ok()?,
+            is_behind_gap: flags == BEHIND_GAP,
         };
         let crc = d.u32("segment").ok()?;
-        let whole = crc == crc32c::crc32c(&bytes[..60]) && reserved == [0; 2];
+        let whole = crc == crc32c::crc32c(&bytes[..60]) && [[0; 2], BEHIND_GAP].contains(&flags);
         (magic == JOURNAL_MAGIC && u16::from_le_bytes(version) == JOURNAL_VERSION && whole).then_some(header)
     }
 }

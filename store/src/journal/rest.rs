@@ -16,11 +16,11 @@ use crate::{
 };
 
 /// Records are looked for up to this offset: no append begins behind [`JOURNAL_SEGMENT_BYTES`].
-const SEARCH_END: u64 = JOURNAL_SEGMENT_BYTES + JOURNAL_RECORD_BYTES_MAX as u64;
+pub(super) const SEARCH_END: u64 = JOURNAL_SEGMENT_BYTES + JOURNAL_RECORD_BYTES_MAX as u64;
 /// Bytes that are hashed in search of records. A journal cannot come near it by chance: bodies are JSON and have no zero bytes.
 const HASHED_BYTES_MAX: u64 = 1 << 30;
 /// So many records may have been taken out between two that are there.
-const SEQUENCES_LOST_MAX: u64 = 1 << 20;
+pub(super) const SEQUENCES_LOST_MAX: u64 = 1 << 20;
 /// So many zero bytes in a row stand in no record's body: a piece of it never reached the disk.
 const ZEROS: [u8; 16] = [0; 16];
 
@@ -57,6 +57,12 @@ pub(super) struct Behind<'a> {
 struct Joined {
     #[serde(default)]
     joined: u64,
+}
+
+/// Number of records of the same append that stand before one, by its body.
+pub(super) fn joined(seal: &Seal, body: &[u8]) -> u64 {
+    let body = seal.open(Part::Journal, body).unwrap_or_default();
+    serde_json::from_slice(&body).map_or(0, |Joined { joined }| joined)
 }
 
 impl Behind<'_> {
@@ -148,8 +154,7 @@ impl Behind<'_> {
 
     fn is_later(&self, frame: &[u8]) -> bool {
         let Some((sequence, body)) = whole_frame(frame) else { return false };
-        let body = self.seal.open(Part::Journal, body).unwrap_or_default();
-        let joined = serde_json::from_slice(&body).map_or(0, |Joined { joined }| joined);
+        let joined = joined(self.seal, body);
         // The expected record itself, whole and at the wrong place or behind another record, is not what was appended here.
         sequence == self.expected || sequence.saturating_sub(joined) > self.expected
     }

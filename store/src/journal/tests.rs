@@ -213,7 +213,7 @@ fn a_journal_that_begins_behind_a_snapshot_is_named_and_one_that_lost_its_beginn
     for (previous_end, previous_hash, is_snapshot) in [(0, [0; 32], true), (700, [7; 32], false)] {
         let (_dir, journal, _) = filled(1);
         fs::remove_file(journal.segment_path(1)).unwrap();
-        let header = SegmentHeader { first: 41, previous_end, previous_hash };
+        let header = SegmentHeader { first: 41, previous_end, previous_hash, is_behind_gap: false };
         let frame = frame_of(41, &previous_hash, br#"{"type":"snapshot"}"#);
         fs::write(journal.segment_path(41), [&header.encode()[..], &frame].concat()).unwrap();
         let error = journal.read(&Position::start()).unwrap_err();

@@ -3,7 +3,6 @@
 use std::{
     fs,
     io::{self, Write},
-    path::Path,
     time::Duration,
 };
 
@@ -11,15 +10,22 @@ use crate::{
     config::Config,
     disk,
     error::{Error, IoContext, Result},
-    files::{self, Folder, How},
+    files::{self, How},
     format::BALLAST_BYTES,
-    journal::Position,
+    journal::{Journal, Position},
     layout::Layout,
     lock::WriterLock,
     view,
 };
 
-pub(super) fn missing(root: &Path) -> Error {
+/// The settings are gone, and what they were for is not.
+const SETTINGS_LOST: &str = "it has packs and no store.json; `parhelia check --salvage` makes a store of them in another folder";
+
+pub(super) fn missing(layout: &Layout) -> Error {
+    let root = &layout.root;
+    if has_content(layout) {
+        return Error::NotAStore { path: root.to_owned(), reason: SETTINGS_LOST.into() };
+    }
     match fs::read_dir(root).map(Iterator::count) {
         Ok(0) => Error::NoStore {
             path: root.to_owned(),
@@ -39,8 +45,14 @@ pub(super) fn missing(root: &Path) -> Error {
     }
 }
 
-/// Makes an empty store. Two processes may do so at once: one's settings win, and both then read those.
-pub(super) fn make(layout: &Layout) -> Result<()> {
+/// True if there is something in the folder that only a store has.
+fn has_content(layout: &Layout) -> bool {
+    let packs = files::list(&layout.packs()).is_ok_and(|packs| packs.iter().any(|path| Layout::pack_of(path).is_some()));
+    packs || Journal::of(layout).segments().is_ok_and(|segments| !segments.is_empty())
+}
+
+/// Makes an empty store of these settings. Two processes may do so at once: one's settings win, and both then read those.
+pub(crate) fn make(layout: &Layout, config: &Config) -> Result<()> {
     let root = &layout.root;
     disk::make_folder_durable(root)?;
     let ours = ["packs", "journal", "view", "pins", "cache", "mounts", "lock", "lock.index", "lock.service", "ballast"];
@@ -50,6 +62,10 @@ pub(super) fn make(layout: &Layout) -> Result<()> {
         if !ours.contains(&name.as_ref()) && !name.starts_with("store.") {
             return Err(Error::NotAStore { path: root.clone(), reason: "it has other files and no store.json".into() });
         }
+    }
+    // A store writes nothing into these before its settings are there.
+    if has_content(layout) {
+        return Err(Error::NotAStore { path: root.clone(), reason: SETTINGS_LOST.into() });
     }
     for folder in layout.folders() {
         files::make_folder(&folder).at("create folder", &folder)?;
@@ -63,8 +79,7 @@ pub(super) fn make(layout: &Layout) -> Result<()> {
     view::absorb(layout, &Default::default(), &Position::start())?;
     // What makes the folder a store comes last: where it is, the folders are, too.
     disk::sync_folder(root)?;
-    let text = serde_json::to_vec_pretty(&Config::new()).unwrap_or_default();
-    match Folder::top(root).and_then(|folder| folder.write_synced("store.json".as_ref(), &text, true)) {
+    match config.write_new(layout) {
         Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(e).at("write", layout.config()),
         _ => Ok(()),
     }

@@ -2,7 +2,7 @@
 
 use std::{
     cmp::Reverse,
-    collections::BTreeMap,
+    collections::{BTreeMap, HashSet},
     sync::{Arc, mpsc},
 };
 
@@ -46,6 +46,11 @@ impl View {
         found.extend(self.changes.checkpoints.values().cloned());
         found.retain(|c| !self.changes.deleted.contains(&c.record.id));
         Ok(self.all_checkpoints.get_or_init(|| found))
+    }
+
+    /// Checkpoints that were deleted since RocksDB was brought up to date: of a view without it, all.
+    pub(crate) fn deleted(&self) -> &HashSet<Ulid> {
+        &self.changes.deleted
     }
 
     /// The checkpoints that exist and that this release cannot read, in order of commit.

@@ -24,7 +24,7 @@ pub use crate::db::{Batch, Db, Family, write_table};
 use crate::{
     error::{Error, Result},
     id::{ObjectId, ObjectKey, PackId},
-    journal::{Journal, Position, Tail},
+    journal::{self, Gap, Journal, Position, Tail},
     keys::Ids,
     layout::Layout,
     pack::Location,
@@ -49,6 +49,8 @@ pub struct View {
     /// Bytes behind the journal's end that are no whole record.
     torn_bytes: u64,
     lacks_records: bool,
+    /// Damaged records of the tail, which were passed over.
+    gaps: Vec<Gap>,
     tail_records: usize,
     /// RocksDB could not be read, or has the shape of another release, and should be made anew.
     index_failed: bool,
@@ -109,11 +111,31 @@ impl View {
         let base = db.as_deref().map_or_else(|| Ok(Position::start()), position_of)?;
         let journal = Journal::of(layout);
         let tail = journal.read(&base);
-        // Where nothing whole follows, what RocksDB has taken in may not be there any more.
-        if tail.as_ref().is_ok_and(|tail| !tail.records.is_empty() || tail.torn_bytes == 0) || journal.confirms(&base)? {
-            return Self::with_tail(layout, db, &tail?);
+        // A whole record that follows names the hash of all before it. Where none does, what RocksDB has taken in may not be there any more, or be
+        // of another copy of the store.
+        if tail.as_ref().is_ok_and(|tail| !tail.records.is_empty()) || journal.confirms_quickly(&base)? {
+            return match tail {
+                Err(e @ Error::Corrupt { .. }) => Self::around(layout, db, &base, e),
+                tail => Self::with_tail(layout, db, &tail?),
+            };
         }
         Err(unconfirmed(layout, &base))
+    }
+
+    /// The store as far as the journal can be read from a place on, because of an error. It is for reading alone.
+    fn around(layout: &Layout, db: Option<Arc<Db>>, base: &Position, error: Error) -> Result<Self> {
+        let mut records = Vec::new();
+        let found = Journal::of(layout).look_around(base, &mut |raw| {
+            records.push(raw.decode()?);
+            Ok(())
+        });
+        match found {
+            Ok(found) if !found.gaps.is_empty() => {
+                let view = Self::with_tail(layout, db, &Tail::around(&found, records))?;
+                Ok(View { lacks_records: true, gaps: found.gaps, ..view })
+            }
+            _ => Err(error),
+        }
     }
 
     fn with_tail(layout: &Layout, db: Option<Arc<Db>>, tail: &Tail) -> Result<Self> {
@@ -129,6 +151,7 @@ impl View {
             end: tail.end.clone(),
             torn_bytes: tail.torn_bytes,
             lacks_records: tail.missing > 0 || tail.is_doubtful,
+            gaps: Vec::new(),
             tail_records: tail.records.len(),
             index_failed: false,
             changes,
@@ -140,7 +163,11 @@ impl View {
 
     /// The store as the journal and the packs alone tell it, without RocksDB. Every pack's directory is read on the first look-up.
     pub fn from_journal(layout: &Layout) -> Result<Self> {
-        Self::of_journal(layout, &Journal::of(layout).read(&Position::start())?)
+        let start = Position::start();
+        match Journal::of(layout).read(&start) {
+            Err(e @ Error::Corrupt { .. }) => Self::around(layout, None, &start, e),
+            whole => Self::of_journal(layout, &whole?),
+        }
     }
 
     /// The store as the journal and the packs tell it, because RocksDB failed like this.
@@ -181,8 +208,16 @@ impl View {
         self.lacks_records
     }
 
-    /// True if the journal has grown since.
+    /// Damage of the journal, around which this was read. Nothing may be decided by what is not there, nor written.
+    pub fn damage(&self) -> Option<Error> {
+        journal::damaged(&Journal::of(&self.layout), &self.gaps)
+    }
+
+    /// True if the journal has grown since, or may have been mended.
     pub fn is_stale(&self) -> Result<bool> {
+        if !self.gaps.is_empty() {
+            return Ok(true);
+        }
         #[cfg(test)]
         if tests::LENGTHS_ARE_CACHED.get() {
             return Ok(false);

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::repository::{Checked, Collected, CollectionPlan, Repair};
+use crate::repository::{Checked, Collected, CollectionPlan, Repair, Salvage};
 
 /// The outcome of `check`.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -16,6 +16,8 @@ pub struct Check {
     pub findings: u64,
     /// Repair that was planned.
     pub repair: Option<Repair>,
+    /// Salvage that was done.
+    pub salvage: Option<Salvage>,
     /// Numbers of the check; not there if a repair was only planned.
     #[serde(flatten)]
     pub checked: Option<Checked>,

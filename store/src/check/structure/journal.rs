@@ -61,11 +61,15 @@ fn check_end(tail: &Tail, place: &Path, report: &mut CheckReport) {
         let (last, synced) = (tail.end.sequence, tail.end.sequence + tail.missing);
         let message = format!(
             "the journal in {} ends with record {last}, but record {synced} was committed: {} records are missing, because the journal was cut \
-             short, or copied while it was written to; put it back from a copy (the next commit goes on without them, and gc keeps their packs)",
+             short, or copied while it was written to; gc keeps their packs, and `parhelia check --salvage` makes a new store of what packs hold",
             place.display(),
             tail.missing
         );
         report.add(FindingKind::Journal, message);
+    }
+    for (first, last) in &tail.lost {
+        let of = if first == last { format!("record {first} was") } else { format!("records {first} to {last} were") };
+        report.notes.push(format!("the journal's {of} lost for good, as an earlier repair found"));
     }
     if tail.is_doubtful {
         let (after, bytes) = (tail.end.sequence, tail.torn_bytes);
@@ -101,7 +105,12 @@ fn compare_views(truth: &View, view: &View, checkpoints: &[Checkpoint], report: 
 fn check_events(layout: &Layout, tail: &Tail, report: &mut CheckReport) {
     let mut last: Option<&String> = None;
     let mut begun = false;
+    let mut lost = tail.lost.iter().map(|(_, last)| *last).peekable();
+    let mut is_behind_gap = false;
     for logged in &tail.records {
+        while lost.next_if(|lost| *lost < logged.sequence).is_some() {
+            is_behind_gap = true;
+        }
         let Some(hash) = &logged.event_hash else { continue };
         report.events += 1;
         let previous = match &logged.entry {
@@ -110,7 +119,9 @@ fn check_events(layout: &Layout, tail: &Tail, report: &mut CheckReport) {
             _ => None,
         };
         begun |= previous.is_some();
-        if begun && previous != last.map(String::as_str) {
+        // The event that the first one behind a gap names may be among those that are lost.
+        let is_loose = std::mem::take(&mut is_behind_gap);
+        if begun && !is_loose && previous != last.map(String::as_str) {
             let place = layout.journal();
             let message = format!("event {} in {} does not continue the chain of events", logged.sequence, place.display());
             report.add(FindingKind::Journal, message);

@@ -54,7 +54,7 @@ fn a_segment_is_read_behind_the_one_that_it_was_begun_behind() {
     }
 
     // A header of another release, or of none, though its sum is right.
-    for (at, byte) in [(0, b'X'), (8, 9), (10, 1), (12, 9), (20, 1), (28, 1)] {
+    for (at, byte) in [(0, b'X'), (8, 9), (10, 2), (11, 1), (12, 9), (20, 1), (28, 1)] {
         let mut bytes = second.clone();
         bytes[at] ^= byte;
         let sum = crc32c::crc32c(&bytes[..60]);

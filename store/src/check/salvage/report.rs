@@ -1,0 +1,78 @@
+//! The report of a salvage.
+
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+
+use crate::id::{PackId, Ulid};
+
+/// A pack that could not be taken over as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DamagedPack {
+    /// The pack.
+    pub pack: PackId,
+    /// The fault. What is whole in it was taken over.
+    pub reason: String,
+}
+
+/// A checkpoint that was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SalvagedCheckpoint {
+    /// The checkpoint.
+    pub id: Ulid,
+    /// Its session's id.
+    pub session: String,
+    /// Time at which its capture ended.
+    pub created_at: Timestamp,
+    /// True if it is in the new store. One of which nothing can be read is not.
+    pub kept: bool,
+    /// True if the journal told of it. Others may have been deleted: nobody knows.
+    pub in_journal: bool,
+    /// Number of its paths of which something is lost; of one that was not kept, of all its entries.
+    pub hurt_paths: u64,
+    /// The first of them.
+    pub first_hurt: Vec<String>,
+}
+
+/// The outcome of a salvage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SalvageReport {
+    /// The new store.
+    pub to: PathBuf,
+    /// Packs that were read.
+    pub packs: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Packs with damage.
+    pub damaged_packs: Vec<DamagedPack>,
+    /// Checkpoints, newest first.
+    pub checkpoints: Vec<SalvagedCheckpoint>,
+    /// Checkpoints that the journal says were deleted, and that were left out though a pack still has their record.
+    pub deleted: u64,
+    /// Records that this release cannot read, and that were left out.
+    pub unreadable_records: u64,
+    /// Records of the journal that were taken over.
+    pub journal_records: u64,
+    /// The reason for which the journal does not tell everything. `None` if it does, as far as can be told.
+    pub journal_fault: Option<String>,
+    /// The reason for which the settings were made up from the packs. `None` if either copy of them was whole.
+    pub settings_fault: Option<String>,
+}
+
+impl SalvageReport {
+    /// Checkpoints in the new store.
+    pub fn kept(&self) -> u64 {
+        self.checkpoints.iter().filter(|checkpoint| checkpoint.kept).count() as u64
+    }
+
+    /// Checkpoints of which nothing is lost.
+    pub fn whole(&self) -> u64 {
+        self.checkpoints.iter().filter(|checkpoint| checkpoint.kept && checkpoint.hurt_paths == 0).count() as u64
+    }
+
+    /// True if nothing was found damaged, and nothing is unknown.
+    pub fn is_complete(&self) -> bool {
+        let is_whole = self.whole() == self.checkpoints.len() as u64 && self.damaged_packs.is_empty();
+        is_whole && self.unreadable_records == 0 && self.journal_fault.is_none()
+    }
+}
