@@ -69,7 +69,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
             let (ok, repair) = (plan.lost.is_empty(), Some((&plan).into()));
             let salvage = None;
             context.out.summary(Summary::Check(Check { dry_run: true, ok, findings: 0, repair, salvage, checked: None }))?;
-            let is_sound = mend.is_nothing() && !plan.changes_packs() && plan.lost.is_empty();
+            let is_sound = mend.is_nothing() && !plan.is_needed();
             return Ok(if is_sound { Code::Done } else { Code::Corrupt });
         }
         check::repair(&layout, &plan, lock_timeout, &progress)?;
@@ -167,8 +167,13 @@ fn print_strays(context: &mut Context, strays: &Strays, is_planned: bool) -> Res
 fn print_plan(context: &mut Context, plan: &RepairPlan, args: &Args) -> Result<()> {
     let will = if args.dry_run { "Would" } else { "Will" };
     let packs = plan.damaged_packs.len() + plan.packs_with_broken_recipes.len();
+    if !plan.healed_packs.is_empty() {
+        let packs = human::count(plan.healed_packs.len() as u64, "damaged pack");
+        context.out.remark(format!("{will} write {packs} anew as it was, by its parity. Nothing of it is lost."))?;
+    }
     if packs == 0 {
-        context.out.remark(format!("No pack is damaged. {will} make the index anew."))?;
+        let others = if plan.healed_packs.is_empty() { "No pack" } else { "No other pack" };
+        context.out.remark(format!("{others} is damaged. {will} make the index anew."))?;
     } else {
         let (packs, kept) = (human::count(packs as u64, "pack"), human::count(plan.kept_objects, "whole object"));
         context.out.remark(format!("{will} replace {packs}, with the {kept} in it, and make the index anew."))?;
@@ -204,6 +209,10 @@ fn conclude(context: &mut Context, report: &CheckReport, args: &Args) -> Result<
         context.out.remark("`parhelia check --rebuild-index` makes the index anew.")?;
     }
     let is_damage = |finding: &Finding| matches!(finding.kind, FindingKind::Pack | FindingKind::Damaged);
+    let is_healed = |finding: &Finding| finding.kind == FindingKind::Healed;
+    if report.findings.iter().any(is_healed) {
+        context.out.remark("Nothing of these packs is lost. `parhelia check --repair` writes them anew; look at the disk.")?;
+    }
     let is_lost = |finding: &Finding| finding.kind == FindingKind::Missing;
     let is_damaged = report.findings.iter().any(is_damage);
     if is_damaged || report.findings.iter().any(is_lost) {

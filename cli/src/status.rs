@@ -9,6 +9,7 @@ use parhelia_session::{checked, overview::Overview, run::has_agent};
 use parhelia_store::{
     Error, Store, clock,
     diff::Summary,
+    healed,
     omitted::Omission,
     projection::{Session, Status},
     record::Checkpoint,
@@ -89,6 +90,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     for one in &seen {
         told.extend(warnings(&one.session, &one.overview));
     }
+    told.extend(damage(&store));
     for text in &told {
         tell!("parhelia: {text}");
     }
@@ -104,6 +106,13 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         changes: (&summary.unwrap_or_default()).into(),
     })))?;
     Ok(if unread.is_empty() { Code::Done } else { Code::Partly })
+}
+
+/// Damage that parity has made up for so far.
+fn damage(store: &Store) -> Option<String> {
+    let packs = healed::list(store.layout()).len() as u64;
+    let packs = (packs > 0).then(|| human::count(packs, "damaged pack"))?;
+    Some(format!("{packs} of the store: what was read of it is whole by its parity. `parhelia check --repair` writes it anew."))
 }
 
 /// The time and the reason of a checkpoint.

@@ -12,7 +12,7 @@ use crate::{
     clock,
     error::{Error, IoContext, Result},
     files::{self, How},
-    format::{FEATURES, STORE_VERSION},
+    format::{FEATURES, PARITY, STORE_VERSION},
     id::Ulid,
 };
 
@@ -51,14 +51,14 @@ pub struct Config {
 }
 
 impl Config {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(has_parity: bool) -> Self {
         let config = Config {
             parhelia_store: STORE_VERSION,
             id: Ulid::generate(),
             created_at: clock::timestamp().to_string(),
             compatible: Vec::new(),
             read_compatible: Vec::new(),
-            incompatible: Vec::new(),
+            incompatible: has_parity.then(|| PARITY.to_owned()).into_iter().collect(),
             chunking: Chunking { bytes_min: 16 << 10, bytes_avg: 64 << 10, bytes_max: 256 << 10 },
             compression_level: 3,
             checksum: String::new(),
@@ -110,6 +110,11 @@ impl Config {
         Ok(config)
     }
 
+    /// True if packs are written with parity. Earlier ones may be there without.
+    pub(crate) fn has_parity(&self) -> bool {
+        self.incompatible.iter().any(|feature| feature == PARITY)
+    }
+
     /// Fails where there is a feature with which this release must not write to the store.
     pub(crate) fn check_writable(&self, root: &Path) -> Result<()> {
         let needs = |feature: &String| format!("for writing {}", needed(feature));
@@ -136,7 +141,7 @@ mod tests {
     fn only_chunk_lengths_that_can_be_cut_are_taken() {
         let path = Path::new("store.json");
         let read = |bytes_min, bytes_avg, bytes_max| {
-            let mut config = Config { chunking: Chunking { bytes_min, bytes_avg, bytes_max }, ..Config::new() };
+            let mut config = Config { chunking: Chunking { bytes_min, bytes_avg, bytes_max }, ..Config::new(true) };
             config.checksum = config.computed_checksum();
             Config::decode(&serde_json::to_vec(&config).unwrap(), path, path).is_ok()
         };

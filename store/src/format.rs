@@ -29,13 +29,29 @@ pub const STORE_VERSION: u32 = 1;
 /// Feature flag of a store whose journal has lost records, and says so in a segment's header.
 pub const JOURNAL_GAPS: &str = "journal_gaps@0.1";
 /// The features without which some stores cannot be read and that this release has.
-pub const FEATURES: [&str; 1] = [JOURNAL_GAPS];
+pub const FEATURES: [&str; 2] = [JOURNAL_GAPS, PARITY];
+/// The feature flag of stores whose packs get parity.
+pub const PARITY: &str = "parity@0.1";
 /// First bytes of a pack.
 pub const PACK_MAGIC: [u8; 8] = *b"PARHPACK";
 /// First bytes of a pack's trailer.
 pub const PACK_END_MAGIC: [u8; 8] = *b"PARHPEND";
-/// Version of the pack format.
-pub const PACK_VERSION: u16 = 1;
+/// First bytes of the trailer of a pack with parity.
+pub const PACK_END_MAGIC_2: [u8; 8] = *b"PARHPEN2";
+/// First bytes of that trailer where it stands before the parity shards.
+pub const PACK_PARITY_MAGIC: [u8; 8] = *b"PARHPRTY";
+/// The longest shard that parity is computed of when it is written, in bytes: a sector.
+pub const SHARD_BYTES: u32 = 4096;
+/// The shortest shard, in bytes.
+pub const SHARD_BYTES_MIN: u32 = 64;
+/// The longest shard that a reader takes, in bytes.
+pub const SHARD_BYTES_MAX: u32 = 64 << 10;
+/// A stripe has at most so many shards: more have no factors of their own.
+pub const STRIPE_ROWS_MAX: u64 = 255;
+/// A pack has at most so many shards.
+pub const PARITY_SHARDS_MAX: u64 = 1 << 20;
+/// All parity shards of a pack have at most so many bytes.
+pub const PARITY_BYTES_MAX: u64 = 16 << 20;
 /// A pack whose header and blocks have no more bytes than this is written without copies of its directories.
 pub const SMALL_PACK_BYTES: u64 = 64 << 10;
 /// First bytes of a block.

@@ -21,12 +21,14 @@ pub struct Layout {
     pub root: PathBuf,
     /// Its keys.
     pub keys: Keys,
+    /// True if packs are written with parity.
+    pub has_parity: bool,
 }
 
 impl Layout {
     /// The paths of the store in a folder, without encryption.
     pub fn new(root: impl Into<PathBuf>) -> Self {
-        Layout { root: root.into(), keys: Keys::default() }
+        Layout { root: root.into(), keys: Keys::default(), has_parity: false }
     }
 
     /// The folders that a store has.
@@ -91,6 +93,11 @@ impl Layout {
     /// Stat caches, and files under way.
     pub fn cache(&self) -> PathBuf {
         self.root.join("cache")
+    }
+
+    /// The note that a pack was read by its parity.
+    pub(crate) fn healed(&self, pack: PackId) -> PathBuf {
+        self.root.join("cache").join(format!("{pack}.healed"))
     }
 
     /// Leases of runs, as they were renewed last.

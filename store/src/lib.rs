@@ -50,6 +50,7 @@ pub mod filesystem;
 pub mod format;
 pub mod gc;
 mod graph;
+pub mod healed;
 pub mod id;
 pub mod journal;
 mod kernel;

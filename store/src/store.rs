@@ -35,6 +35,8 @@ use crate::{
 pub struct OpenOptions {
     /// Make it where there is none.
     pub create: bool,
+    /// The packs of a store that is made get parity. Unit tests mostly go without, so that a damaged byte is damage.
+    pub parity: bool,
     /// Longest time that a commit waits for the writer lock.
     pub lock_timeout: Duration,
     /// Bytes of decoded blocks that are kept.
@@ -58,6 +60,7 @@ impl Default for OpenOptions {
     fn default() -> Self {
         OpenOptions {
             create: false,
+            parity: !cfg!(test),
             lock_timeout: Duration::from_secs(60),
             cache_bytes: 64 << 20,
             memory: None,
@@ -127,7 +130,7 @@ impl Store {
     }
 
     fn open_with(root: &Path, options: &OpenOptions, view: impl FnOnce(&Layout) -> Result<View>) -> Result<Self> {
-        let layout = Layout { root: root.to_owned(), keys: options.keys.clone() };
+        let mut layout = Layout { root: root.to_owned(), keys: options.keys.clone(), has_parity: false };
         match fs::symlink_metadata(layout.config()) {
             Ok(_) => {}
             Err(e) if e.kind() == std::io::ErrorKind::NotFound && Config::has_copy(&layout) => {}
@@ -135,7 +138,7 @@ impl Store {
                 if !options.create {
                     return Err(missing(&layout));
                 }
-                make(&layout, &Config::new())?;
+                make(&layout, &Config::new(options.parity))?;
             }
             Err(e) if e.kind() == std::io::ErrorKind::NotADirectory => {
                 return Err(Error::NotAStore { path: root.to_owned(), reason: "not a folder".into() });
@@ -143,6 +146,7 @@ impl Store {
             Err(e) => return Err(e).at("open store", root),
         }
         let config = Config::of(&layout)?;
+        layout.has_parity = config.has_parity();
         layout.make_missing();
         let view = view(&layout)?;
         let memory = Memory::open(options.memory.as_deref(), &layout, config.id, view.end());

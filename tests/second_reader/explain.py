@@ -11,9 +11,10 @@ import sys
 import tempfile
 import textwrap
 
+import parity
 import trees
 from encoding import Decoder
-from packs import CHUNK, TRAILER_BYTES, TREE_KIND
+from packs import CHUNK, TRAILER_BYTES, TREE_KIND, is_plain
 from store import Store
 
 KINDS = {1: "chunk", 2: "recipe root", 3: "recipe node", 4: "tree node", 5: "record", 6: "table"}
@@ -97,16 +98,34 @@ def pack(store, id_):
     dump.field(4, "CRC of the 12 bytes before")
     for block in (block for block in store.objects.blocks if id_ in block.path):
         block_lines(dump, store, block)
-    copies = len(dump.data) - TRAILER_BYTES - dump.at
+    found = None if is_plain(dump.data) else parity.trailer(dump.data[-parity.TRAILER_BYTES :], b"PARHPEN2", id_)
+    copies = (found.covered if found else len(dump.data) - TRAILER_BYTES) - dump.at
     if copies:
         dump.field(copies, "the copies of all headers and directories")
-    dump.field(8, '"PARHPEND"')
+    if found:
+        trailer_lines(dump, '"PARHPRTY"', found)
+        dump.field(found.parity_shards() * found.shard_bytes, f"{found.parity_shards()} parity shards")
+        dump.field(4 * found.shards(), f"CRCs of {found.shards()} shards")
+        dump.field(4 * found.parity_shards(), "CRCs of the parity shards")
+        trailer_lines(dump, '"PARHPEN2"', found)
+    else:
+        trailer_lines(dump, '"PARHPEND"', found)
+    return dump.lines
+
+
+def trailer_lines(dump, magic, with_parity):
+    start = dump.at
+    dump.field(8, magic)
     dump.number(4, "blocks")
     dump.number(8, "length of the copies")
     dump.number(8, "length of the pack")
     dump.field(32, "BLAKE3 of all headers and directories, in order")
-    dump.field(4, "CRC of the 60 bytes before")
-    return dump.lines
+    if with_parity:
+        dump.number(8, "bytes that parity covers")
+        dump.number(4, "shard length")
+        dump.number(4, "stripes")
+        dump.number(4, "rows of parity")
+    dump.field(4, f"CRC of the {dump.at - start} bytes before")
 
 
 def block_lines(dump, store, block):

@@ -1,11 +1,13 @@
 """Packs and blocks: finding every object, decoding the block that holds it. docs/format/store.md, "Packs"."""
 
+import io
 import os
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import zstandard
 
+import parity
 from encoding import RECIPE_NODE, RECIPE_ROOT, RECIPE_SEAL, RECORD, TABLE, TREE, Damage, Decoder, crc, derived, need, plain_hash
 
 CHUNK, RECIPE_ROOT_KIND, RECIPE_NODE_KIND, TREE_KIND, RECORD_KIND, TABLE_KIND = 1, 2, 3, 4, 5, 6
@@ -30,6 +32,7 @@ class Block:
     heads_bytes: int
     tails_bytes: int
     payload_crc: int
+    healed: bytes = field(default=None, compare=False, repr=False)  # The pack as it was written, where it is damaged.
 
     def bytes(self):
         return BLOCK_HEADER_BYTES + self.directory_bytes + self.payload_bytes
@@ -69,32 +72,54 @@ def block_at(data, path, offset):
 
 
 def scan(path, wanted_bytes, wanted_digest, notes):
-    """All blocks of a pack, from the copies before its trailer, where it has some. If those are damaged, which is noted, from the blocks."""
-    name = os.path.basename(path)
+    """All blocks of a pack, from the copies before its parity or trailer, where it has some. If those are damaged, which is noted, from the
+    blocks. What parity gives back is noted, too."""
+    name, before = os.path.basename(path), len(notes)
     with open(path, "rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        need(size == wanted_bytes and size >= HEADER_BYTES + TRAILER_BYTES, f"{name}: its length is not the journal's")
-        header = file.read(HEADER_BYTES)
-        need(header[:12] == b"PARHPACK\x01\0\0\0" and crc(header[:12]) == int.from_bytes(header[12:], "little"), f"{name}: its header")
-        file.seek(size - TRAILER_BYTES)
-        trailer = file.read()
-        d = Decoder(trailer, f"{name}: trailer")
-        magic, count, copies_bytes, pack_bytes, digest, sum_ = d.take(8), d.fixed(4), d.fixed(8), d.fixed(8), d.take(32), d.fixed(4)
-        need(magic == b"PARHPEND" and sum_ == crc(trailer[:60]), f"{name}: its trailer")
-        end = size - TRAILER_BYTES - copies_bytes
-        need(pack_bytes == size and HEADER_BYTES <= end and copies_bytes <= COPIES_BYTES_MAX, f"{name}: its trailer's lengths")
-        need(digest == wanted_digest, f"{name}: its digest is not the journal's")
-        file.seek(end)
-        copies = file.read(copies_bytes)
-        if not copies:
-            blocks = from_blocks(file, path, end, digest)
-        elif plain_hash(copies) == digest:
-            blocks = from_copies(copies, path)
-        else:
-            notes.append(f"{name}: the copies of its directories are damaged")
-            blocks = from_blocks(file, path, end, digest)
-        need(len(blocks) == count and sum(b.bytes() for b in blocks) == end - HEADER_BYTES, f"{name}: its blocks do not fill it")
-        return blocks
+        data = file.read()
+    if is_plain(data):
+        covered, count, copies_bytes, pack_bytes, digest = plain(data, name)
+    else:
+        covered, t = parity.whole(data, name, notes)
+        count, copies_bytes, pack_bytes, digest = t.blocks, t.copies_bytes, t.pack_bytes, t.digest
+        need(covered[:HEADER_BYTES] == header(2), f"{name}: its header")
+    end = len(covered) - copies_bytes
+    need(pack_bytes == wanted_bytes, f"{name}: its length is not the journal's")
+    need(HEADER_BYTES <= end and copies_bytes <= COPIES_BYTES_MAX, f"{name}: its trailer's lengths")
+    need(digest == wanted_digest, f"{name}: its digest is not the journal's")
+    copies = covered[end:]
+    if not copies:
+        blocks = from_blocks(io.BytesIO(covered), path, end, digest)
+    elif plain_hash(copies) == digest:
+        blocks = from_copies(copies, path)
+    else:
+        notes.append(f"{name}: the copies of its directories are damaged")
+        blocks = from_blocks(io.BytesIO(covered), path, end, digest)
+    need(len(blocks) == count and sum(b.bytes() for b in blocks) == end - HEADER_BYTES, f"{name}: its blocks do not fill it")
+    if len(notes) > before:
+        for block in blocks:
+            block.healed = covered
+    return blocks
+
+
+def header(version):
+    start = b"PARHPACK" + version.to_bytes(2, "little") + b"\0\0"
+    return start + crc(start).to_bytes(4, "little")
+
+
+def is_plain(data):
+    """True for a pack without parity."""
+    return data[:HEADER_BYTES] == header(1)
+
+
+def plain(data, name):
+    """Header, blocks and copies of a pack without parity, and what its trailer says."""
+    need(len(data) >= HEADER_BYTES + TRAILER_BYTES, f"{name}: its length is not the journal's")
+    d = Decoder(data[-TRAILER_BYTES:], f"{name}: trailer")
+    magic, count, copies_bytes, pack_bytes, digest, sum_ = d.take(8), d.fixed(4), d.fixed(8), d.fixed(8), d.take(32), d.fixed(4)
+    need(magic == b"PARHPEND" and sum_ == crc(data[-TRAILER_BYTES:][:60]), f"{name}: its trailer")
+    need(pack_bytes == len(data), f"{name}: its trailer's lengths")
+    return data[:-TRAILER_BYTES], count, copies_bytes, pack_bytes, digest
 
 
 def salvaged(path, notes):
@@ -104,7 +129,8 @@ def salvaged(path, notes):
         data = file.read()
     try:
         need(size >= HEADER_BYTES + TRAILER_BYTES, f"{name}: it is too short")
-        return scan(path, size, data[-TRAILER_BYTES:][28:60], notes)
+        start = TRAILER_BYTES if is_plain(data) else parity.TRAILER_BYTES
+        return scan(path, size, data[-start:][28:60], notes)
     except Damage as error:
         notes.append(f"{error}; its blocks are searched for")
     blocks, at = [], data.find(b"PHBK")
@@ -185,7 +211,7 @@ class Objects:
             self.cache.move_to_end(key)
             return self.cache[key]
         need(depth <= DEPTH_MAX, f"{block.name()}: too many blocks build on each other")
-        with open(block.path, "rb") as file:
+        with open(block.path, "rb") if block.healed is None else io.BytesIO(block.healed) as file:
             file.seek(block.offset)
             head = file.read(BLOCK_HEADER_BYTES + block.directory_bytes)
             payload = file.read(block.payload_bytes)

@@ -14,7 +14,7 @@ CONFIG_KEYS = (
     "parhelia_store", "id", "created_at", "compatible", "read_compatible", "incompatible", "chunking", "compression_level", "checksum",
 )  # fmt: skip
 CHUNKING_KEYS = ("bytes_min", "bytes_avg", "bytes_max")
-FEATURES = ("journal_gaps@0.1",)
+FEATURES = ("journal_gaps@0.1", "parity@0.1")
 # How long a chunk is at most in a store whose settings are lost, unless there is a longer one.
 USUAL_BYTES_MAX = 256 << 10
 

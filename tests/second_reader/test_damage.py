@@ -8,6 +8,7 @@ import unittest
 
 import journal
 import packs
+import parity
 from check import check
 from encoding import Damage
 from explain import unpacked
@@ -32,13 +33,13 @@ class Damaged(unittest.TestCase):
             file.write(data)
 
     def is_noticed(self):
-        """The store is refused, or the damage of what it has twice is told."""
+        """The store is refused, or what it misses is told, or the damage of what it has twice or has parity for."""
         try:
             store = Store(self.store)
             check(store, cuts=False)
         except (Damage, NotForUs):
             return True
-        return bool(store.objects.notes)
+        return bool(store.objects.notes or store.journal.missing)
 
     def test_the_example_is_whole(self):
         self.assertFalse(self.is_noticed())
@@ -62,7 +63,8 @@ class Damaged(unittest.TestCase):
                     continue
                 self.write(path, whole[:length])
                 try:
-                    missing = Store(self.store).journal.missing
+                    store = Store(self.store)
+                    missing = store.journal.missing or len(store.objects.notes)
                 except Damage:
                     missing = 1
                 self.assertTrue(missing, f"{path}, {length} bytes")
@@ -70,24 +72,46 @@ class Damaged(unittest.TestCase):
 
     def test_blocks_are_read_where_their_copies_are_damaged(self):
         path = next(path for path in self.example if path.startswith("packs"))
-        whole = self.read(path)
-        blocks, trailer = whole[: -packs.TRAILER_BYTES], whole[-packs.TRAILER_BYTES :]
-        digest, file = trailer[28:60], os.path.join(self.store, path)
+        file, pack = os.path.join(self.store, path), self.read(path)
+        covered, t = parity.whole(pack, path, [])
 
         def scanned(copies):
-            size = len(whole) + len(copies)
-            lengths = trailer[:12] + len(copies).to_bytes(8, "little") + size.to_bytes(8, "little") + digest
-            self.write(path, blocks + copies + lengths + journal.crc(lengths).to_bytes(4, "little"))
+            """The pack without parity, with these copies."""
+            size = len(covered) + len(copies) + packs.TRAILER_BYTES
+            trailer = b"PARHPEND" + t.blocks.to_bytes(4, "little") + len(copies).to_bytes(8, "little") + size.to_bytes(8, "little") + t.digest
+            self.write(path, packs.header(1) + covered[16:] + copies + trailer + journal.crc(trailer).to_bytes(4, "little"))
             notes = []
-            return packs.scan(file, size, digest, notes), len(notes)
+            return packs.scan(file, size, t.digest, notes), len(notes)
 
         # The example's packs are so small that they have none.
         found, notes = scanned(b"")
         ends = [block.offset + packs.BLOCK_HEADER_BYTES + block.directory_bytes for block in found]
-        copies = b"".join(whole[block.offset : end] for block, end in zip(found, ends))
+        copies = b"".join(covered[block.offset : end] for block, end in zip(found, ends))
         self.assertEqual((len(found), notes), (4, 0))
         self.assertEqual(scanned(copies), (found, 0))
         self.assertEqual(scanned(copies[:-10] + b"\xff" + copies[-9:]), (found, 1))
+
+    def test_a_damaged_byte_of_a_pack_is_given_back_by_its_parity(self):
+        path = next(path for path in self.example if path.startswith("packs"))
+        file, whole = os.path.join(self.store, path), self.read(path)
+        covered, t = parity.whole(whole, path, [])
+        for at in range(len(whole)):
+            notes, damaged = [], whole[:at] + bytes([whole[at] ^ 0x11]) + whole[at + 1 :]
+            self.assertEqual(parity.whole(damaged, path, notes), (covered, t), at)
+            self.assertTrue(notes)
+        # Three shards of a stripe, and no more.
+        for lost in ((0, 1, 2), (3, 5, 7), (0, t.shards() - 1), (5,)):
+            damaged = bytearray(whole)
+            for shard in lost:
+                start = shard * t.shard_bytes
+                damaged[start : min(start + t.shard_bytes, t.covered)] = bytes(min(t.shard_bytes, t.covered - start))
+            self.assertEqual(parity.whole(bytes(damaged), path, [])[0], covered, lost)
+            self.write(path, bytes(damaged))
+            self.assertTrue(self.is_noticed())
+            self.assertEqual(len(packs.scan(file, len(whole), t.digest, [])), t.blocks)
+        damaged[0 : 5 * t.shard_bytes] = bytes(5 * t.shard_bytes)
+        with self.assertRaises(Damage):
+            parity.whole(bytes(damaged), path, [])
 
     def test_an_append_that_was_cut_off_is_no_damage(self):
         whole, last = self.read(self.segment), self.last_record()

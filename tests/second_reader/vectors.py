@@ -3,6 +3,7 @@
 import json
 
 import encoding
+import parity
 from blake3 import blake3
 
 from content import GEAR, chunk_runs, masks
@@ -52,6 +53,15 @@ def links_table():
     return b"links\1" + workspace + d + e
 
 
+def parity_section():
+    """The parity of the first 1000 bytes of noise: two stripes of shards of 64 bytes, three rows."""
+    data, found = noise(1000), parity.Trailer(0, 0, 0, b"", 1000, 64, 2, 3)
+    shards = [data[at : at + 64] for at in range(0, 1000, 64)]
+    rows = parity.parity_of(data, found)
+    sums = b"".join(crc(shard).to_bytes(4, "little") for shard in shards + rows)
+    return {"content": "noise, the first 1000 bytes", "shard_length": 64, "stripes": 2, "rows": 3, "bytes": (b"".join(rows) + sums).hex()}
+
+
 def vectors():
     text, content = b"parhelia", noise(1_000_000)
     runs = chunk_runs(content, DEFAULT)
@@ -92,6 +102,7 @@ def vectors():
             "bytes": (size + crc(size, body).to_bytes(4, "little") + body).hex(),
             "chain_hash": plain_hash(body).hex(),
         },
+        "parity": parity_section(),
         "paths": {name.hex(): shown for name, shown in ((b"a\nb\\\xff", "a\\nb\\\\\\xff"), ("\u202eä".encode(), "\\xe2\\x80\\xaeä"))},
     }
 

@@ -122,6 +122,14 @@ impl Scratch {
         }
     }
 
+    /// A new one with an empty store whose packs get no parity, so that a damaged byte is damage.
+    pub fn without_parity() -> Self {
+        let scratch = Self::new();
+        let options = parhelia_store::OpenOptions { create: true, parity: false, ..Default::default() };
+        parhelia_store::Store::open(&scratch.store, &options).unwrap_or_else(|e| panic!("no store: {e}"));
+        scratch
+    }
+
     /// A new one, whose store is somewhere else.
     pub fn with_store(store: PathBuf) -> Self {
         Scratch { store, ..Self::new() }

@@ -175,6 +175,8 @@ mirror! {
     pub struct Repair of check::RepairPlan {
         /// Packs with damage, or gone.
         pub damaged_packs: Vec<String>,
+        /// Packs with damage of which their parity gives back everything. They are written anew, as they were.
+        pub healed_packs: Vec<String>,
         /// Whole packs with recipes that lack chunks.
         pub packs_with_broken_recipes: Vec<String>,
         /// Objects in all of these that are whole, and are copied.

@@ -22,6 +22,8 @@ pub enum FindingKind {
     Journal,
     /// A pack as a whole, or one of its blocks.
     Pack,
+    /// A pack that is damaged, and whose parity gives back everything. Nothing is lost; a repair writes it anew.
+    Healed,
     /// The index; `--rebuild-index` makes it anew.
     Index,
     /// An object that a checkpoint needs is damaged.

@@ -17,7 +17,7 @@ use super::{CheckReport, Finding, FindingKind, share::Share};
 use crate::{
     damaged,
     error::{Error, Result},
-    files, gc,
+    files, gc, healed,
     id::{ObjectId, ObjectKey, PackId},
     journal::{Journal, Position},
     layout::Layout,
@@ -72,8 +72,11 @@ pub(super) fn check_packs(
     progress.phase(Phase::Check, None, Some(current.values().map(|state| state.bytes).sum()));
     let mut packs = Packs::default();
     let mut not_indexed = 0u64;
+    let noted = healed::list(layout);
+    noted.iter().filter(|id| !current.contains_key(id)).for_each(|id| healed::forget(layout, *id));
     for (id, state) in &current {
-        let mut pass = Pass { store, view, share, packs: &mut packs, report, not_indexed: &mut not_indexed, progress };
+        let is_noted = noted.contains(id);
+        let mut pass = Pass { store, view, share, packs: &mut packs, report, not_indexed: &mut not_indexed, is_noted, progress };
         if let Err(e) = pass.pack(*id, state) {
             match e {
                 Error::Cancelled => return Err(e),
@@ -139,6 +142,8 @@ struct Pass<'a> {
     packs: &'a mut Packs,
     report: &'a mut CheckReport,
     not_indexed: &'a mut u64,
+    /// True if the pack was read by its parity before.
+    is_noted: bool,
     progress: &'a dyn Progress,
 }
 
@@ -182,6 +187,27 @@ impl Pass<'_> {
                 reason: "it is not the one that was committed".into(),
             });
         }
+        self.parity(id, &file)
+    }
+
+    /// Names a pack that is damaged in places that its parity makes up for. What is not read by blocks is read here: parity and checksums.
+    fn parity(&mut self, id: PackId, file: &PackFile) -> Result<()> {
+        let layout = self.store.layout();
+        let is_read = self.share.has(damaged::whole(id));
+        if !(is_read || self.is_noted || file.was_healed()) {
+            return Ok(());
+        }
+        let Some(examined) = file.examine()?.filter(|examined| examined.damaged > 0) else {
+            healed::forget(layout, id);
+            return Ok(());
+        };
+        healed::note(layout, id);
+        let (kind, outcome) = match examined.lost {
+            0 => (FindingKind::Healed, "its parity gives back what was written there".to_owned()),
+            lost => (FindingKind::Pack, format!("its parity does not give back what was written in {lost} of them")),
+        };
+        let message = format!("{} is damaged in {} places; {outcome}", layout.pack(id).display(), examined.damaged);
+        self.report.push(Finding { pack: Some(id), ..Finding::new(kind, message) });
         Ok(())
     }
 

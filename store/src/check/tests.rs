@@ -1,3 +1,4 @@
+mod flipped;
 mod index;
 mod lost;
 mod repair;

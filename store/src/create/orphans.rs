@@ -77,7 +77,9 @@ pub fn adopt(store: &Store, op: OpId, progress: &dyn Progress) -> Result<Adopted
             continue;
         }
         let (mut entries, mut blocks) = (Vec::new(), Vec::new());
-        let scanned = PackFile::open(layout, pack).and_then(|file| {
+        // What parity would make up for now may be more than that after the next power cut.
+        let scanned = PackFile::open_unhealed(layout, pack).and_then(|file| {
+            file.check_parity()?;
             file.scan_blocks(true, |location, directory| {
                 entries.extend(directory.entries.iter().map(|e| (e.kind, e.id, location)));
                 blocks.push(OnBases { at: location, bases: directory.bases.clone() });

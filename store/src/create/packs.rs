@@ -235,8 +235,7 @@ impl<'a> PackSink<'a> {
         if pack.bytes() >= PACK_BYTES
             && let Some(pack) = packs.current.take()
         {
-            let finished = pack.finish()?;
-            packs.finished.push(Finished::new(self.layout, finished));
+            packs.finished.push(Finished::new(self.layout, pack.end()?));
         }
         drop(packs);
         self.new_bytes.fetch_add(raw_bytes as u64, Ordering::Relaxed);
@@ -265,7 +264,7 @@ impl<'a> PackSink<'a> {
     pub fn finish(self) -> Result<Written> {
         let mut packs = self.packs.into_inner().unwrap_or_else(PoisonError::into_inner);
         if let Some(pack) = packs.current.take() {
-            packs.finished.push(Finished::new(self.layout, pack.finish()?));
+            packs.finished.push(Finished::new(self.layout, pack.end()?));
         }
         let mut placed = self.placed.into_inner().unwrap_or_else(PoisonError::into_inner);
         placed.sort_unstable_by_key(|object| object.key);

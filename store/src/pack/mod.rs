@@ -4,9 +4,11 @@ mod block;
 mod builder;
 mod cache;
 pub mod directory;
+pub(crate) mod parity;
 mod reader;
 #[cfg(test)]
 mod tests;
+mod trailer;
 mod writer;
 
 pub use block::Block;
@@ -14,7 +16,8 @@ pub use builder::BlockBuilder;
 pub use cache::{BlockCache, Got, Reuse};
 pub use directory::{Directory, Entry};
 pub use reader::{OnBases, PackFile, Read};
+pub use trailer::{PACK_HEADER_BYTES, PACK_TRAILER_BYTES};
 pub(crate) use writer::lacks_any;
-pub use writer::{Location, PACK_HEADER_BYTES, PACK_TRAILER_BYTES, PackInfo, PackWriter};
+pub use writer::{Ending, Location, PackInfo, PackWriter};
 
 pub use crate::id::ObjectKind;

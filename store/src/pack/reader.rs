@@ -1,22 +1,25 @@
 //! Reads packs: one block by its place, or every block's directory in turn.
 
+mod healing;
 mod on_bases;
 mod scan;
 
 use std::{
     cell::RefCell,
     fs::File,
-    os::unix::fs::{FileExt, MetadataExt},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
 use rustix::{buffer::spare_capacity, io::Errno};
 
+use self::healing::Healing;
 pub use self::on_bases::OnBases;
 use super::{
     block::{Block, room_for},
     directory::{Directory, HEADER_BYTES, directory_end, is_raw},
-    writer::{Location, PACK_HEADER_BYTES, header},
+    trailer::{PACK_HEADER_BYTES, VERSION_PARITY, VERSION_PLAIN, header},
+    writer::Location,
 };
 use crate::{
     codec::Malformed,
@@ -58,7 +61,9 @@ pub struct PackFile {
     pub id: PackId,
     path: PathBuf,
     file: File,
+    layout: Layout,
     keys: Keys,
+    healing: Healing,
 }
 
 /// A block's payload: decoded, or opened alone, for it has bases.
@@ -70,26 +75,40 @@ enum Decoded {
 impl PackFile {
     /// Opens a pack for reading. Its header is checked; its trailer is not.
     pub fn open(layout: &Layout, id: PackId) -> Result<Self> {
-        let pack = Self::open_unchecked(layout, id)?;
-        let mut found = [0; PACK_HEADER_BYTES];
-        pack.read_at(&mut found, 0)?;
-        if found != header() {
-            return Err(pack.corrupt("pack header".into(), "not a pack of this version"));
-        }
-        Ok(pack)
+        Self::open_unchecked(layout, id)?.checked()
     }
 
-    /// Opens a pack that has not taken its name yet.
+    /// The same, of a pack in which any damage is to be noticed, whether parity makes up for it or not.
+    pub(crate) fn open_unhealed(layout: &Layout, id: PackId) -> Result<Self> {
+        PackFile { healing: Healing::off(), ..Self::open_unchecked(layout, id)? }.checked()
+    }
+
+    fn checked(self) -> Result<Self> {
+        self.healing(|| {
+            let mut found = [0; PACK_HEADER_BYTES];
+            self.read_at(&mut found, 0)?;
+            match [VERSION_PLAIN, VERSION_PARITY].iter().any(|version| found == header(*version)) {
+                true => Ok(()),
+                false => Err(self.corrupt("pack header".into(), "not a pack of this version")),
+            }
+        })?;
+        Ok(self)
+    }
+
+    /// Opens a pack that has not taken its name yet. Damage in it is told as it is.
     pub(crate) fn at(layout: &Layout, id: PackId, path: &Path) -> Result<Self> {
-        let file = files::open(path, How::Read).at("open pack", path)?;
-        Ok(PackFile { id, path: path.to_owned(), file, keys: layout.keys.clone() })
+        let pack = Self::open_as(layout, id, path.to_owned())?;
+        Ok(PackFile { healing: Healing::off(), ..pack })
     }
 
     /// Opens a pack of which not even the header may be right, for saving what can be saved.
     pub(crate) fn open_unchecked(layout: &Layout, id: PackId) -> Result<Self> {
-        let path = layout.pack(id);
+        Self::open_as(layout, id, layout.pack(id))
+    }
+
+    fn open_as(layout: &Layout, id: PackId, path: PathBuf) -> Result<Self> {
         let file = files::open(&path, How::Read).at("open pack", &path)?;
-        Ok(PackFile { id, path, file, keys: layout.keys.clone() })
+        Ok(PackFile { id, path, file, layout: layout.clone(), keys: layout.keys.clone(), healing: Healing::default() })
     }
 
     /// True if its file has no name any more, and only whoever has it open keeps its bytes.
@@ -102,7 +121,7 @@ impl PackFile {
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
-        self.file.read_exact_at(buffer, offset).map_err(|source| match source.kind() {
+        self.read_exact_at(buffer, offset).map_err(|source| match source.kind() {
             std::io::ErrorKind::UnexpectedEof => self.corrupt(format!("block at {offset}"), "the file ends before it does"),
             _ => Error::Io { action: "read pack", path: self.path.clone(), source },
         })
@@ -111,6 +130,10 @@ impl PackFile {
     /// Reads into memory that is not filled with zeros first.
     fn read_fresh(&self, total: usize, offset: u64) -> Result<Vec<u8>> {
         let mut bytes = room_for(total);
+        if self.was_healed() {
+            bytes.resize(total, 0);
+            return self.read_at(&mut bytes, offset).map(|()| bytes);
+        }
         while bytes.len() < total {
             let at = offset + bytes.len() as u64;
             match rustix::io::pread(&self.file, spare_capacity(&mut bytes), at) {
@@ -126,6 +149,10 @@ impl PackFile {
 
     /// Reads the block at a place, decodes it if it has no bases, and checks every object in it against its id.
     pub fn read_block(&self, location: Location) -> Result<Read> {
+        self.healing(|| self.read_block_once(location))
+    }
+
+    fn read_block_once(&self, location: Location) -> Result<Read> {
         let total = location.block_bytes as usize;
         if !(HEADER_BYTES..=STORED_BLOCK_BYTES_MAX).contains(&total) {
             return Err(self.corrupt(format!("block at {}", location.offset), "impossible length"));
@@ -186,6 +213,10 @@ impl PackFile {
 
     /// Reads the block at a place as it is stored, and checks its checksums.
     pub fn read_stored(&self, location: Location) -> Result<(Directory, Vec<u8>)> {
+        self.healing(|| self.read_stored_once(location))
+    }
+
+    fn read_stored_once(&self, location: Location) -> Result<(Directory, Vec<u8>)> {
         let named = |e: Malformed| self.corrupt(format!("block at {}", location.offset), e);
         let mut bytes = vec![0; location.block_bytes as usize];
         self.read_at(&mut bytes, location.offset)?;
@@ -199,6 +230,10 @@ impl PackFile {
 
     /// Reads the header and directory of the block at `offset`.
     pub fn read_directory(&self, offset: u64) -> Result<Directory> {
+        self.healing(|| self.read_directory_once(offset))
+    }
+
+    fn read_directory_once(&self, offset: u64) -> Result<Directory> {
         let named = |e: Malformed| self.corrupt(format!("block at {offset}"), e);
         let mut start = vec![0; HEADER_BYTES];
         self.read_at(&mut start, offset)?;

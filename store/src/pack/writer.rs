@@ -1,29 +1,27 @@
-//! Writes one pack: header, blocks, the blocks' directories once more, trailer. The copies let a reader index a pack with two reads. A small
-//! pack has none, because one read is all of it.
+//! Writes one pack: header, blocks, the blocks' directories once more, parity, trailer. The copies let a reader index a pack with two reads. A
+//! small pack has none, because one read is all of it.
 
 use std::{
     fs::{self, File},
-    io::Write,
+    io::{self, Write},
     path::PathBuf,
 };
 
 use serde::{Deserialize, Serialize};
 
-use super::directory::{Entry, HEADER_BYTES, directory_end};
+use super::{
+    directory::{Entry, HEADER_BYTES, directory_end},
+    parity::{self, Sums},
+    trailer::{Trailer, VERSION_PARITY, VERSION_PLAIN, header},
+};
 use crate::{
-    codec::{Decoder, Malformed},
     error::{IoContext, Result},
     files::{self, How},
-    format::{PACK_END_MAGIC, PACK_MAGIC, PACK_VERSION, SMALL_PACK_BYTES},
+    format::SMALL_PACK_BYTES,
     id::{PackId, hex},
     keys::Seal,
     layout::Layout,
 };
-
-/// Length of a pack's header, in bytes.
-pub const PACK_HEADER_BYTES: usize = 16;
-/// Length of a pack's trailer, in bytes.
-pub const PACK_TRAILER_BYTES: usize = 64;
 
 /// Location of an object: the block that holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -53,60 +51,6 @@ pub(crate) fn lacks_any(layout: &Layout, packs: &[PackInfo]) -> bool {
     !packs.iter().all(is_there)
 }
 
-/// The header that every pack starts with.
-pub fn header() -> [u8; PACK_HEADER_BYTES] {
-    let mut out = [0; PACK_HEADER_BYTES];
-    out[..8].copy_from_slice(&PACK_MAGIC);
-    out[8..10].copy_from_slice(&PACK_VERSION.to_le_bytes());
-    let crc = crc32c::crc32c(&out[..12]);
-    out[12..].copy_from_slice(&crc.to_le_bytes());
-    out
-}
-
-/// The end of a whole pack.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Trailer {
-    /// Number of blocks.
-    pub blocks: u32,
-    /// Length of the copies of the blocks' headers and directories, which stand right before the trailer, in bytes; 0 where there are none.
-    pub directories_bytes: u64,
-    /// Length of the pack, in bytes.
-    pub pack_bytes: u64,
-    /// BLAKE3 of the blocks' headers and directories.
-    pub digest: [u8; 32],
-}
-
-impl Trailer {
-    /// Its bytes.
-    pub fn encode(&self) -> [u8; PACK_TRAILER_BYTES] {
-        let mut out = [0; PACK_TRAILER_BYTES];
-        out[..8].copy_from_slice(&PACK_END_MAGIC);
-        out[8..12].copy_from_slice(&self.blocks.to_le_bytes());
-        out[12..20].copy_from_slice(&self.directories_bytes.to_le_bytes());
-        out[20..28].copy_from_slice(&self.pack_bytes.to_le_bytes());
-        out[28..60].copy_from_slice(&self.digest);
-        let crc = crc32c::crc32c(&out[..60]);
-        out[60..].copy_from_slice(&crc.to_le_bytes());
-        out
-    }
-
-    /// Reads a trailer; its checksum must be right.
-    pub fn decode(bytes: &[u8; PACK_TRAILER_BYTES]) -> Result<Self, Malformed> {
-        let mut d = Decoder::new(bytes);
-        let magic: [u8; 8] = d.array("pack trailer")?;
-        let trailer = Trailer {
-            blocks: d.u32("pack trailer")?,
-            directories_bytes: d.u64("pack trailer")?,
-            pack_bytes: d.u64("pack trailer")?,
-            digest: d.array("pack trailer")?,
-        };
-        match magic == PACK_END_MAGIC && trailer.encode() == *bytes {
-            true => Ok(trailer),
-            false => Err(Malformed("pack trailer")),
-        }
-    }
-}
-
 /// A pack being written.
 pub struct PackWriter {
     id: PackId,
@@ -116,17 +60,36 @@ pub struct PackWriter {
     blocks: u32,
     /// The blocks' headers and directories.
     directories: Vec<u8>,
+    /// Checksums of what was written, where the pack gets parity.
+    sums: Option<Sums>,
     seal: Seal,
+}
+
+/// A pack of which all but the end is written.
+pub struct Ending {
+    file: File,
+    trailer: Trailer,
+    sums: Option<Sums>,
 }
 
 impl PackWriter {
     /// Starts the pack file; it must not exist.
     pub fn create(layout: &Layout, id: PackId) -> Result<Self> {
         let path = layout.pack(id);
-        let mut file = files::open(&path, How::New).at("create pack", &path)?;
-        file.write_all(&header()).at("write pack", &path)?;
-        let (bytes, seal) = (PACK_HEADER_BYTES as u64, layout.keys.seal.clone());
-        Ok(PackWriter { id, path, file, bytes, blocks: 0, directories: Vec::new(), seal })
+        let file = files::open(&path, How::New).at("create pack", &path)?;
+        let (sums, seal) = (layout.has_parity.then(Sums::default), layout.keys.seal.clone());
+        let mut writer = PackWriter { id, path, file, bytes: 0, blocks: 0, directories: Vec::new(), sums, seal };
+        writer.write(&header(if layout.has_parity { VERSION_PARITY } else { VERSION_PLAIN }))?;
+        Ok(writer)
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.file.write_all(bytes).at("write pack", &self.path)?;
+        if let Some(sums) = &mut self.sums {
+            sums.add(bytes);
+        }
+        self.bytes += bytes.len() as u64;
+        Ok(())
     }
 
     /// Appends an encoded block and says where it lies.
@@ -136,9 +99,8 @@ impl PackWriter {
         header.copy_from_slice(&block[..HEADER_BYTES]);
         let directory_end = directory_end(&header, &self.seal).unwrap_or(HEADER_BYTES);
         self.directories.extend_from_slice(&block[..directory_end]);
-        self.file.write_all(block).at("write pack", &self.path)?;
         let location = Location { pack: self.id, offset: self.bytes, block_bytes: block.len() as u32 };
-        self.bytes += block.len() as u64;
+        self.write(block)?;
         self.blocks += 1;
         Ok(location)
     }
@@ -148,17 +110,37 @@ impl PackWriter {
         self.bytes
     }
 
-    /// Writes the copies and the trailer. The file is whole but not yet synced; the caller syncs it before anything refers to it.
-    pub fn finish(mut self) -> Result<(PackInfo, File)> {
+    /// Writes the copies. What is left to write, parity and trailer, may be written by another thread.
+    pub fn end(mut self) -> Result<(PackInfo, Ending)> {
         let digest = *blake3::hash(&self.directories).as_bytes();
-        if self.bytes <= SMALL_PACK_BYTES {
-            self.directories.clear();
+        let directories = match self.bytes <= SMALL_PACK_BYTES {
+            true => Vec::new(),
+            false => std::mem::take(&mut self.directories),
+        };
+        self.write(&directories)?;
+        let trailer = Trailer::new(self.blocks, directories.len() as u64, self.bytes, digest, self.sums.is_some());
+        let info = PackInfo { id: self.id, bytes: trailer.pack_bytes, digest: hex(&digest) };
+        Ok((info, Ending { file: self.file, trailer, sums: self.sums }))
+    }
+
+    /// Writes all that is left. The file is whole but not yet synced; the caller syncs it before anything refers to it.
+    pub fn finish(self) -> Result<(PackInfo, File)> {
+        let path = self.path.clone();
+        let (info, ending) = self.end()?;
+        Ok((info, ending.write().at("write pack", &path)?))
+    }
+}
+
+impl Ending {
+    /// Writes it. The file is then whole but not yet synced.
+    pub fn write(mut self) -> io::Result<File> {
+        let mut bytes = Vec::new();
+        if let (Some(shape), Some(sums)) = (self.trailer.parity, self.sums) {
+            bytes.extend_from_slice(&self.trailer.encode_before_parity());
+            bytes.extend_from_slice(&parity::section(&self.file, shape, sums)?);
         }
-        let directories_bytes = self.directories.len() as u64;
-        self.bytes += directories_bytes + PACK_TRAILER_BYTES as u64;
-        let trailer = Trailer { blocks: self.blocks, directories_bytes, pack_bytes: self.bytes, digest };
-        self.directories.extend_from_slice(&trailer.encode());
-        self.file.write_all(&self.directories).at("write pack", &self.path)?;
-        Ok((PackInfo { id: self.id, bytes: self.bytes, digest: hex(&digest) }, self.file))
+        bytes.extend_from_slice(&self.trailer.encode());
+        self.file.write_all(&bytes)?;
+        Ok(self.file)
     }
 }

@@ -1,5 +1,6 @@
 //! Repair: what is damaged is taken from wherever it is still whole, and what is whole is moved away from what is damaged.
 //!
+//! - *Heal*: a pack whose parity gives back all of its damage is written anew, as it was.
 //! - *Survey*: every block of every pack is read. What hashes to its id is good, wherever it lies, also behind a damaged place.
 //! - *Need*: follow the checkpoints. What they need and no pack has is looked for in packs that gc has condemned and not yet
 //!   removed, and in the sources: other stores, and live folders.
@@ -12,6 +13,7 @@
 //! it are whole again then; therefore the stat caches go, so that such a create reads everything. Of files that grow, it looks itself
 //! whether all that it does not read is there.
 
+mod heal;
 mod need;
 mod rewrite;
 mod sources;
@@ -83,6 +85,8 @@ pub struct Lost {
 pub struct RepairPlan {
     /// Packs with damage, or gone.
     pub damaged_packs: Vec<PackId>,
+    /// Packs with damage of which their parity gives back everything. They are written anew, as they were.
+    pub healed_packs: Vec<PackId>,
     /// Whole packs that hold recipes which cannot be unfolded any more, or lack chunks and are not needed.
     pub packs_with_broken_recipes: Vec<PackId>,
     /// Objects in all of these that are whole, and are copied.
@@ -110,6 +114,11 @@ impl RepairPlan {
     pub fn changes_packs(&self) -> bool {
         !self.damaged_packs.is_empty() || !self.packs_with_broken_recipes.is_empty() || self.recovered_objects > 0
     }
+
+    /// True if anything is to be done beside making the index anew.
+    pub fn is_needed(&self) -> bool {
+        self.changes_packs() || !self.healed_packs.is_empty() || !self.lost.is_empty()
+    }
 }
 
 /// Finds out what can be repaired, and changes nothing. `from` are stores, and folders that hold what was captured once.
@@ -122,6 +131,7 @@ pub fn plan_repair(layout: &Layout, from: &[PathBuf], progress: &dyn Progress) -
     if let Some(pin) = &mut pin {
         pin.add(checkpoints.iter().map(|c| c.record.id))?;
     }
+    let mut healed_packs = heal::find(&store, progress)?;
     let mut survey = Survey::take(&store, progress)?;
     let lost = recover(&store, &mut survey, &mut Sources::open(from, layout)?, checkpoints, progress)?;
     let recovered_objects = survey.recovered.len() as u64;
@@ -129,6 +139,7 @@ pub fn plan_repair(layout: &Layout, from: &[PathBuf], progress: &dyn Progress) -
     let kept_blocks = survey.waiting_for(lost.iter().map(|lost| lost.object));
     let keeps = |pack: &PackId| kept_blocks.iter().any(|block| block.at.pack == *pack);
     survey.damaged = std::mem::take(&mut survey.damaged).into_iter().filter(|id| !survey.intact(*id) || !keeps(id)).collect();
+    healed_packs.retain(|pack| !survey.damaged.contains(pack));
     let broken_recipes = survey.broken_recipes(&store, survey.recipes.iter().copied(), &|_| Ok(false))?;
     let mut packs_with_broken_recipes: BTreeSet<PackId> = BTreeSet::new();
     packs_with_broken_recipes.extend(broken_recipes.iter().filter_map(|id| survey.good.get(&id.key())).map(|at| at.pack));
@@ -137,6 +148,7 @@ pub fn plan_repair(layout: &Layout, from: &[PathBuf], progress: &dyn Progress) -
     let moved = survey.good.values().filter(|at| goes(&at.pack)).count();
     Ok(RepairPlan {
         damaged_packs: survey.damaged.iter().copied().collect(),
+        healed_packs,
         packs_with_broken_recipes: packs_with_broken_recipes.into_iter().collect(),
         kept_objects: (moved - broken_recipes.len().min(moved)) as u64,
         recovered_objects,
@@ -186,9 +198,12 @@ pub fn repair(layout: &Layout, plan: &RepairPlan, lock_timeout: Duration, progre
     }
     let unreadable: BTreeSet<ObjectKey> = plan.unreadable();
     crate::damaged::set(layout, &unreadable, true)?;
-    if plan.changes_packs() {
+    if plan.changes_packs() || !plan.healed_packs.is_empty() {
         let store = Store::open_without_index(&layout.root, &OpenOptions { lock_timeout, ..OpenOptions::with(layout) })?;
-        rewrite::rewrite(&store, plan, progress)?;
+        heal::rewrite(&store, &plan.healed_packs, progress)?;
+        if plan.changes_packs() {
+            rewrite::rewrite(&store, plan, progress)?;
+        }
     }
     // Also where an earlier repair has done all but this.
     if plan.changes_packs() || !plan.lost.is_empty() {

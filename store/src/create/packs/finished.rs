@@ -1,16 +1,16 @@
 //! Whole packs on their way to the disk.
 
 use std::{
-    fs::{self, File},
+    fs,
     path::PathBuf,
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     thread::JoinHandle,
 };
 
 use crate::{
     error::{IoContext, Result},
     layout::Layout,
-    pack::PackInfo,
+    pack::{Ending, PackInfo},
     threads,
 };
 
@@ -29,14 +29,14 @@ enum Syncing {
 }
 
 impl Finished {
-    /// Begins to sync a pack, while others are still being written. Where there is no thread to be had, it is synced here.
-    pub(super) fn new(layout: &Layout, (info, file): (PackInfo, File)) -> Self {
+    /// Begins to write the pack's end and to sync it, while others are still being written. Where there is no thread to be had, it is done here.
+    pub(super) fn new(layout: &Layout, (info, ending): (PackInfo, Ending)) -> Self {
         let path = layout.pack(info.id);
-        let file = Arc::new(file);
-        let beside = file.clone();
-        let syncing = match threads::apart(move || beside.sync_data()) {
+        let ending = Arc::new(Mutex::new(Some(ending)));
+        let beside = ending.clone();
+        let syncing = match threads::apart(move || write_and_sync(&beside)) {
             Some(thread) => Syncing::Beside(thread),
-            None => Syncing::Over(file.sync_data()),
+            None => Syncing::Over(write_and_sync(&ending)),
         };
         Finished { info, path, syncing: Some(syncing) }
     }
@@ -57,6 +57,14 @@ impl Finished {
             let _ = fs::remove_file(&self.path);
         }
         synced.at("sync pack", &self.path)
+    }
+}
+
+/// Parity is computed here, so that nobody who captures waits for it.
+fn write_and_sync(ending: &Mutex<Option<Ending>>) -> std::io::Result<()> {
+    match ending.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        Some(ending) => ending.write()?.sync_data(),
+        None => Ok(()),
     }
 }
 

@@ -21,7 +21,7 @@ fn whatever_a_store_holds_goes_through_the_seal() {
         assert!(plain.iter().all(|id| !has(bytes, id)), "{}", path.display());
     }
     // RocksDB compresses its tables: its entries are looked at as it has them.
-    let as_stored = Layout { root: store.path().to_owned(), keys: plain_keys() };
+    let as_stored = Layout { root: store.path().to_owned(), keys: plain_keys(), has_parity: false };
     let db = Db::open_reader(&as_stored).unwrap().unwrap();
     let mut entries = 0;
     for family in Family::ALL {

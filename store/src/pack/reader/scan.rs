@@ -1,6 +1,6 @@
 //! Reads a pack from end to end: by its trailer, by the copies of its directories, or block by block.
 
-use std::os::unix::fs::FileExt;
+use std::{fs::File, os::unix::fs::FileExt};
 
 use rustix::{fs::SeekFrom, io::Errno};
 
@@ -11,12 +11,21 @@ use crate::{
     id::hex,
     pack::{
         directory::Directory,
-        writer::{Location, PACK_HEADER_BYTES, PACK_TRAILER_BYTES, PackInfo, Trailer},
+        trailer::{PACK_HEADER_BYTES, PACK_TRAILER_BYTES, PARITY_TRAILER_BYTES, Trailer},
+        writer::{Location, PackInfo},
     },
 };
 
 /// Blocks are looked for in pieces of this many bytes.
 pub(super) const MAGIC_PIECE_BYTES: usize = 64 << 10;
+
+/// True if a pack has a right trailer at its end.
+pub(super) fn has_trailer(file: &File) -> bool {
+    let Ok(length) = file.metadata().map(|found| found.len()) else { return false };
+    let mut end = vec![0; length.min(PARITY_TRAILER_BYTES as u64) as usize];
+    let at = length - end.len() as u64;
+    file.read_exact_at(&mut end, at).is_ok() && Trailer::decode_end(&end).is_ok_and(|trailer| trailer.pack_bytes == length)
+}
 
 /// A pack's blocks may have so many bytes of headers and directories at most, which are read at once.
 const DIRECTORIES_BYTES_MAX: u64 = 1 << 30;
@@ -24,6 +33,11 @@ const DIRECTORIES_BYTES_MAX: u64 = 1 << 30;
 impl PackFile {
     /// The first place from `from` on at which a block may begin, found in pieces of a bounded length.
     pub(crate) fn next_magic(&self, from: u64) -> Result<Option<u64>> {
+        if from == 0 {
+            // Who looks for blocks has met damage.
+            self.heal(0);
+        }
+        let overlay = self.overlay();
         let mut piece = vec![0; MAGIC_PIECE_BYTES];
         let (mut at, mut filled) = (from, 0);
         loop {
@@ -35,7 +49,12 @@ impl PackFile {
             }
             match self.file.read_at(&mut piece[filled..], at + filled as u64) {
                 Ok(0) => return Ok(None),
-                Ok(n) => filled += n,
+                Ok(n) => {
+                    if let Some(overlay) = &overlay {
+                        overlay.patch(&mut piece[filled..filled + n], at + filled as u64);
+                    }
+                    filled += n;
+                }
                 Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,
                 Err(e) => return Err(e).at("read pack", &self.path),
             }
@@ -52,16 +71,22 @@ impl PackFile {
 
     /// The trailer: a pack without a right one is torn.
     pub(super) fn trailer(&self) -> Result<Trailer> {
+        self.healing(|| self.trailer_once())
+    }
+
+    fn trailer_once(&self) -> Result<Trailer> {
+        if let Some(overlay) = self.overlay() {
+            return Ok(overlay.trailer);
+        }
         let length = self.file.metadata().at("read pack", &self.path)?.len();
-        let least = (PACK_HEADER_BYTES + PACK_TRAILER_BYTES) as u64;
-        if length < least {
+        if length < (PACK_HEADER_BYTES + PACK_TRAILER_BYTES) as u64 {
             return Err(self.corrupt("pack".into(), "too short"));
         }
-        let mut found = [0; PACK_TRAILER_BYTES];
-        self.read_at(&mut found, length - PACK_TRAILER_BYTES as u64)?;
-        let trailer = Trailer::decode(&found).map_err(|e| self.corrupt("pack trailer".into(), e))?;
-        let fits = trailer.pack_bytes == length && trailer.directories_bytes <= (length - least).min(DIRECTORIES_BYTES_MAX);
-        match fits {
+        let mut end = vec![0; length.min(PARITY_TRAILER_BYTES as u64) as usize];
+        let at = length - end.len() as u64;
+        self.read_at(&mut end, at)?;
+        let trailer = Trailer::decode_end(&end).map_err(|e| self.corrupt("pack trailer".into(), e))?;
+        match trailer.pack_bytes == length && trailer.directories_bytes <= DIRECTORIES_BYTES_MAX {
             true => Ok(trailer),
             false => Err(self.corrupt("pack trailer".into(), "it does not fit the pack's length")),
         }
@@ -69,17 +94,19 @@ impl PackFile {
 
     /// The copies of all blocks' headers and directories.
     pub(super) fn copies(&self, trailer: &Trailer) -> Result<Vec<u8>> {
-        let mut copies = vec![0; trailer.directories_bytes as usize];
-        self.read_at(&mut copies, trailer.pack_bytes - PACK_TRAILER_BYTES as u64 - trailer.directories_bytes)?;
-        match *blake3::hash(&copies).as_bytes() == trailer.digest {
-            true => Ok(copies),
-            false => Err(self.corrupt("directories before the pack's trailer".into(), "their digest is not the trailer's")),
-        }
+        self.healing(|| {
+            let mut copies = vec![0; trailer.directories_bytes as usize];
+            self.read_at(&mut copies, trailer.blocks_end())?;
+            match *blake3::hash(&copies).as_bytes() == trailer.digest {
+                true => Ok(copies),
+                false => Err(self.corrupt("directories before the pack's trailer".into(), "their digest is not the trailer's")),
+            }
+        })
     }
 
     /// The blocks of a small pack, whole.
     pub(super) fn small(&self, trailer: &Trailer) -> Result<Vec<u8>> {
-        let blocks_bytes = trailer.pack_bytes - (PACK_HEADER_BYTES + PACK_TRAILER_BYTES) as u64;
+        let blocks_bytes = trailer.blocks_end() - PACK_HEADER_BYTES as u64;
         self.read_fresh(blocks_bytes as usize, PACK_HEADER_BYTES as u64)
     }
 
@@ -87,7 +114,7 @@ impl PackFile {
     /// all of it; where these are damaged, the blocks one by one.
     pub fn scan(&self, mut visit: impl FnMut(Location, &Directory) -> Result<()>) -> Result<PackInfo> {
         let trailer = self.trailer()?;
-        if trailer.directories_bytes == 0 && trailer.pack_bytes <= SMALL_PACK_BYTES + PACK_TRAILER_BYTES as u64 {
+        if trailer.directories_bytes == 0 && trailer.blocks_end() <= SMALL_PACK_BYTES {
             return self.scan_small(&trailer, visit);
         }
         let directories = match trailer.directories_bytes {
@@ -98,7 +125,7 @@ impl PackFile {
             Err(Error::Corrupt { .. }) => return self.scan_blocks(false, visit),
             other => other?,
         };
-        let end = trailer.pack_bytes - PACK_TRAILER_BYTES as u64 - trailer.directories_bytes;
+        let end = trailer.blocks_end();
         let (mut offset, mut at, mut blocks) = (PACK_HEADER_BYTES as u64, 0, 0);
         while let Some(rest) = directories.get(at..).filter(|rest| !rest.is_empty()) {
             let directory = Directory::decode(rest, &self.keys.seal)
@@ -120,12 +147,17 @@ impl PackFile {
 
     /// As [`PackFile::scan`], of a small pack without copies. Where a directory is damaged, the blocks behind it are visited, too.
     fn scan_small(&self, trailer: &Trailer, mut visit: impl FnMut(Location, &Directory) -> Result<()>) -> Result<PackInfo> {
-        let bytes = self.small(trailer)?;
+        let generation = self.healing.generation();
+        let mut bytes = self.small(trailer)?;
+        let (mut before, mut end) = self.chain(&bytes, 0);
+        if end < bytes.len() && self.heal(generation) {
+            bytes = self.small(trailer)?;
+            (before, end) = self.chain(&bytes, 0);
+        }
         let at = |place: usize| (PACK_HEADER_BYTES + place) as u64;
         let mut visit = |(place, directory): &(usize, Directory)| {
             visit(Location { pack: self.id, offset: at(*place), block_bytes: directory.block_bytes() as u32 }, directory)
         };
-        let (before, end) = self.chain(&bytes, 0);
         before.iter().try_for_each(&mut visit)?;
         if end < bytes.len() {
             // What looks like a block may be a file's content. It is one if blocks follow from there to the end, and no more than there are.
@@ -162,7 +194,7 @@ impl PackFile {
     /// each block are checked against their CRC as well. What is visited before a damaged place may be whole.
     pub fn scan_blocks(&self, payloads: bool, mut visit: impl FnMut(Location, &Directory) -> Result<()>) -> Result<PackInfo> {
         let trailer = self.trailer()?;
-        let end = trailer.pack_bytes - PACK_TRAILER_BYTES as u64 - trailer.directories_bytes;
+        let end = trailer.blocks_end();
         let mut offset = PACK_HEADER_BYTES as u64;
         let mut blocks = 0;
         let mut digest = blake3::Hasher::new();
@@ -176,11 +208,7 @@ impl PackFile {
             self.read_at(&mut raw, offset)?;
             digest.update(&raw);
             if payloads {
-                let mut payload = vec![0; directory.payload_bytes];
-                self.read_at(&mut payload, offset + directory.directory_end as u64)?;
-                if crc32c::crc32c(&payload) != directory.payload_crc {
-                    return Err(self.corrupt(format!("block at {offset}"), "payload checksum"));
-                }
+                self.check_payload(offset, &directory)?;
             }
             visit(Location { pack: self.id, offset, block_bytes: block_bytes as u32 }, &directory)?;
             offset += block_bytes;
@@ -190,6 +218,17 @@ impl PackFile {
             return Err(self.corrupt("pack trailer".into(), "it does not fit the blocks before it"));
         }
         Ok(self.info(&trailer))
+    }
+
+    fn check_payload(&self, offset: u64, directory: &Directory) -> Result<()> {
+        self.healing(|| {
+            let mut payload = vec![0; directory.payload_bytes];
+            self.read_at(&mut payload, offset + directory.directory_end as u64)?;
+            match crc32c::crc32c(&payload) == directory.payload_crc {
+                true => Ok(()),
+                false => Err(self.corrupt(format!("block at {offset}"), "payload checksum")),
+            }
+        })
     }
 
     /// Checks the copies of the directories, where there are any. Without them a reader reads every block's own.

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     format::{BLOCK_MAGIC, SMALL_PACK_BYTES},
-    pack::{BlockBuilder, PackInfo, PackWriter, reader::scan::MAGIC_PIECE_BYTES, writer::PACK_TRAILER_BYTES},
+    pack::{BlockBuilder, PackInfo, PackWriter, reader::scan::MAGIC_PIECE_BYTES, trailer::PACK_TRAILER_BYTES},
     testing::blob_id,
 };
 
@@ -93,4 +93,76 @@ fn a_magic_is_found_wherever_it_lies() {
             assert_eq!(pack.next_magic(from as u64).unwrap(), None, "{from}");
         }
     }
+}
+
+fn with_parity(store: &std::path::Path) -> Layout {
+    let layout = Layout { has_parity: true, ..Layout::new(store) };
+    for folder in [layout.packs(), layout.cache()] {
+        std::fs::create_dir(folder).unwrap();
+    }
+    layout
+}
+
+#[test]
+fn every_damaged_byte_of_a_pack_with_parity_is_read_as_it_was() {
+    let store = tempfile::tempdir().unwrap();
+    let layout = with_parity(store.path());
+    for sizes in [vec![200, 300, 90], vec![30_000, 20_000, 40_000]] {
+        let (pack, info) = pack_of(&layout, &sizes);
+        let (found, read) = scanned(&pack, false).unwrap();
+        assert_eq!((found.len(), &read), (sizes.len(), &info));
+        assert!(!pack.was_healed());
+        let whole = std::fs::read(layout.pack(pack.id)).unwrap();
+        let contents = |pack: &PackFile| -> Vec<Vec<u8>> {
+            let block = |at: &Location| match pack.read_block(*at).unwrap() {
+                Read::Block(block) => block.bytes[block.objects[0].2.clone()].to_vec(),
+                Read::OnBases(_) => unreachable!(),
+            };
+            found.iter().map(block).collect()
+        };
+        let as_written = contents(&pack);
+        for at in (0..whole.len()).step_by(whole.len() / 700 + 1) {
+            let mut damaged = whole.clone();
+            damaged[at] ^= 1 << (at % 8);
+            std::fs::write(layout.pack(pack.id), &damaged).unwrap();
+            let open = || PackFile::open(&layout, pack.id).unwrap();
+            assert!(contents(&open()) == as_written, "{at}");
+            assert_eq!(scanned(&open(), false).unwrap(), (found.clone(), info.clone()), "{at}");
+            assert_eq!(scanned(&open(), true).unwrap().1, info, "{at}");
+            open().scan_blocks(true, |_, _| Ok(())).unwrap();
+            open().check_copies().unwrap();
+            assert!(open().examine().unwrap().unwrap().damaged > 0, "{at}");
+            // Whoever wants to know of it is told.
+            let noticed = PackFile::open_unhealed(&layout, pack.id).and_then(|file| file.check_parity());
+            assert!(noticed.is_err(), "{at}");
+        }
+        assert_eq!(crate::healed::list(&layout).into_iter().collect::<Vec<_>>(), [pack.id]);
+        crate::healed::forget(&layout, pack.id);
+        assert!(crate::healed::list(&layout).is_empty());
+        std::fs::remove_file(layout.pack(pack.id)).unwrap();
+    }
+}
+
+#[test]
+fn damage_that_comes_later_is_healed_by_an_open_pack() {
+    let store = tempfile::tempdir().unwrap();
+    let layout = with_parity(store.path());
+    let (pack, _) = pack_of(&layout, &[30_000, 20_000, 40_000]);
+    let found = scanned(&pack, false).unwrap().0;
+    let whole = std::fs::read(layout.pack(pack.id)).unwrap();
+    let mut damaged = whole.clone();
+    for at in &found {
+        damaged[at.offset as usize + at.block_bytes as usize - 9] ^= 1;
+        std::fs::write(layout.pack(pack.id), &damaged).unwrap();
+        pack.read_block(*at).unwrap();
+    }
+    assert!(pack.was_healed());
+    // More than parity makes up for is damage, which is told; the other blocks are read.
+    let first = found[0].offset as usize;
+    damaged = whole.clone();
+    damaged[first + 1000..first + 9000].fill(0);
+    std::fs::write(layout.pack(pack.id), &damaged).unwrap();
+    let pack = PackFile::open(&layout, pack.id).unwrap();
+    assert!(pack.read_block(found[0]).unwrap_err().is_damage());
+    assert!(pack.read_block(found[2]).is_ok());
 }
