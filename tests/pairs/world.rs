@@ -65,7 +65,8 @@ impl World {
             write(&work.join(format!("d{}/f{file}.txt", file % 5)), &text(60, file as u64)).unwrap();
         }
         write(&work.join("large"), &noise(700_000, 5)).unwrap();
-        let store = Store::open(&scratch.store(), &OpenOptions { create: true, ..OpenOptions::default() }).unwrap();
+        let options = OpenOptions { create: true, parity: false, ..OpenOptions::default() };
+        let store = Store::open(&scratch.store(), &options).unwrap();
         let mut saved = BTreeMap::new();
         for version in 0..VERSIONS {
             for n in 0..4 {

@@ -37,7 +37,7 @@ mirror! {
 
     /// Damage of a store.
     pub struct Finding of check::Finding {
-        /// config, journal, pack, index, damaged, missing, record, totals.
+        /// config, journal, pack, healed, index, damaged, missing, record, totals.
         pub kind: String,
         /// The damage, for people.
         pub message: String,

@@ -112,13 +112,20 @@ struct ParityShard {
     is_right: bool,
 }
 
+/// A shard that does not have its checksum.
+struct Suspect {
+    number: u64,
+    /// The bytes that are there; `None` where they cannot be read, and zeros were taken.
+    found: Option<Vec<u8>>,
+}
+
 /// What a pack has at its shards.
 struct Look {
     shape: Shape,
     checksums: Vec<Option<u32>>,
     parity: Vec<ParityShard>,
-    /// By stripe, shards that do not have their checksum, and what is there; `None` where it cannot be read, and zeros were taken.
-    suspects: BTreeMap<u64, Vec<(u64, Option<Vec<u8>>)>>,
+    /// By stripe.
+    suspects: BTreeMap<u64, Vec<Suspect>>,
 }
 
 impl Look {
@@ -134,7 +141,7 @@ impl Look {
             let shard = &room[..bytes];
             stripes.add(shard);
             if !is_read || look.checksum(number).is_some_and(|known| known != crc32c::crc32c(shard)) {
-                let found = (number, is_read.then(|| shard.to_vec()));
+                let found = Suspect { number, found: is_read.then(|| shard.to_vec()) };
                 look.suspects.entry(number % u64::from(shape.stripes)).or_default().push(found);
             }
         }
@@ -159,30 +166,30 @@ impl Look {
 
     /// The shards of a stripe that are not as they were written, computed from the others. Empty where all of them are, and what is damaged are
     /// their checksums.
-    fn solve(&self, stripe: u64, suspects: &[(u64, Option<Vec<u8>>)]) -> Option<Vec<(u64, Vec<u8>)>> {
+    fn solve(&self, stripe: u64, suspects: &[Suspect]) -> Option<Vec<(u64, Vec<u8>)>> {
         let read = self.rows(stripe).filter(|(_, row)| row.is_read);
         let (fitting, others): (Vec<_>, Vec<_>) = read.partition(|(_, row)| row.difference.iter().all(|byte| *byte == 0));
         // What two rows agree with is right: two errors cannot hide from both.
         let is_as_written = fitting.len() >= 2 || !fitting.is_empty() && others.is_empty();
-        if is_as_written && suspects.iter().all(|(_, found)| found.is_some()) {
+        if is_as_written && suspects.iter().all(|suspect| suspect.found.is_some()) {
             return Some(Vec::new());
         }
         let right: Vec<(u64, &ParityShard)> = self.rows(stripe).filter(|(_, row)| row.is_right).collect();
         let (rows, spare) = right.split_at_checked(suspects.len())?;
         let factor = |row: u64, shard: u64| power(row * self.shape.exponent(shard));
-        let matrix = rows.iter().map(|(row, _)| suspects.iter().map(|(shard, _)| factor(*row, *shard)).collect()).collect();
+        let matrix = rows.iter().map(|(row, _)| suspects.iter().map(|suspect| factor(*row, suspect.number)).collect()).collect();
         let errors: Vec<Vec<u8>> = inverted(matrix)?
             .iter()
             .map(|line| sum(rows.iter().zip(line).map(|((_, row), factor)| (&row.difference, *factor))))
             .collect();
         // A row that was not needed tells whether the errors are right, without any checksum.
         let explains = |(row, shard): &(u64, &ParityShard)| {
-            let factors = suspects.iter().map(|(number, _)| factor(*row, *number));
+            let factors = suspects.iter().map(|suspect| factor(*row, suspect.number));
             sum(errors.iter().zip(factors)) == shard.difference
         };
         let is_certain = !spare.is_empty() && spare.iter().all(explains);
         let mut healed = Vec::new();
-        for ((number, found), error) in suspects.iter().zip(&errors) {
+        for (Suspect { number, found }, error) in suspects.iter().zip(&errors) {
             let (_, bytes) = self.shape.place(*number);
             let mut shard = found.clone().unwrap_or_else(|| vec![0; bytes]);
             shard.iter_mut().zip(error).for_each(|(byte, error)| *byte ^= error);

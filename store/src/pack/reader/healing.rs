@@ -35,7 +35,10 @@ impl Overlay {
     /// Reads from the file, and from the shards where there are any.
     fn read_exact_at(&self, file: &File, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         self.parts(buffer, offset).try_for_each(|(part, at, healed)| match healed {
-            Some(healed) => Ok(part.copy_from_slice(healed)),
+            Some(healed) => {
+                part.copy_from_slice(healed);
+                Ok(())
+            }
             None => file.read_exact_at(part, at),
         })
     }
