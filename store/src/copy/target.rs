@@ -41,7 +41,7 @@ impl Target {
     /// Opens the copy of a store. Refuses a folder that is no copy of it, and makes one only where `make` says so.
     pub(super) fn open(store: &Store, to: &Path, make: bool, progress: &dyn Progress) -> Result<Self> {
         ensure_apart(store, to)?;
-        let layout = Layout { root: to.to_owned(), keys: store.layout().keys.clone() };
+        let layout = Layout { root: to.to_owned(), ..store.layout().clone() };
         let is_new = match fs::symlink_metadata(layout.config()) {
             Ok(_) => {
                 ensure_same(store, &Config::read(&layout.config(), to)?, to)?;
