@@ -37,7 +37,7 @@ impl Staging {
         remove_leftovers(&above, &begins);
         let root = above.join(format!("{begins}{}", OpId::generate()));
         disk::make_folder(&root)?;
-        let layout = Layout { root, keys: keys.clone() };
+        let layout = Layout { root, keys: keys.clone(), has_parity: false };
         let packs = layout.packs();
         disk::make_folder(&packs)?;
         let folder: OwnedFd = File::open(&packs).at("open folder", &packs)?.into();
