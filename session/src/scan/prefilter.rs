@@ -144,7 +144,7 @@ mod tests {
         let lower = bytes.to_ascii_lowercase();
         let at = |start: usize| {
             let words = WORDS.iter().enumerate();
-            words.filter_map(move |(i, word)| Some((i, start..start + word.len()))).collect::<Vec<_>>()
+            words.map(move |(i, word)| (i, start..start + word.len())).collect::<Vec<_>>()
         };
         let is = |(i, place): &(usize, Range<usize>)| lower.get(place.clone()) == Some(WORDS[*i].as_bytes());
         (0..bytes.len()).flat_map(at).filter(is).collect()
