@@ -53,6 +53,11 @@ impl Mark {
         self.0 & SEEN != 0
     }
 
+    /// Notes that no copy of it is kept.
+    pub(super) fn forget_copy(&mut self) {
+        self.0 &= !COPIED;
+    }
+
     /// Notes that it was copied; false if it had been before.
     pub(super) fn copy(&mut self) -> bool {
         let first = self.0 & COPIED == 0;
@@ -92,9 +97,25 @@ impl<'a> Marker<'a> {
         is_new
     }
 
-    /// Marks what a block that lives builds on: a tree, a recipe's node or a chunk, and nothing that it refers to.
-    pub(super) fn base(&mut self, id: ObjectId) {
-        self.live.entry(id.key()).or_insert(Mark(NOWHERE | BASE_ALONE));
+    /// Marks what something that lives builds on: a tree, a recipe's node or a chunk, and nothing that it refers to. False if it had been
+    /// marked before.
+    pub(super) fn base(&mut self, id: ObjectId) -> bool {
+        let mut is_new = false;
+        self.live.entry(id.key()).or_insert_with(|| {
+            is_new = true;
+            Mark(NOWHERE | BASE_ALONE)
+        });
+        is_new
+    }
+
+    /// Notes that nothing is copied so far.
+    pub(super) fn forget_copies(&mut self) {
+        self.live.values_mut().for_each(Mark::forget_copy);
+    }
+
+    /// True if an object lives by itself, and not only because others build on it.
+    pub(super) fn lives(&self, key: &ObjectKey) -> bool {
+        self.live.get(key).is_some_and(|mark| mark.0 & BASE_ALONE == 0)
     }
 
     /// Marks everything that a checkpoint needs.

@@ -13,11 +13,14 @@
 //! 2. *Mark*: follow the live checkpoints to every object, `mark`.
 //! 3. *Survey*: an object's home is the place that the index gives for it; a second copy elsewhere is waste. Per pack, sum up what
 //!    lives in it, `survey`. A pack without anything alive is condemned; one with little, and small ones of which there are many,
-//!    are copied into new packs and condemned, `repack`. The new packs are synced before anything refers to them.
+//!    are copied into new packs and condemned, `repack`, unless the new packs would be longer. What builds on dead versions may
+//!    get another base, `survey/flatten`. The new packs are synced before anything refers to them.
 //! 4. *Publish*, under the writer lock: mark what was committed meanwhile, spare what that uses, and append one record with the new
 //!    packs, the condemned ones, and the writers that were running, `publish`.
 //! 5. *Sweep*: the bytes of a condemned pack go once every writer that ran when it was condemned is over. Packs that nothing knows and
 //!    whose writer is over go as well, `sweep`, but for those that a lost record of the journal may have been about, `unexplained`.
+//!
+//! Where the disk has too little room for all copies at once, steps 1 to 5 are done in rounds, `room`.
 //!
 //! **What always holds.**
 //! - Everything that a live checkpoint reaches is in the index.
@@ -40,7 +43,7 @@ mod sweep;
 mod tests;
 mod unexplained;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -52,12 +55,12 @@ pub(crate) use self::{
 };
 use self::{plan::make_plan, survey::Survey};
 pub use self::{
-    plan::{GcPlan, plan},
+    plan::{GcPlan, plan, plan_without},
     unexplained::Unexplained,
 };
 use crate::{
     error::{Error, ErrorKind, Result},
-    id::{OpId, PackId},
+    id::{OpId, PackId, Ulid},
     journal::Journal,
     pin::{self, Pin},
     progress::Progress,
@@ -67,6 +70,8 @@ use crate::{
 
 /// A run starts over this often when another gc overtakes it.
 const TRIES_MAX: u32 = 3;
+/// Packs are copied in at most so many rounds where the disk has too little room for all at once.
+const ROUNDS_MAX: u32 = 64;
 
 /// Options of gc.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,22 +80,30 @@ pub struct GcOptions {
     pub repack_below_percent: u8,
     /// True if small packs are copied together when there are many.
     pub consolidate: bool,
+    /// Unused bytes that may stay, in percent of what lives: while there are more, packs are copied, those with the least alive first. `None`
+    /// for any number.
+    pub unused_percent_max: Option<u8>,
 }
 
 impl Default for GcOptions {
     fn default() -> Self {
-        GcOptions { repack_below_percent: 70, consolidate: true }
+        GcOptions { consolidate: true, unused_percent_max: Some(6), ..Self::below(70) }
     }
 }
 
 impl GcOptions {
     /// Only delete; copy nothing.
     pub fn no_repack() -> Self {
-        GcOptions { repack_below_percent: 0, consolidate: false }
+        Self::below(0)
+    }
+
+    /// Copy packs with less than this share alive, and nothing else.
+    pub const fn below(repack_below_percent: u8) -> Self {
+        GcOptions { repack_below_percent, consolidate: false, unused_percent_max: None }
     }
 
     fn repacks(&self) -> bool {
-        self.repack_below_percent > 0 || self.consolidate
+        self.repack_below_percent > 0 || self.consolidate || self.unused_percent_max.is_some()
     }
 }
 
@@ -121,8 +134,27 @@ pub struct GcReport {
     pub waits_for: Vec<OpId>,
     /// Bytes freed, less what was written.
     pub freed_bytes: u64,
-    /// True if the disk was full, so that the ballast was released and nothing was copied.
+    /// True if the disk was too full for everything that was to be copied, so that the ballast was released.
     pub disk_was_full: bool,
+    /// Packs that would have been copied if there had been room.
+    pub left_packs: u64,
+}
+
+impl GcReport {
+    /// Adds what a further round has done.
+    fn add(&mut self, round: GcReport) {
+        self.condemned_packs += round.condemned_packs;
+        self.added_packs += round.added_packs;
+        self.added_bytes += round.added_bytes;
+        self.dropped_packs += round.dropped_packs;
+        self.dropped_bytes += round.dropped_bytes;
+        self.orphans += round.orphans;
+        self.orphan_bytes += round.orphan_bytes;
+        self.waiting_packs = round.waiting_packs;
+        self.waiting_bytes = round.waiting_bytes;
+        self.waits_for = round.waits_for;
+        self.left_packs = round.left_packs;
+    }
 }
 
 /// Packs that no record of the journal explains, and that gc keeps because one that was lost may.
@@ -146,6 +178,17 @@ pub fn run(store: &Store, options: &GcOptions, progress: &dyn Progress) -> Resul
     let mut report = retried(store, || attempt(store, &pin, options, &mut numbers, &mut room, progress))?;
     restore::clear_dead(store.layout())?;
     sweep::sweep(store, pin.op, &mut room, &mut report, progress)?;
+    // What a round has freed is room for the next one.
+    let mut has_freed = report.dropped_bytes + report.orphan_bytes > report.added_bytes;
+    for _ in 1..ROUNDS_MAX {
+        if report.left_packs == 0 || !has_freed {
+            break;
+        }
+        let mut round = retried(store, || attempt(store, &pin, options, &mut numbers, &mut room, progress))?;
+        sweep::sweep(store, pin.op, &mut room, &mut round, progress)?;
+        has_freed = round.dropped_bytes > round.added_bytes;
+        report.add(round);
+    }
     if store.view().wants_absorbing()
         && let Err(e) = store.absorb()
     {
@@ -183,28 +226,74 @@ fn attempt(
     room: &mut Room,
     progress: &dyn Progress,
 ) -> Result<GcReport> {
-    let mut survey = Survey::take(store, progress)?;
-    let mut choice = choose(&survey, options, progress)?;
-    let mut added = NewPacks::new(store, pin.op, numbers);
-    match repack::copy(store, &mut survey, &mut choice.repack, &mut added, progress) {
-        Err(e) if e.is_disk_full() => {
-            progress.notice("the disk is full: nothing is copied, only what is wholly dead goes");
+    // Flattening copies much at once, or nothing: on a full disk, what can be freed without it comes first.
+    let (mut flatten, mut lacks_room) = (options.repacks(), false);
+    loop {
+        let (mut survey, chosen) = survey_and_choose(store, &HashSet::new(), flatten, options, progress)?;
+        let mut choice = room.fit(&survey, &chosen);
+        lacks_room |= choice != chosen;
+        if lacks_room && !survey.rebased.is_empty() {
+            flatten = false;
+            continue;
+        }
+        let mut added = NewPacks::new(store, pin.op, numbers);
+        while let Err(e) = repack::copy(store, &mut survey, &mut choice.repack, &mut added, progress) {
+            if !e.is_disk_full() {
+                return Err(e);
+            }
+            lacks_room = true;
             added.discard();
-            room.release();
+            survey.marker.forget_copies();
+            choice = room.fit_less(&survey, &chosen, &choice);
+        }
+        if choice.repack.is_empty() {
+            added.discard();
+        } else if !added.is_smaller_than(survey.repacked_bytes(&choice)) && !survey.is_repair(&choice) {
+            added.discard();
+            if !survey.rebased.is_empty() {
+                flatten = false;
+                continue;
+            }
             choice = survey.choose(&GcOptions::no_repack());
         }
-        other => other?,
+        let left_packs = if lacks_room { chosen.all().difference(&choice.all()).count().max(1) as u64 } else { 0 };
+        if left_packs > 0 {
+            progress.notice(&format!(
+                "the disk has too little room to copy all at once; packs that are left for later: {left_packs}"
+            ));
+        }
+        let plan = make_plan(store, &survey, &choice, Some(pin.op))?;
+        let published = publish::publish(store, pin.op, &mut survey, choice.all(), added, room, progress)?;
+        return Ok(GcReport {
+            plan,
+            condemned_packs: published.condemned,
+            added_packs: published.added.len() as u64,
+            added_bytes: published.added.iter().map(|pack| pack.bytes).sum(),
+            left_packs,
+            ..GcReport::default()
+        });
     }
-    let plan = make_plan(store, &survey, &choice, Some(pin.op))?;
-    let condemned = choice.delete.union(&choice.repack).copied().collect();
-    let published = publish::publish(store, pin.op, &mut survey, condemned, added, room, progress)?;
-    Ok(GcReport {
-        plan,
-        condemned_packs: published.condemned,
-        added_packs: published.added.len() as u64,
-        added_bytes: published.added.iter().map(|pack| pack.bytes).sum(),
-        ..GcReport::default()
-    })
+}
+
+/// Looks at the store as it is without some checkpoints, and chooses what goes. Where copies would be longer than what they replace, by
+/// estimate, nothing is copied.
+fn survey_and_choose<'s>(
+    store: &'s Store,
+    without: &HashSet<Ulid>,
+    flatten: bool,
+    options: &GcOptions,
+    progress: &dyn Progress,
+) -> Result<(Survey<'s>, Choice)> {
+    let survey = Survey::of(store, without, flatten, progress)?;
+    let choice = choose(&survey, options, progress)?;
+    if survey.copied_bytes(&choice) <= survey.repacked_bytes(&choice) || survey.is_repair(&choice) {
+        return Ok((survey, choice));
+    }
+    if !survey.rebased.is_empty() {
+        return survey_and_choose(store, without, false, options, progress);
+    }
+    let choice = survey.choose(&GcOptions::no_repack());
+    Ok((survey, choice))
 }
 
 /// Chooses what goes. Nothing goes while the journal lacks records: what those need cannot be told from garbage.
@@ -225,10 +314,23 @@ fn choose(survey: &Survey, options: &GcOptions, progress: &dyn Progress) -> Resu
 }
 
 /// Packs to delete, and packs to repack.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Choice {
     delete: BTreeSet<PackId>,
     repack: BTreeSet<PackId>,
+}
+
+impl Choice {
+    /// The packs that go.
+    fn all(&self) -> BTreeSet<PackId> {
+        self.delete.union(&self.repack).copied().collect()
+    }
+
+    /// Leaves those that are not among `packs`.
+    fn retain(&mut self, packs: &BTreeSet<PackId>) {
+        self.delete.retain(|id| packs.contains(id));
+        self.repack.retain(|id| packs.contains(id));
+    }
 }
 
 pub(crate) fn running_writers(store: &Store, own: Option<OpId>) -> Result<Vec<OpId>> {

@@ -1,11 +1,13 @@
 //! A plan of a run, which changes nothing.
 
+use std::collections::HashSet;
+
 use serde::{Deserialize, Serialize};
 
-use super::{Choice, GcOptions, choose, retried, running_writers, survey::Survey, sweep};
+use super::{Choice, GcOptions, retried, running_writers, survey::Survey, survey_and_choose, sweep};
 use crate::{
     error::Result,
-    id::{OpId, PackId},
+    id::{OpId, PackId, Ulid},
     pin::Pin,
     progress::Progress,
     store::Store,
@@ -48,14 +50,26 @@ pub struct GcPlan {
     pub waits_for: Vec<OpId>,
 }
 
+impl GcPlan {
+    /// Bytes of the packs that are in use afterwards.
+    pub fn kept_bytes(&self) -> u64 {
+        let goes = self.delete_bytes + self.repack_bytes + self.condemned_bytes + self.orphan_bytes;
+        self.total_bytes.saturating_sub(goes) + self.copy_bytes
+    }
+}
+
 /// Finds out what [`super::run`] would do, and changes nothing.
 pub fn plan(store: &Store, options: &GcOptions, progress: &dyn Progress) -> Result<GcPlan> {
+    plan_without(store, options, &HashSet::new(), progress)
+}
+
+/// Finds out what [`super::run`] would do if these checkpoints were deleted, and changes nothing.
+pub fn plan_without(store: &Store, options: &GcOptions, without: &HashSet<Ulid>, progress: &dyn Progress) -> Result<GcPlan> {
     // It only spares this run a second look if another gc comes between; a full disk has no room for it.
     let pin = Pin::take(&store.layout().pins(), true, "gc plan").ok();
     let own = pin.as_ref().map(|pin| pin.op);
     retried(store, || {
-        let survey = Survey::take(store, progress)?;
-        let choice = choose(&survey, options, progress)?;
+        let (survey, choice) = survey_and_choose(store, without, options.repacks(), options, progress)?;
         make_plan(store, &survey, &choice, own)
     })
 }

@@ -1,7 +1,11 @@
 //! Copying what lives out of packs that are mostly dead, and out of small ones, into new packs.
 
+mod rebase;
+mod window;
+
 use std::{collections::BTreeSet, fs::File, io, sync::Arc};
 
+use self::window::Window;
 use super::survey::Survey;
 use crate::{
     disk,
@@ -52,6 +56,15 @@ impl<'n> NewPacks<'n> {
         self.finished.iter().map(|(info, _)| info.clone()).collect()
     }
 
+    /// True if the packs have fewer bytes than this.
+    pub(super) fn is_smaller_than(&self, bytes: u64) -> bool {
+        self.bytes() < bytes
+    }
+
+    fn bytes(&self) -> u64 {
+        self.finished.iter().map(|(info, _)| info.bytes).sum()
+    }
+
     /// From here on the journal knows the packs, or may.
     pub(crate) fn keep(&mut self) {
         self.started.clear();
@@ -84,14 +97,16 @@ pub(super) fn copy(
     if packs.is_empty() {
         return Ok(());
     }
-    let chosen: Vec<(usize, PackId, u64)> = {
+    let chosen: Vec<(usize, PackId, u64, u64)> = {
         let chosen = survey.packs.iter().enumerate().filter(|(_, pack)| packs.contains(&pack.id));
-        chosen.map(|(number, pack)| (number, pack.id, pack.live_bytes)).collect()
+        chosen.map(|(number, pack)| (number, pack.id, pack.bytes, pack.live_bytes)).collect()
     };
-    progress.phase(Phase::Repack, None, Some(chosen.iter().map(|(_, _, bytes)| bytes).sum()));
-    let mut copier = Copier::new(added)?;
-    for (number, id, _) in chosen {
-        match copy_pack(store, survey, number, id, &mut copier, progress) {
+    progress.phase(Phase::Repack, None, Some(chosen.iter().map(|(.., live_bytes)| live_bytes).sum()));
+    let mut copier = Copier { sources_bytes: Some(0), ..Copier::new(added)? };
+    for (number, id, bytes, _) in chosen {
+        let copied = copy_pack(store, survey, number, id, &mut copier, progress);
+        copier.sources_bytes = copier.sources_bytes.map(|sources| sources + bytes);
+        match copied {
             Err(Error::Corrupt { what, reason, .. }) => {
                 progress.notice(&format!("pack {id} is damaged ({what}: {reason}) and is left as it is"));
                 packs.remove(&id);
@@ -114,16 +129,21 @@ fn copy_pack(
     let file = PackFile::open(store.layout(), id)?;
     file.scan(|location, directory| {
         progress::check(progress)?;
-        let live = &mut survey.marker.live;
+        let (live, view) = (&mut survey.marker.live, &survey.view);
         let mut wanted = |entry: &Entry| {
-            let mark = live.get_mut(&entry.id.key()).filter(|mark| mark.home() == Some(number));
-            mark.is_some_and(|mark| mark.copy())
+            let key = entry.id.key();
+            let Some(mark) = live.get_mut(&key).filter(|mark| mark.home() == Some(number)) else { return Ok(false) };
+            // Of two copies in one pack, another one than the index finds might build on what builds on it.
+            let is_home = directory.bases.is_empty() || view.locate_key(&key)? == Some(location);
+            Ok(is_home && mark.copy())
         };
-        let keep: Vec<bool> = directory.entries.iter().map(&mut wanted).collect();
+        let keep = directory.entries.iter().map(&mut wanted).collect::<Result<Vec<bool>>>()?;
         if keep.contains(&true) {
-            // What its bases are is alive, unless the object is alive by another copy.
             let has_bases = directory.bases.iter().all(|base| survey.marker.live.contains_key(&base.key()));
-            copier.copy_block(&file, location, directory, &keep, has_bases, &|| store.block(location))?;
+            match directory.bases.is_empty() || has_bases && !keep.contains(&false) {
+                true => copier.copy_block(&file, location, directory, &keep, has_bases, &|| store.block(location))?,
+                false => rebase::copy(store, survey, location, directory, &keep, copier)?,
+            }
             progress.advance(0, u64::from(location.block_bytes));
         }
         Ok(())
@@ -143,12 +163,16 @@ pub(crate) struct Copier<'a, 'n> {
     data: BlockBuilder,
     meta: BlockBuilder,
     compressor: zstd::bulk::Compressor<'static>,
+    window: Window,
+    /// Bytes of the packs that were copied so far, where the new ones must not be longer.
+    sources_bytes: Option<u64>,
 }
 
 impl<'a, 'n> Copier<'a, 'n> {
     pub(crate) fn new(added: &'a mut NewPacks<'n>) -> Result<Self> {
         let compressor = zstd::bulk::Compressor::new(added.level).at("start compressor in", added.layout.packs())?;
-        Ok(Copier { added, writer: None, data: BlockBuilder::default(), meta: BlockBuilder::default(), compressor })
+        let (data, meta, window) = (BlockBuilder::default(), BlockBuilder::default(), Window::default());
+        Ok(Copier { added, writer: None, data, meta, compressor, window, sources_bytes: None })
     }
 
     /// Copies the entries of a block that are to be kept. A whole block is taken as it is stored if it has a good size, or builds on others and
@@ -168,18 +192,33 @@ impl<'a, 'n> Copier<'a, 'n> {
         let as_stored = if directory.bases.is_empty() { raw >= good } else { has_bases };
         if as_stored && !keep.contains(&false) {
             let (directory, bytes) = file.read_stored(location)?;
-            if directory.bases.is_empty() {
-                self.flush(data)?;
-            }
             return self.write(&bytes, &directory.entries);
         }
         let block = decode()?;
         for (entry, (kind, id, range)) in
             directory.entries.iter().zip(&block.objects).zip(keep).filter(|(_, k)| **k).map(|(e, _)| e)
         {
-            self.push(*kind, *id, block.bytes.get(range.clone()).unwrap_or_default(), entry.tail_bytes)?;
+            let order = (location, range.start as u64);
+            self.push_in_order(order, *kind, *id, block.bytes.get(range.clone()).unwrap_or_default(), entry.tail_bytes)?;
         }
         Ok(())
+    }
+
+    /// Takes one object, and puts it beside those that are near it in this order.
+    fn push_in_order(
+        &mut self,
+        order: (Location, u64),
+        kind: ObjectKind,
+        id: ObjectId,
+        bytes: &[u8],
+        tail_bytes: usize,
+    ) -> Result<()> {
+        self.window.add(order, kind, id, bytes, tail_bytes);
+        if self.window.is_full() { self.empty_window() } else { Ok(()) }
+    }
+
+    fn empty_window(&mut self) -> Result<()> {
+        std::mem::take(&mut self.window).each_in_order(|kind, id, bytes, tail_bytes| self.push(kind, id, bytes, tail_bytes))
     }
 
     /// Takes one object.
@@ -221,20 +260,27 @@ impl<'a, 'n> Copier<'a, 'n> {
         };
         writer.append(block, entries)?;
         if writer.bytes() >= PACK_BYTES {
-            self.added.finished.push(writer.finish()?);
+            self.finish_pack(writer)
         } else {
             self.writer = Some(writer);
+            Ok(())
         }
+    }
+
+    /// Finishes a pack. Copies of its directories must not make it longer than what it takes the place of.
+    fn finish_pack(&mut self, mut writer: PackWriter) -> Result<()> {
+        if self.sources_bytes.is_some_and(|sources| self.added.bytes() + writer.finished_bytes() > sources) {
+            writer.leave_out_copies();
+        }
+        self.added.finished.push(writer.finish()?);
         Ok(())
     }
 
     /// Writes what is left.
     pub(crate) fn finish(mut self) -> Result<()> {
+        self.empty_window()?;
         self.flush(true)?;
         self.flush(false)?;
-        if let Some(writer) = self.writer.take() {
-            self.added.finished.push(writer.finish()?);
-        }
-        Ok(())
+        self.writer.take().map_or(Ok(()), |writer| self.finish_pack(writer))
     }
 }

@@ -1,6 +1,12 @@
 //! Working on a full disk: the ballast is given up for the few bytes that a deletion needs, and made again afterwards.
 
+use super::{Choice, GcOptions, survey::Survey};
 use crate::{error::Result, filesystem, format::BALLAST_BYTES, layout::Layout, store};
+
+/// Bytes that copies leave free.
+const RESERVE_BYTES: u64 = 256 << 10;
+/// Where no more than this can be copied, nothing is.
+const COPIES_BYTES_MIN: u64 = 16 << 10;
 
 /// The ballast is made again when this many times its length are free.
 const FREE_FACTOR: u64 = 2;
@@ -20,6 +26,32 @@ impl Room {
     pub(crate) fn release(&mut self) {
         self.was_full = true;
         let _ = std::fs::remove_file(self.layout.ballast());
+    }
+
+    /// Bytes that copies may take: the rest is for the journal and the index.
+    fn copied_bytes_max(&self) -> u64 {
+        filesystem::free_bytes(&self.layout.root).map_or(u64::MAX, |free| free.saturating_sub(RESERVE_BYTES))
+    }
+
+    /// As much of a choice as can be copied into the room that there is.
+    pub(super) fn fit(&mut self, survey: &Survey<'_>, chosen: &Choice) -> Choice {
+        let wanted = survey.copied_bytes(chosen);
+        // The copies may be a little longer than they are estimated.
+        if wanted == 0 || wanted.saturating_add(wanted / 16) <= self.copied_bytes_max() {
+            return chosen.clone();
+        }
+        self.release();
+        survey.choose_within(chosen, self.copied_bytes_max() / 16 * 15)
+    }
+
+    /// Less than was tried and did not fit.
+    pub(super) fn fit_less(&mut self, survey: &Survey<'_>, chosen: &Choice, tried: &Choice) -> Choice {
+        self.release();
+        let half = survey.copied_bytes(tried) / 2;
+        match half >= COPIES_BYTES_MIN {
+            true => survey.choose_within(chosen, half.min(self.copied_bytes_max())),
+            false => survey.choose(&GcOptions::no_repack()),
+        }
     }
 
     /// Does something small, once more without the ballast if the disk is full.

@@ -1,6 +1,8 @@
 //! The survey: what lives in which pack, and which packs should go.
 
+mod bases;
 mod choice;
+mod flatten;
 mod pinned;
 mod recipes;
 
@@ -9,15 +11,16 @@ use std::{
     sync::Arc,
 };
 
-use self::pinned::pinned_deleted;
+use self::{flatten::Rebased, pinned::pinned_deleted};
 use super::mark::Marker;
 use crate::{
     damaged::Damaged,
     error::{Error, Result},
-    id::{ObjectId, ObjectKey, PackId, hex},
+    id::{ObjectId, PackId, Ulid, hex},
     journal::Position,
     pack::{Entry, Location, ObjectKind, PackFile},
     progress::{self, Phase, Progress},
+    record::Checkpoint,
     store::Store,
     view::View,
 };
@@ -35,6 +38,8 @@ pub(super) struct PackUse {
     pub(super) live_bytes: u64,
     live_raw_bytes: u64,
     raw_bytes: u64,
+    /// Stored bytes of its blocks.
+    blocks_bytes: u64,
     /// Its directories cannot be read to the end, or it has known damage.
     is_damaged: bool,
     /// Something that lives in it is known to be damaged, or to build on what is.
@@ -57,19 +62,29 @@ pub(super) struct Survey<'a> {
     pub(super) marker: Marker<'a>,
     /// The packs that are not condemned; a mark's home is a number in this list.
     pub(super) packs: Vec<PackUse>,
+    /// What builds on something else from now on, because what it builds on goes; nothing where that would save too little.
+    pub(super) rebased: Rebased,
     /// There are blocks of which it cannot be told what they build on.
     pub(super) has_unreadable_blocks: bool,
 }
 
 impl<'a> Survey<'a> {
-    /// Looks at the whole store.
+    /// Looks at the whole store, all of it.
+    #[cfg(test)]
     pub(super) fn take(store: &'a Store, progress: &dyn Progress) -> Result<Self> {
+        Self::of(store, &HashSet::new(), true, progress)
+    }
+
+    /// Looks at the whole store. Live are the checkpoints that exist, but for those `without`, and deleted ones that are pinned. With
+    /// `flatten`, objects may get other bases.
+    pub(super) fn of(store: &'a Store, without: &HashSet<Ulid>, flatten: bool, progress: &dyn Progress) -> Result<Self> {
         let view = store.refresh()?;
-        let roots = view.checkpoints()?;
-        let pinned = pinned_deleted(store, &view, roots)?;
+        let all = view.checkpoints()?;
+        let pinned = pinned_deleted(store, &view, all)?;
+        let roots: Vec<&Checkpoint> = all.iter().filter(|checkpoint| !without.contains(&checkpoint.record.id)).collect();
         progress.phase(Phase::Mark, Some(roots.iter().map(|c| c.record.workspace.entries).sum()), None);
         let mut marker = Marker::new(store, view.clone());
-        for checkpoint in roots {
+        for checkpoint in &roots {
             marker.checkpoint(checkpoint, progress)?;
         }
         let mut checkpoints = roots.len() as u64;
@@ -79,94 +94,30 @@ impl<'a> Survey<'a> {
         let known = view.packs()?.into_iter().filter(|(_, state)| state.condemned.is_none());
         let packs = known.map(|(id, state)| PackUse::new(id, state.bytes)).collect();
         let end = view.end().clone();
-        let mut survey = Survey { view, end, checkpoints, marker, packs, has_unreadable_blocks: false };
-        survey.mark_bases(store, progress)?;
+        let rebased = Rebased::new();
+        let mut survey = Survey { view, end, checkpoints, marker, packs, rebased, has_unreadable_blocks: false };
+        survey.mark_bases(store, flatten, progress)?;
         survey.find_homes(store)?;
         let dead_recipes = survey.read_directories(store, progress)?;
         for (pack, location, id) in dead_recipes {
             progress::check(progress)?;
             survey.judge_recipe(store, pack, location, id)?;
         }
+        survey.weigh();
         Ok(survey)
     }
 
-    /// Marks what blocks build on, as far as something in them lives, and what that builds on in turn.
-    fn mark_bases(&mut self, store: &Store, progress: &dyn Progress) -> Result<()> {
-        let mut blocks: Vec<Vec<ObjectId>> = Vec::new();
-        // The block in which an object lies that builds on another.
-        let mut block_of: HashMap<ObjectKey, usize> = HashMap::new();
-        let (mut pending, mut damaged) = (Vec::new(), HashSet::new());
-        for pack in &self.packs {
-            progress::check(progress)?;
-            let file = PackFile::open(store.layout(), pack.id);
-            let scanned = file.and_then(|file| {
-                file.scan(|location, directory| {
-                    if directory.bases.is_empty() {
-                        return Ok(());
-                    }
-                    let mut lives = false;
-                    for entry in &directory.entries {
-                        let key = entry.id.key();
-                        if self.view.locate_key(&key)? == Some(location) {
-                            block_of.insert(key, blocks.len());
-                            lives |= self.marker.live.contains_key(&key);
-                        }
-                    }
-                    pending.extend(lives.then_some(blocks.len()));
-                    blocks.push(directory.bases.clone());
-                    Ok(())
-                })
-            });
-            match scanned {
-                Err(e) if !e.is_damage() => return Err(e),
-                // Told of when the directories are read for what lives.
-                Err(_) => _ = damaged.insert(pack.id),
-                Ok(_) => {}
+    /// Completes the sums: what lives has its share of its pack's other bytes, and what gets another base takes more.
+    fn weigh(&mut self) {
+        for pack in &mut self.packs {
+            let (other, live) = (pack.bytes.saturating_sub(pack.blocks_bytes), pack.live_bytes);
+            pack.live_bytes += (u128::from(other) * u128::from(live) / u128::from(pack.blocks_bytes.max(1))) as u64;
+        }
+        for (key, new) in &self.rebased {
+            if let Some(pack) = self.marker.live.get(key).and_then(|mark| self.packs.get_mut(mark.home()?)) {
+                pack.live_bytes = pack.live_bytes.saturating_add_signed(new.grows_bytes);
             }
         }
-        pending.extend(self.blocks_of_damaged(store, &damaged, &mut blocks)?);
-        let mut followed = vec![false; blocks.len()];
-        while let Some(number) = pending.pop() {
-            if std::mem::replace(&mut followed[number], true) {
-                continue;
-            }
-            for base in &blocks[number] {
-                self.marker.base(*base);
-                pending.extend(block_of.get(&base.key()));
-            }
-        }
-        Ok(())
-    }
-
-    /// Bases of blocks to which the index still leads although their packs' directories cannot be read to the end. All of that lives,
-    /// because such a pack stays as it is. Where even those blocks cannot be read, nothing may go: nobody can tell what they build on.
-    fn blocks_of_damaged(
-        &mut self,
-        store: &Store,
-        damaged: &HashSet<PackId>,
-        blocks: &mut Vec<Vec<ObjectId>>,
-    ) -> Result<Vec<usize>> {
-        let mut places: BTreeSet<Location> = BTreeSet::new();
-        if !damaged.is_empty() {
-            self.view.each_object(|_, location| {
-                places.extend(damaged.contains(&location.pack).then_some(location));
-                Ok(())
-            })?;
-        }
-        let mut found = Vec::new();
-        for place in places {
-            let file = PackFile::open_unchecked(store.layout(), place.pack);
-            match file.and_then(|file| file.read_directory(place.offset)) {
-                Ok(directory) if directory.bases.is_empty() => {}
-                Ok(directory) => {
-                    found.push(blocks.len());
-                    blocks.push(directory.bases);
-                }
-                Err(e) if e.is_damage() => self.has_unreadable_blocks = true,
-                Err(e) => return Err(e),
-            }
-        }
-        Ok(found)
     }
 
     fn find_homes(&mut self, store: &Store) -> Result<()> {
@@ -230,6 +181,7 @@ impl<'a> Survey<'a> {
                     let is_known = |entry: &Entry| live.contains_key(&entry.id.key()) && known.has(entry.id, location);
                     pack.has_known_damage |= alive > 0 && !known.is_empty() && directory.entries.iter().any(is_known);
                     pack.raw_bytes += raw;
+                    pack.blocks_bytes += u64::from(location.block_bytes);
                     pack.live_raw_bytes += alive;
                     pack.live_bytes += (u128::from(location.block_bytes) * u128::from(alive) / u128::from(raw.max(1))) as u64;
                     Ok(())
@@ -277,6 +229,7 @@ impl PackUse {
             live_bytes: 0,
             live_raw_bytes: 0,
             raw_bytes: 0,
+            blocks_bytes: 0,
             is_damaged: false,
             has_known_damage: false,
             has_broken_objects: false,

@@ -62,6 +62,8 @@ pub struct PackWriter {
     directories: Vec<u8>,
     /// Checksums of what was written, where the pack gets parity.
     sums: Option<Sums>,
+    /// True if the pack gets copies of them, unless it is small.
+    has_copies: bool,
     seal: Seal,
 }
 
@@ -78,7 +80,8 @@ impl PackWriter {
         let path = layout.pack(id);
         let file = files::open(&path, How::New).at("create pack", &path)?;
         let (sums, seal) = (layout.has_parity.then(Sums::default), layout.keys.seal.clone());
-        let mut writer = PackWriter { id, path, file, bytes: 0, blocks: 0, directories: Vec::new(), sums, seal };
+        let mut writer =
+            PackWriter { id, path, file, bytes: 0, blocks: 0, directories: Vec::new(), has_copies: true, sums, seal };
         writer.write(&header(if layout.has_parity { VERSION_PARITY } else { VERSION_PLAIN }))?;
         Ok(writer)
     }
@@ -110,12 +113,27 @@ impl PackWriter {
         self.bytes
     }
 
+    /// Length of the pack if it is finished now, in bytes.
+    pub fn finished_bytes(&self) -> u64 {
+        let copies_bytes = self.copies_bytes();
+        Trailer::new(self.blocks, copies_bytes, self.bytes + copies_bytes, [0; 32], self.sums.is_some()).pack_bytes
+    }
+
+    /// Leaves the copies of the directories out: readers take each block's own.
+    pub fn leave_out_copies(&mut self) {
+        self.has_copies = false;
+    }
+
+    fn copies_bytes(&self) -> u64 {
+        if self.has_copies && self.bytes > SMALL_PACK_BYTES { self.directories.len() as u64 } else { 0 }
+    }
+
     /// Writes the copies. What is left to write, parity and trailer, may be written by another thread.
     pub fn end(mut self) -> Result<(PackInfo, Ending)> {
         let digest = *blake3::hash(&self.directories).as_bytes();
-        let directories = match self.bytes <= SMALL_PACK_BYTES {
-            true => Vec::new(),
-            false => std::mem::take(&mut self.directories),
+        let directories = match self.copies_bytes() {
+            0 => Vec::new(),
+            _ => std::mem::take(&mut self.directories),
         };
         self.write(&directories)?;
         let trailer = Trailer::new(self.blocks, directories.len() as u64, self.bytes, digest, self.sums.is_some());

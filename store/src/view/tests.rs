@@ -178,7 +178,7 @@ fn packs_that_are_condemned_dropped_or_unknown_are_lost() {
     // A writer keeps the bytes of what is condemned now.
     let writer = test.another();
     let draft = writer.draft("test", &files(3, 6));
-    let options = gc::GcOptions { repack_below_percent: 70, consolidate: false };
+    let options = gc::GcOptions::below(70);
     test.delete(a);
     gc::run(&test.store, &options, &()).unwrap();
     for _ in 0..2 {

@@ -1,6 +1,6 @@
 //! Decides which packs go.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use super::{PackUse, Survey};
 use crate::{
@@ -33,17 +33,108 @@ impl<'a> Survey<'a> {
         if options.consolidate && small.len() > SMALL_PACKS_MAX {
             choice.repack.extend(small);
         }
-        let mut condemned: BTreeSet<PackId> = choice.delete.union(&choice.repack).copied().collect();
+        let mut condemned = choice.all();
         if options.repacks() {
-            while let Some(pack) = self.packs.iter().find(|pack| !pack.is_damaged && pack.leans_on_any(&condemned)) {
-                choice.repack.insert(pack.id);
-                condemned.insert(pack.id);
+            self.add_leaning(&mut choice, &mut condemned);
+            if let Some(percent) = options.unused_percent_max {
+                self.add_until_little_is_unused(percent, &mut choice, &condemned);
             }
+            condemned = choice.all();
+            self.add_leaning(&mut choice, &mut condemned);
         }
         self.spare_what_is_leaned_on(&mut condemned);
-        choice.delete.retain(|id| condemned.contains(id));
-        choice.repack.retain(|id| condemned.contains(id));
+        choice.retain(&condemned);
         choice
+    }
+
+    /// Of what [`Survey::choose`] has chosen, what can go if no more than so many bytes are copied: first whatever frees most for each byte.
+    pub(crate) fn choose_within(&self, chosen: &Choice, copied_bytes_max: u64) -> Choice {
+        let all = chosen.all();
+        let use_of: HashMap<PackId, &PackUse> = self.packs.iter().map(|pack| (pack.id, pack)).collect();
+        let sum = |packs: &BTreeSet<PackId>, of: &dyn Fn(&PackUse) -> u64| -> u64 { packs.iter().map(|id| of(use_of[id])).sum() };
+        let copied = |packs: &BTreeSet<PackId>| sum(packs, &|pack| pack.live_bytes);
+        let mut groups: Vec<(u64, u64, BTreeSet<PackId>)> = Vec::new();
+        for group in self.groups(&all) {
+            let (copied, bytes) = (copied(&group), sum(&group, &|pack| pack.bytes));
+            if bytes > copied {
+                groups.push((copied, bytes - copied, group));
+            }
+        }
+        groups.sort_by(|(copied, freed, _), (other_copied, other_freed, _)| {
+            (u128::from(*copied) * u128::from(*other_freed)).cmp(&(u128::from(*other_copied) * u128::from(*freed)))
+        });
+        let (mut goes, mut left) = (BTreeSet::new(), copied_bytes_max);
+        for (_, _, group) in groups {
+            let more: BTreeSet<PackId> = group.difference(&goes).copied().collect();
+            if let Some(rest) = left.checked_sub(copied(&more)) {
+                left = rest;
+                goes.extend(more);
+            }
+        }
+        let mut within = chosen.clone();
+        within.retain(&goes);
+        within
+    }
+
+    /// Bytes that are copied for a choice, by estimate.
+    pub(crate) fn copied_bytes(&self, choice: &Choice) -> u64 {
+        self.packs.iter().filter(|pack| choice.repack.contains(&pack.id)).map(|pack| pack.live_bytes).sum()
+    }
+
+    /// Bytes of the packs that are copied.
+    pub(crate) fn repacked_bytes(&self, choice: &Choice) -> u64 {
+        self.packs.iter().filter(|pack| choice.repack.contains(&pack.id)).map(|pack| pack.bytes).sum()
+    }
+
+    /// True if something broken goes by it, which is worth more than bytes.
+    pub(crate) fn is_repair(&self, choice: &Choice) -> bool {
+        self.packs.iter().any(|pack| pack.has_broken_objects && choice.repack.contains(&pack.id))
+    }
+
+    /// Copies packs with the least alive as long as what stays has too much that nothing needs.
+    fn add_until_little_is_unused(&self, percent: u8, choice: &mut Choice, condemned: &BTreeSet<PackId>) {
+        let live_bytes: u64 = self.packs.iter().map(|pack| pack.live_bytes).sum();
+        let unused_max = live_bytes / 100 * u64::from(percent) + live_bytes % 100 * u64::from(percent) / 100;
+        let mut stay: Vec<&PackUse> = self
+            .packs
+            .iter()
+            .filter(|pack| !condemned.contains(&pack.id) && !pack.is_damaged && pack.unused_bytes() > 0)
+            .collect();
+        stay.sort_by_key(|pack| (u128::from(pack.live_bytes) * 1_000_000 / u128::from(pack.bytes.max(1)), pack.id));
+        let mut unused: u64 = stay.iter().map(|pack| pack.unused_bytes()).sum();
+        for pack in stay {
+            if unused <= unused_max {
+                return;
+            }
+            unused -= pack.unused_bytes();
+            choice.repack.insert(pack.id);
+        }
+    }
+
+    /// Copies what leans on packs that go.
+    fn add_leaning(&self, choice: &mut Choice, condemned: &mut BTreeSet<PackId>) {
+        while let Some(pack) = self.packs.iter().find(|pack| !pack.is_damaged && pack.leans_on_any(condemned)) {
+            choice.repack.insert(pack.id);
+            condemned.insert(pack.id);
+        }
+    }
+
+    /// For each of these packs, it and those that have to go with it.
+    fn groups(&self, all: &BTreeSet<PackId>) -> Vec<BTreeSet<PackId>> {
+        let mut leaning: HashMap<PackId, Vec<PackId>> = HashMap::new();
+        for pack in self.packs.iter().filter(|pack| all.contains(&pack.id)) {
+            pack.leans_on.iter().for_each(|on| leaning.entry(*on).or_default().push(pack.id));
+        }
+        let with_leaning = |pack: &PackId| {
+            let (mut group, mut pending) = (BTreeSet::new(), vec![*pack]);
+            while let Some(pack) = pending.pop() {
+                if group.insert(pack) {
+                    pending.extend(leaning.get(&pack).into_iter().flatten());
+                }
+            }
+            group
+        };
+        all.iter().map(with_leaning).collect()
     }
 
     /// Takes out of `condemned` what packs that stay lean on.
@@ -65,6 +156,11 @@ impl<'a> Survey<'a> {
 impl PackUse {
     fn leans_on_any(&self, condemned: &BTreeSet<PackId>) -> bool {
         !condemned.contains(&self.id) && self.leans_on.iter().any(|id| condemned.contains(id))
+    }
+
+    /// Bytes that nothing needs.
+    fn unused_bytes(&self) -> u64 {
+        self.bytes.saturating_sub(self.live_bytes)
     }
 
     fn is_below(&self, percent: u8) -> bool {
@@ -100,8 +196,8 @@ mod tests {
         packs
     }
 
-    const BELOW_70: GcOptions = GcOptions { repack_below_percent: 70, consolidate: false };
-    const CONSOLIDATE: GcOptions = GcOptions { repack_below_percent: 0, consolidate: true };
+    const BELOW_70: GcOptions = GcOptions::below(70);
+    const CONSOLIDATE: GcOptions = GcOptions { consolidate: true, ..GcOptions::below(0) };
 
     #[test]
     fn packs_with_little_alive_are_copied_and_those_with_nothing_go() {
@@ -126,6 +222,56 @@ mod tests {
         assert_eq!(chosen(many(), &BELOW_70), (vec![], vec![]));
         assert_eq!(chosen(packs(SMALL_PACK_BYTES - 1, [1000; SMALL_PACKS_MAX]), &CONSOLIDATE), (vec![], vec![]));
         assert_eq!(chosen(packs(SMALL_PACK_BYTES, [1000; SMALL_PACKS_MAX + 1]), &CONSOLIDATE), (vec![], vec![]));
+    }
+
+    #[test]
+    fn packs_with_the_least_alive_are_copied_until_little_is_unused() {
+        let sized = |shares: [u64; 4]| {
+            let mut packs = packs(SMALL_PACK_BYTES, shares);
+            packs.iter_mut().for_each(|pack| pack.live_bytes = pack.bytes * pack.live_raw_bytes / 1000);
+            packs
+        };
+        let unused = |percent| GcOptions { unused_percent_max: Some(percent), ..GcOptions::no_repack() };
+        // 15, 25, 5 and 0 percent of a pack are unused: 45 of 355.
+        let shares = [850, 750, 950, 1000];
+        assert_eq!(chosen(sized(shares), &unused(13)), (vec![], vec![]));
+        assert_eq!(chosen(sized(shares), &unused(12)), (vec![], vec![1]));
+        assert_eq!(chosen(sized(shares), &unused(5)), (vec![], vec![0, 1]));
+        assert_eq!(chosen(sized(shares), &unused(0)), (vec![], vec![0, 1, 2]));
+        assert_eq!(chosen(sized(shares), &GcOptions::no_repack()), (vec![], vec![]));
+        let mut damaged = sized(shares);
+        damaged[1].is_damaged = true;
+        assert_eq!(chosen(damaged, &unused(0)), (vec![], vec![0, 2]));
+    }
+
+    #[test]
+    fn as_much_goes_as_can_be_copied_and_what_frees_most_comes_first() {
+        let test = TestStore::new();
+        let mut survey = Survey::take(&test.store, &()).unwrap();
+        survey.packs = packs(1000, [0, 100, 600, 400, 0, 900]);
+        survey.packs.iter_mut().for_each(|pack| pack.live_bytes = pack.live_raw_bytes);
+        let ids: Vec<PackId> = survey.packs.iter().map(|pack| pack.id).collect();
+        // The fifth is dead, but goes only with the last.
+        survey.packs[5].leans_on.insert(ids[4]);
+        let options = GcOptions { repack_below_percent: 100, ..GcOptions::no_repack() };
+        let all = survey.choose(&options);
+        assert_eq!(survey.copied_bytes(&all), 2000);
+        let within = |bytes| {
+            let choice = survey.choose_within(&all, bytes);
+            assert!(survey.copied_bytes(&choice) <= bytes);
+            let mut spared = choice.all();
+            survey.spare_what_is_leaned_on(&mut spared);
+            assert_eq!(spared, choice.all());
+            assert!(choice.delete.is_subset(&all.delete) && choice.repack.is_subset(&all.repack));
+            (0..6).filter(|number| choice.all().contains(&ids[*number])).collect::<Vec<usize>>()
+        };
+        assert_eq!(within(0), [0]);
+        assert_eq!(within(100), [0, 1]);
+        assert_eq!(within(499), [0, 1]);
+        assert_eq!(within(500), [0, 1, 3]);
+        // 900 bytes for 1,100 are better than 600 for 400.
+        assert_eq!(within(1500), [0, 1, 3, 4, 5]);
+        assert_eq!(within(2000), [0, 1, 2, 3, 4, 5]);
     }
 
     #[test]

@@ -127,7 +127,7 @@ fn the_writer_lock_is_free_while_the_index_is_brought_up_to_date() {
     let _ = std::fs::remove_file(&lock);
     std::fs::create_dir(&lock).unwrap();
     let looks = Looks(test.store.path().to_owned(), Default::default());
-    assert_eq!(run(&test.store, &everything(), &looks).unwrap().condemned_packs, 1);
+    assert!(run(&test.store, &everything(), &looks).unwrap().condemned_packs > 0);
     let said = looks.1.into_inner().unwrap();
     assert!(!said.is_empty() && said.iter().all(|(text, is_free)| *is_free && text.contains("up to date later")), "{said:?}");
 }

@@ -124,7 +124,7 @@ fn a_dead_recipe_that_cannot_be_read_goes_and_stops_nothing() {
         test.delete(dead);
         damage_block(&test, if is_root { at(crate::testing::ids().recipe_root(blob)) } else { node });
         let test = test.another();
-        let report = run(&test.store, &GcOptions { repack_below_percent: 1, consolidate: false }, &()).unwrap();
+        let report = run(&test.store, &GcOptions::below(1), &()).unwrap();
         assert_eq!((report.dropped_packs, report.added_packs), (1, 1));
         all_read_back(&test, &BTreeMap::from([(id, kept)]));
         let checked = check::run(test.store.layout(), &CheckOptions { read_data_percent: Some(100) }, &()).unwrap();
@@ -134,7 +134,7 @@ fn a_dead_recipe_that_cannot_be_read_goes_and_stops_nothing() {
 
 #[test]
 fn a_dead_block_and_what_it_builds_on_go_together_or_not_at_all() {
-    for options in [GcOptions::no_repack(), GcOptions { repack_below_percent: 1, consolidate: false }, everything()] {
+    for options in [GcOptions::no_repack(), GcOptions::below(1), everything()] {
         let dir = tempfile::tempdir().unwrap();
         let open = crate::OpenOptions { create: true, ..Default::default() };
         let store = Store::open(&dir.path().join("store"), &open).unwrap();

@@ -11,7 +11,7 @@ fn what_was_copied_is_found_where_it_is_now_and_after_absorbing() {
         let before = test.content(&test.get(b)).unwrap();
         test.delete(a);
         let report = run(&test.store, &everything(), &()).unwrap();
-        assert!(report.added_packs > 0 && report.dropped_packs == 1, "{report:?}");
+        assert!(report.added_packs > 0 && report.dropped_packs > 0, "{report:?}");
         let new = test.store.view().packs().unwrap();
         let old_reader = test.open();
         let all_known = |_, location: crate::pack::Location| {
@@ -27,7 +27,7 @@ fn what_was_copied_is_found_where_it_is_now_and_after_absorbing() {
 
 #[test]
 fn a_second_copy_that_an_older_view_has_found_stays_in_the_index() {
-    for options in [GcOptions::no_repack(), GcOptions { repack_below_percent: 1, consolidate: false }, everything()] {
+    for options in [GcOptions::no_repack(), GcOptions::below(1), everything()] {
         let test = TestStore::new();
         // Without recipes, which would keep their chunks anyway.
         test.cut.set(20_000);

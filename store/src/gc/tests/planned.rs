@@ -25,7 +25,7 @@ fn a_plan_and_its_report_add_up() {
     let test = TestStore::new();
     // The packs go by themselves.
     test.builds.set(false);
-    let options = GcOptions { repack_below_percent: 70, consolidate: false };
+    let options = GcOptions::below(70);
     let ids: Vec<Ulid> = (1..8).map(|seed| test.checkpoint(&files(seed, 9))).collect();
     // What is condemned while a writer runs.
     let writer = Pin::take(&test.store.layout().pins(), true, "test").unwrap();
@@ -63,7 +63,7 @@ fn a_plan_and_its_report_add_up() {
 
 #[test]
 fn nothing_is_copied_where_that_is_not_asked_for() {
-    let repacks = |repack_below_percent, consolidate| GcOptions { repack_below_percent, consolidate }.repacks();
+    let repacks = |below, consolidate| GcOptions { consolidate, ..GcOptions::below(below) }.repacks();
     assert_eq!([(0, false), (1, false), (0, true), (1, true)].map(|(below, all)| repacks(below, all)), [false, true, true, true]);
     assert!(GcOptions::default().repacks() && !GcOptions::no_repack().repacks());
     let (test, ..) = in_small_packs();

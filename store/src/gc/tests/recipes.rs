@@ -8,7 +8,7 @@ use crate::{
     recipe::{self, ChunkRun},
 };
 
-const OFTEN: GcOptions = GcOptions { repack_below_percent: 70, consolidate: false };
+const OFTEN: GcOptions = GcOptions::below(70);
 
 /// A store in which no object builds on another.
 fn store_with_cut(bytes: usize) -> TestStore {
@@ -101,7 +101,7 @@ fn a_dead_recipe_holds_on_to_nothing_that_lives_anyway() {
 
 #[test]
 fn a_dead_recipe_of_which_a_part_is_missing_goes() {
-    for options in [OFTEN, GcOptions { repack_below_percent: 1, consolidate: false }] {
+    for options in [OFTEN, GcOptions::below(1)] {
         let test = store_with_cut(2000);
         let whole = content(1, 5);
         let blob = crate::testing::blob_id(&whole);

@@ -7,7 +7,7 @@ use rustix::{fs::SeekFrom, io::Errno};
 use super::PackFile;
 use crate::{
     error::{Error, IoContext, Result},
-    format::{BLOCK_MAGIC, SMALL_PACK_BYTES},
+    format::{BLOCK_MAGIC, PACK_BYTES, SMALL_PACK_BYTES},
     id::hex,
     pack::{
         directory::Directory,
@@ -26,6 +26,9 @@ pub(super) fn has_trailer(file: &File) -> bool {
     let at = length - end.len() as u64;
     file.read_exact_at(&mut end, at).is_ok() && Trailer::decode_end(&end).is_ok_and(|trailer| trailer.pack_bytes == length)
 }
+
+/// A longer pack is not read as a whole.
+const WHOLE_BYTES_MAX: u64 = 2 * PACK_BYTES;
 
 /// A pack's blocks may have so many bytes of headers and directories at most, which are read at once.
 const DIRECTORIES_BYTES_MAX: u64 = 1 << 30;
@@ -118,7 +121,7 @@ impl PackFile {
             return self.scan_small(&trailer, visit);
         }
         let directories = match trailer.directories_bytes {
-            0 => return self.scan_blocks(false, visit),
+            0 => return self.scan_without_copies(&trailer, visit),
             _ => self.copies(&trailer),
         };
         let directories = match directories {
@@ -143,6 +146,24 @@ impl PackFile {
             true => Ok(self.info(&trailer)),
             false => Err(self.corrupt("pack trailer".into(), "it does not fit the blocks before it")),
         }
+    }
+
+    /// As [`PackFile::scan`], of a pack without copies that is not small. Where a directory is damaged, all of the pack is read.
+    fn scan_without_copies(
+        &self,
+        trailer: &Trailer,
+        mut visit: impl FnMut(Location, &Directory) -> Result<()>,
+    ) -> Result<PackInfo> {
+        let mut blocks = Vec::new();
+        let scanned = self.scan_blocks(false, |at, directory| {
+            blocks.push((at, directory.clone()));
+            Ok(())
+        });
+        if matches!(scanned, Err(Error::Corrupt { .. })) && trailer.pack_bytes <= WHOLE_BYTES_MAX {
+            return self.scan_small(trailer, visit);
+        }
+        blocks.iter().try_for_each(|(at, directory)| visit(*at, directory))?;
+        scanned
     }
 
     /// As [`PackFile::scan`], of a small pack without copies. Where a directory is damaged, the blocks behind it are visited, too.

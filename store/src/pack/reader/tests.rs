@@ -9,6 +9,10 @@ use crate::{
 
 /// A pack with one chunk a block, of so many bytes each, that do not compress.
 fn pack_of(layout: &Layout, sizes: &[usize]) -> (PackFile, PackInfo) {
+    pack_with(layout, sizes, true)
+}
+
+fn pack_with(layout: &Layout, sizes: &[usize], has_copies: bool) -> (PackFile, PackInfo) {
     let id = PackId([sizes.len() as u8; 16]);
     let mut writer = PackWriter::create(layout, id).unwrap();
     let mut compressor = zstd::bulk::Compressor::new(1).unwrap();
@@ -20,7 +24,12 @@ fn pack_of(layout: &Layout, sizes: &[usize]) -> (PackFile, PackInfo) {
         let (entries, encoded) = block.encode(&mut compressor, &layout.keys.seal).unwrap();
         writer.append(&encoded, &entries).unwrap();
     }
+    if !has_copies {
+        writer.leave_out_copies();
+    }
+    let expected = writer.finished_bytes();
     let info = writer.finish().unwrap().0;
+    assert_eq!(info.bytes, expected);
     (PackFile::open(layout, id).unwrap(), info)
 }
 
@@ -73,6 +82,32 @@ fn a_pack_is_indexed_from_its_copies_and_a_small_one_from_itself() {
         std::fs::write(layout.pack(pack.id), [&longer[..], &whole[whole.len() - PACK_TRAILER_BYTES..]].concat()).unwrap();
         assert!(scanned(&pack, false).is_err());
     }
+}
+
+#[test]
+fn a_long_pack_may_have_no_copies_and_is_then_indexed_from_its_blocks() {
+    let store = tempfile::tempdir().unwrap();
+    let layout = Layout::new(store.path());
+    std::fs::create_dir(layout.packs()).unwrap();
+    let sizes = [SMALL_PACK_BYTES as usize, 9000, 7, 30_000];
+    let with_copies = pack_of(&layout, &sizes).1.bytes;
+    std::fs::remove_file(layout.pack(PackId([4; 16]))).unwrap();
+    let (pack, info) = pack_with(&layout, &sizes, false);
+    assert!(info.bytes < with_copies && pack.trailer().unwrap().directories_bytes == 0);
+    let (found, read) = scanned(&pack, false).unwrap();
+    assert_eq!((found.len(), &read), (4, &info));
+    assert_eq!(scanned(&pack, true).unwrap(), (found.clone(), info));
+    pack.check_copies().unwrap();
+    let mut damaged = std::fs::read(layout.pack(pack.id)).unwrap();
+    damaged[found[1].offset as usize + HEADER_BYTES + 5] ^= 1;
+    std::fs::write(layout.pack(pack.id), &damaged).unwrap();
+    let mut visited = Vec::new();
+    let scanned = pack.scan(|location, _| {
+        visited.push(location);
+        Ok(())
+    });
+    assert!(scanned.is_err());
+    assert_eq!(visited, [found[0], found[2], found[3]], "each of the other blocks is found, once");
 }
 
 #[test]

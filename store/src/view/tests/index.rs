@@ -81,7 +81,7 @@ fn objects_are_found_in_no_pack_that_is_condemned_or_lost() {
         let writer = test.another();
         let draft = writer.draft("test", &files(3, 6));
         test.delete(a);
-        let options = GcOptions { repack_below_percent: 70, consolidate: false };
+        let options = GcOptions::below(70);
         gc::run(&test.store, &options, &()).unwrap();
         let view = test.store.refresh().unwrap();
         let packs = view.packs().unwrap();

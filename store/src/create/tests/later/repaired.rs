@@ -128,7 +128,7 @@ fn gc_does_not_make_anybody_forget_what_was_found_damaged() {
     let gone: Vec<_> = versions[2..5].iter().map(|(checkpoint, _)| checkpoint.record.id).collect();
     delete_checkpoints(&f.store, &gone, None, &()).unwrap();
     let store = Store::open(f.store.path(), &OpenOptions::default()).unwrap();
-    gc::run(&store, &GcOptions { repack_below_percent: 100, consolidate: true }, &()).unwrap();
+    gc::run(&store, &GcOptions { consolidate: true, ..GcOptions::below(100) }, &()).unwrap();
     let made = run(&store, &f.options(), &()).unwrap().checkpoint;
     let read = content_of(&Store::open(f.store.path(), &OpenOptions::default()).unwrap(), &made).unwrap();
     assert!(read["f7.rs"] == versions[11].1);
