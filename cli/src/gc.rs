@@ -68,8 +68,11 @@ fn print_report(context: &mut Context, report: &GcReport) -> Result<()> {
         let writers = human::count(report.waits_for.len() as u64, "running operation");
         context.out.remark(format!("{packs} more, {bytes}, wait for {writers}; a later gc removes them."))?;
     }
-    if report.disk_was_full {
-        context.out.remark("The disk was full, so nothing was repacked; run gc again now that there is room.")?;
+    if report.left_packs > 0 {
+        let packs = human::count(report.left_packs, "pack");
+        context.out.remark(format!(
+            "The disk has too little room to copy what is needed of {packs}; run gc again once there is more."
+        ))?;
     }
     Ok(())
 }

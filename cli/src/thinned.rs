@@ -51,9 +51,18 @@ pub fn remark(out: &mut Output, report: &RetentionReport) -> Result<()> {
     }
     if report.excess_bytes() > 0 {
         let (excess, limit) = (human::size(report.excess_bytes()), human::size(report.max_store_bytes));
-        tell!("parhelia: the store is {excess} over its limit of {limit}; kept against it: {}", reasons(&report.protected));
+        let (by, idle) = (reasons(&report.protected), idle(report.kept, &report.protected));
+        tell!("parhelia: the store is {excess} over its limit of {limit}; kept against it: {by}{idle}");
     }
     Ok(())
+}
+
+/// The number of checkpoints that nothing protects and that stay because removing them would free next to nothing, in words.
+pub fn idle(kept: u64, protected: &BTreeMap<&'static str, u64>) -> String {
+    match kept.saturating_sub(protected.values().sum()) {
+        0 => String::new(),
+        number => format!("; removing {number} more would free next to nothing"),
+    }
 }
 
 /// The numbers of protected checkpoints by reason, in words.

@@ -245,8 +245,10 @@ mirror! {
         pub waits_for: Vec<String>,
         /// Bytes freed, less what was written.
         pub freed_bytes: u64,
-        /// True if the disk was full, so that the ballast was released and nothing was copied.
+        /// True if the disk was too full for everything that was to be copied, so that the ballast was released.
         pub disk_was_full: bool,
+        /// Packs that would have been copied if there had been room.
+        pub left_packs: u64,
     }
 
     /// A session's share of a store.

@@ -112,6 +112,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     context.out.summary(Summary::SessionPrune(Pruned {
         dry_run: false,
         removed: report.removed.len() as u64,
+        overruled: report.overruled,
         kept: report.kept,
         protected: report.protected.values().sum(),
         freed_bytes: report.freed_bytes,
@@ -143,9 +144,14 @@ fn foretell(context: &mut Context, forecast: &Forecast, limit: u64) -> Result<()
             .out
             .remark(format!("The store has {store}, its limit is {limit}; about {freed} would be freed (an estimate)."))?;
     }
+    if forecast.overruled > 0 {
+        let number = human::count(forecast.overruled, "checkpoint");
+        context.out.remark(format!("The limit alone removes {number}: all other rules keep them."))?;
+    }
     if forecast.excess_bytes > 0 {
         let (excess, by) = (human::size(forecast.excess_bytes), thinned::reasons(&plan.protected()));
-        context.out.remark(format!("About {excess} over the limit would stay; kept against it: {by}."))?;
+        let idle = thinned::idle(plan.keep.len() as u64, &plan.protected());
+        context.out.remark(format!("About {excess} over the limit would stay; kept against it: {by}{idle}."))?;
     }
     context.out.remark(format!(
         "Would remove {}, keep {}.",
@@ -155,6 +161,7 @@ fn foretell(context: &mut Context, forecast: &Forecast, limit: u64) -> Result<()
     context.out.summary(Summary::SessionPrune(Pruned {
         dry_run: true,
         removed: plan.remove.len() as u64,
+        overruled: forecast.overruled,
         kept: plan.keep.len() as u64,
         protected: plan.protected().values().sum(),
         freed_bytes: forecast.estimated_freed_bytes,

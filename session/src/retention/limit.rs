@@ -1,6 +1,10 @@
 //! The limit on the store's size. It is about the whole store: whichever session fills it, the oldest go first.
+//!
+//! What a deletion frees is what nothing else needs: most of a checkpoint is shared with its neighbours, and what later versions build on stays
+//! with them. So gc is asked what would be left without the oldest ones, and only as many of these go as it takes. Where what may go would
+//! free next to nothing, nothing goes.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use jiff::Timestamp;
 use parhelia_store::{
@@ -8,7 +12,6 @@ use parhelia_store::{
     event::Actor,
     gc::{self, GcOptions},
     id::Ulid,
-    journal::{Entry, Journal, Position},
     progress::Progress,
     record::Checkpoint,
 };
@@ -16,15 +19,19 @@ use parhelia_store::{
 use super::{Plan, Policy, Removed, RetentionReport, plan, remove};
 use crate::Result;
 
+/// What is not worth deleting history for: this part of the bytes by which the store is too large.
+const NOTHING_PART: u64 = 20;
+
 /// The forecast of a pruning.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Forecast {
     /// The fate of each checkpoint; of all sessions if the store would be larger than it may be.
     pub plan: Plan,
+    /// Checkpoints among those that go because of the store's size and that all other rules would keep.
+    pub overruled: u64,
     /// Bytes of the store's packs, where there is a limit.
     pub store_bytes: u64,
-    /// An estimate of what would be freed: what nothing needs by now, and what the checkpoints that go had added when they were made. Others
-    /// may share that by now, so that less is freed, and more has to go.
+    /// Bytes that would be freed, by gc's estimate.
     pub estimated_freed_bytes: u64,
     /// By how many bytes the store would still be larger than it may be, by that estimate.
     pub excess_bytes: u64,
@@ -44,29 +51,24 @@ pub fn forecast(
         return Ok(forecast);
     }
     forecast.store_bytes = store_bytes(store)?;
-    if forecast.store_bytes <= limit {
+    if over(forecast.store_bytes, limit).is_none() {
         return Ok(forecast);
     }
-    let unused = gc::plan(store, &GcOptions::default(), progress)?;
-    let added = added(store)?;
     let gone: HashSet<Ulid> = forecast.plan.remove.iter().map(|(checkpoint, _)| checkpoint.record.id).collect();
-    let mut freed = (unused.delete_bytes + unused.repack_bytes).saturating_sub(unused.copy_bytes);
-    freed += sum(&added, &forecast.plan.remove);
-    if let Some(excess) = over(forecast.store_bytes.saturating_sub(freed), limit) {
-        let mut all = plan(store, policy, None, now)?;
-        all.remove.retain(|(checkpoint, _)| !gone.contains(&checkpoint.record.id));
-        let chosen = oldest(&all, &added, excess);
-        freed += sum(&added, &chosen);
-        let goes: HashSet<Ulid> = chosen.iter().map(|(checkpoint, _)| checkpoint.record.id).collect();
-        forecast.plan.remove.extend(chosen);
+    let all = plan(store, policy, None, now)?;
+    let chosen = choose(store, &all, &gone, limit, progress)?;
+    if !chosen.is_enough_without {
+        let goes: HashSet<Ulid> = chosen.remove.iter().map(|(checkpoint, _)| checkpoint.record.id).collect();
+        forecast.plan.remove.extend(chosen.remove);
         forecast.plan.keep = all.keep.into_iter().filter(|(checkpoint, _)| !goes.contains(&checkpoint.record.id)).collect();
     }
-    forecast.estimated_freed_bytes = freed.min(forecast.store_bytes);
-    forecast.excess_bytes = over(forecast.store_bytes - forecast.estimated_freed_bytes, limit).unwrap_or(0);
+    forecast.overruled = chosen.overruled;
+    forecast.estimated_freed_bytes = forecast.store_bytes.saturating_sub(chosen.left_bytes);
+    forecast.excess_bytes = over(chosen.left_bytes.min(forecast.store_bytes), limit).unwrap_or(0);
     Ok(forecast)
 }
 
-/// Makes the store as small as it has to be, or as small as it can be.
+/// Makes the store as small as it has to be, or as small as it can be: removes what [`forecast`] names, and no more.
 pub(super) fn keep_to(
     store: &Store,
     policy: &Policy,
@@ -76,21 +78,37 @@ pub(super) fn keep_to(
     report: &mut RetentionReport,
 ) -> Result<()> {
     report.store_bytes = store_bytes(store)?;
-    if report.excess_bytes() == 0 {
-        return Ok(());
+    let Some(excess) = over(report.store_bytes, policy.max_store_bytes) else { return Ok(()) };
+    let all = plan(store, policy, None, now)?;
+    let chosen = choose(store, &all, &HashSet::new(), policy.max_store_bytes, progress)?;
+    if !chosen.remove.is_empty() {
+        progress.notice(&said_first(&chosen, report.store_bytes, excess));
+        let before = report.removed.len();
+        remove(store, None, &chosen.remove, actor, progress, report)?;
+        report.overruled = chosen.overruled.min((report.removed.len() - before) as u64);
     }
-    let added = added(store)?;
-    // The loop ends: every round but the last removes a checkpoint, here or in another process.
-    loop {
-        report.freed_bytes += gc::run(store, &GcOptions::default(), progress)?.freed_bytes;
-        report.store_bytes = store_bytes(store)?;
-        let all = plan(store, policy, None, now)?;
-        report.kept = (all.keep.len() + all.remove.len()) as u64;
-        report.protected = all.protected();
-        let chosen = over(report.store_bytes, policy.max_store_bytes).map(|excess| oldest(&all, &added, excess));
-        let Some(chosen) = chosen.filter(|chosen| !chosen.is_empty()) else { return Ok(()) };
-        remove(store, None, &chosen, actor, progress, report)?;
-    }
+    report.freed_bytes += gc::run(store, &GcOptions::default(), progress)?.freed_bytes;
+    report.store_bytes = store_bytes(store)?;
+    let all = plan(store, policy, None, now)?;
+    report.kept = (all.keep.len() + all.remove.len()) as u64;
+    report.protected = all.protected();
+    Ok(())
+}
+
+/// The sentence that comes before anything goes because of the store's size.
+fn said_first(chosen: &Chosen, store_bytes: u64, excess: u64) -> String {
+    let mebibytes = |bytes: u64| format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20));
+    let freed = mebibytes(store_bytes.saturating_sub(chosen.left_bytes));
+    let overruled = match chosen.overruled {
+        0 => String::new(),
+        number => format!(", {number} of which all other rules keep"),
+    };
+    format!(
+        "the store is {} larger than it may be (retention.max_store_bytes): the {} oldest checkpoints that nothing protects \
+         are removed{overruled}, which frees about {freed}",
+        mebibytes(excess),
+        chosen.remove.len(),
+    )
 }
 
 /// By how many bytes a store is larger than it may be.
@@ -104,35 +122,56 @@ fn store_bytes(store: &Store) -> Result<u64> {
     Ok(packs.values().filter(|pack| pack.condemned.is_none()).map(|pack| pack.bytes).sum())
 }
 
-/// The bytes that each commit added, by its sequence.
-fn added(store: &Store) -> Result<HashMap<u64, u64>> {
-    let mut added = HashMap::new();
-    for logged in Journal::of(store.layout()).read(&Position::start())?.records {
-        if let Entry::Commit { packs, .. } = logged.entry {
-            added.insert(logged.sequence, packs.iter().map(|pack| pack.bytes).sum());
-        }
-    }
-    Ok(added)
+/// Checkpoints that go because of the store's size.
+struct Chosen {
+    remove: Vec<(Checkpoint, Removed)>,
+    /// Those of them that all other rules keep.
+    overruled: u64,
+    /// Bytes of the store that are left.
+    left_bytes: u64,
+    /// True if gc alone makes the store as small as it has to be.
+    is_enough_without: bool,
 }
 
-fn sum(added: &HashMap<u64, u64>, checkpoints: &[(Checkpoint, Removed)]) -> u64 {
-    checkpoints.iter().filter_map(|(checkpoint, _)| added.get(&checkpoint.sequence)).sum()
+/// Chooses the fewest checkpoints without which the store is as small as it may be, or nearly as small as it can be; `gone` are gone anyway.
+/// First go those that no rule keeps, then the oldest of those that nothing protects.
+fn choose(store: &Store, all: &Plan, gone: &HashSet<Ulid>, limit: u64, progress: &dyn Progress) -> Result<Chosen> {
+    let mut unkept: Vec<&Checkpoint> = all.remove.iter().map(|(checkpoint, _)| checkpoint).collect();
+    unkept.retain(|checkpoint| !gone.contains(&checkpoint.record.id));
+    let mut kept: Vec<&Checkpoint> =
+        all.keep.iter().filter(|(_, why)| !why.is_protected()).map(|(checkpoint, _)| checkpoint).collect();
+    kept.retain(|checkpoint| !gone.contains(&checkpoint.record.id));
+    [&mut unkept, &mut kept].into_iter().for_each(|list| list.sort_by_key(|checkpoint| checkpoint.sequence));
+    let free: Vec<&Checkpoint> = unkept.iter().chain(&kept).copied().collect();
+    let left_without = |number: usize| -> Result<u64> {
+        let without: HashSet<Ulid> = gone.iter().copied().chain(free[..number].iter().map(|c| c.record.id)).collect();
+        Ok(gc::plan_without(store, &GcOptions::default(), &without, progress)?.kept_bytes())
+    };
+    let (number, left_bytes, is_enough_without) = fewest(free.len(), limit, left_without)?;
+    let remove = free[..number].iter().map(|checkpoint| ((*checkpoint).clone(), Removed::StoreTooLarge)).collect();
+    Ok(Chosen { remove, overruled: number.saturating_sub(unkept.len()) as u64, left_bytes, is_enough_without })
 }
 
-/// The oldest checkpoints that nobody needs, until what their commits added makes up `excess` bytes; those that are not kept anyway among
-/// them.
-fn oldest(all: &Plan, added: &HashMap<u64, u64>, excess: u64) -> Vec<(Checkpoint, Removed)> {
-    let unprotected = all.keep.iter().filter(|(_, kept)| !kept.is_protected()).map(|(checkpoint, _)| checkpoint);
-    let mut free: Vec<&Checkpoint> = all.remove.iter().map(|(checkpoint, _)| checkpoint).chain(unprotected).collect();
-    free.sort_by_key(|checkpoint| checkpoint.sequence);
-    let mut chosen = Vec::new();
-    let mut bytes = 0;
-    for checkpoint in free {
-        if bytes >= excess {
-            break;
-        }
-        bytes += added.get(&checkpoint.sequence).copied().unwrap_or(0);
-        chosen.push((checkpoint.clone(), Removed::StoreTooLarge));
+/// The least number of removals, of at most `most`, after which no more than `limit` bytes are left, or next to nothing more can be freed; what is left
+/// then; and whether nothing has to be removed.
+pub(super) fn fewest(most: usize, limit: u64, left_without: impl Fn(usize) -> Result<u64>) -> Result<(usize, u64, bool)> {
+    let left = left_without(0)?;
+    let Some(excess) = over(left, limit) else { return Ok((0, left, true)) };
+    let nothing = excess / NOTHING_PART;
+    let least = if most == 0 { left } else { left_without(most)? };
+    if left <= least.saturating_add(nothing) {
+        return Ok((0, left, false));
     }
-    chosen
+    let goal = if least <= limit { limit } else { least.saturating_add(nothing) };
+    // `few` are not enough, `many` are.
+    let (mut few, mut many, mut left) = (0, most, least);
+    while many - few > 1 {
+        let middle = few + (many - few) / 2;
+        let bytes = left_without(middle)?;
+        match bytes <= goal {
+            true => (many, left) = (middle, bytes),
+            false => few = middle,
+        }
+    }
+    Ok((many, left, false))
 }

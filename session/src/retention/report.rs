@@ -12,6 +12,8 @@ use crate::Error;
 pub struct RetentionReport {
     /// Removed checkpoints, and the reasons.
     pub removed: Vec<(Checkpoint, Removed)>,
+    /// Checkpoints among the removed that went because of the store's size and that all other rules would have kept.
+    pub overruled: u64,
     /// The number of checkpoints kept: in all sessions if the store was larger than it may be, else in the sessions asked for.
     pub kept: u64,
     /// The number of those that are too young to be thinned.

@@ -1,5 +1,6 @@
 mod due;
 mod foretold;
+mod limited;
 mod removal;
 
 use std::{collections::HashSet, fs, path::PathBuf, time::Duration};

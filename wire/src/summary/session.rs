@@ -113,6 +113,8 @@ pub struct Pruned {
     pub dry_run: bool,
     /// Checkpoints that went, or would go.
     pub removed: u64,
+    /// Of these, checkpoints that go only because of the store's size: all other rules keep them.
+    pub overruled: u64,
     /// Checkpoints that stay.
     pub kept: u64,
     /// Of these, checkpoints that stay even in a store that is too large.
