@@ -13,6 +13,7 @@ use super::{
     select::Spared,
 };
 use crate::{
+    errno::{self, Presence},
     name,
     sys::{self, Stat},
 };
@@ -256,7 +257,7 @@ impl<'a> Sweep<'a> {
         let above = self.walk.folder();
         let looked = match sys::open_folder_at(above, name) {
             Err(Errno::NOTDIR | Errno::LOOP) => return Found::Other,
-            Err(Errno::NOENT) => return Found::Gone,
+            Err(Errno::NOENT) if is_gone(above, name) => return Found::Gone,
             Err(Errno::ACCESS) => self.look_closed(name),
             Err(e) => Err(e),
             Ok(fd) => sys::stat_fd(&fd).and_then(|stat| self.look_into(fd, stat)),
@@ -310,9 +311,14 @@ impl<'a> Sweep<'a> {
 fn unlink(folder: BorrowedFd<'_>, name: &[u8], flags: AtFlags) -> Result<bool> {
     match rustix::fs::unlinkat(folder, name, flags) {
         Ok(()) => Ok(true),
-        Err(Errno::NOENT) => Ok(false),
+        Err(Errno::NOENT) if is_gone(folder, name) => Ok(false),
         Err(e) => Err(e),
     }
+}
+
+/// True if a second look finds nothing of a name for which a call has answered that there is no such entry.
+fn is_gone(folder: BorrowedFd<'_>, name: &[u8]) -> bool {
+    matches!(errno::presence(folder, name), Presence::Gone | Presence::FolderGone)
 }
 
 #[cfg(test)]

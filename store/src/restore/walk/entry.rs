@@ -211,6 +211,7 @@ impl Walk<'_> {
         Ok(false)
     }
 
+    #[allow(clippy::too_many_arguments)]
     fn child(
         &self,
         at: &Place<'_>,
