@@ -115,9 +115,10 @@ impl Scratch {
         Scratch { has_store: AtomicBool::new(true), ..Self::new() }
     }
 
-    /// Makes the store, once: a test may take it away again.
+    /// Makes the store, once: a test may take it away again. Where something is there already, the test has put it there.
     fn make_store(&self) {
-        if !self.has_store.swap(true, Ordering::Relaxed) && !self.store.exists() {
+        let has_something = || fs::read_dir(&self.store).map_or(self.store.exists(), |mut entries| entries.next().is_some());
+        if !self.has_store.swap(true, Ordering::Relaxed) && !has_something() {
             make_store(&self.store);
         }
     }

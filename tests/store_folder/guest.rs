@@ -20,7 +20,6 @@ impl Guest {
             chown(s.path(folder), Some(NOBODY), Some(NOBODY)).unwrap();
         }
         let guest = Guest { s, program };
-        make_store(&guest.store());
         guest.change(1);
         guest
     }
@@ -60,6 +59,7 @@ impl Guest {
 
     /// Everything that root does with a store.
     fn everything(&self, uid: u32) {
+        self.run(uid, &["init"]);
         let first = self.create(uid);
         self.change(u64::from(uid) + 2);
         let second = self.create(uid);

@@ -19,7 +19,7 @@ use parhelia_store::{
     OpenOptions, Store,
     journal::{Journal, Position},
 };
-use parhelia_tests::{Files, Scratch, binary, files_in, make_store, noise, write};
+use parhelia_tests::{Files, Scratch, binary, files_in, noise, write};
 
 /// An ordinary user.
 const NOBODY: u32 = 65534;
