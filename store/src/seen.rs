@@ -92,7 +92,8 @@ impl Memory {
         let place = blake3::hash(root.as_os_str().as_bytes());
         let file = folder.map(|folder| folder.join(format!("{store}-{}.json", hex(&place.as_bytes()[..8]))));
         let seen = file.as_deref().and_then(read).filter(|seen| seen.store == store);
-        let younger = seen.filter(|seen| !goes_on(layout, end, &seen.end)).map(|seen| Younger {
+        let is_older = |seen: &Seen| !goes_on(layout, end, &seen.end) && !has_lost_records(layout);
+        let younger = seen.filter(is_older).map(|seen| Younger {
             path: layout.root.clone(),
             sequence: end.sequence,
             seen_sequence: seen.end.sequence,
@@ -155,6 +156,14 @@ fn goes_on(layout: &Layout, end: &Position, seen: &Position) -> bool {
         sequence if sequence == seen.sequence => end.hash == seen.hash,
         // The next record is chained to what was seen. What cannot be read for another reason is no proof that it is not.
         _ => !matches!(Journal::of(layout).read_page(seen, 1), Err(Error::Corrupt { .. })),
+    }
+}
+
+/// True if the journal shows by itself that records of it were lost or damaged: it is no older copy, and gc and `check` know of that.
+fn has_lost_records(layout: &Layout) -> bool {
+    match Journal::of(layout).look_through(&Position::start(), |_| Ok(())) {
+        Ok(tail) => tail.was_cut || tail.is_doubtful || tail.missing > 0,
+        Err(e) => matches!(e, Error::Corrupt { .. }),
     }
 }
 
