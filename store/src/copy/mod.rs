@@ -76,6 +76,7 @@ pub fn run(store: &Store, to: &Path, options: &CopyOptions, progress: &dyn Progr
     let end = copy_packs(store, &target, &mut report, progress)?;
     report.copied_bytes += journal::copy(store.layout(), &target.layout, &end)?;
     target.copy_beside(store)?;
+    target.copy_beside_journal(store)?;
     target.finish(store)?;
     verify(&target, &end, &mut report)?;
     if options.remove_freed {

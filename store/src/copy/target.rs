@@ -84,6 +84,19 @@ impl Target {
         Ok(())
     }
 
+    /// Copies what stands beside the journal's segments, such as the second copy of the settings: not the hint, which is of each journal's own.
+    pub(super) fn copy_beside_journal(&self, store: &Store) -> Result<()> {
+        let from = store.layout().journal();
+        for path in files::list(&from).at("read folder", &from)? {
+            let Some(name) = path.file_name() else { continue };
+            let ending = path.extension().map(|ending| ending.as_bytes());
+            if name != "synced" && !matches!(ending, Some(b"log" | b"tmp")) {
+                copy_file(&path, &self.layout.journal().join(name))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Makes a first copy a store: everything else is there by now.
     pub(super) fn finish(&self, store: &Store) -> Result<()> {
         if !self.is_new {

@@ -159,6 +159,7 @@ fn a_copy_that_was_interrupted_goes_on() {
     place.copy("copy").unwrap();
     // As the first copy is before its end, and a later one in the middle of a pack and of the journal.
     fs::rename(place.path("copy/store.json"), place.path("copy/store.json.copying")).unwrap();
+    fs::remove_file(place.path("copy/journal/store.json")).unwrap();
     assert!(Store::open(&place.path("copy"), &OpenOptions::default()).is_err());
     fs::write(place.path("copy/cache/x.copying"), "half").unwrap();
     assert!(run(&place.store, &place.path("copy"), &CopyOptions::default(), &()).unwrap().made);
