@@ -118,12 +118,11 @@ fn with_chunks_of(config: Config, packs: &[FoundPack]) -> Config {
     Config { chunking: Chunking { bytes_max, ..config.chunking }, ..config }.sealed()
 }
 
+/// The facts about a pack, and the sealed records in it with their text.
+pub(super) type PackWithRecords = (PackInfo, Vec<(ObjectId, String)>);
+
 /// A pack that is whole by itself, and the sealed records in it; `None` where it is damaged.
-pub(super) fn whole_pack(
-    layout: &Layout,
-    id: PackId,
-    progress: &dyn Progress,
-) -> Result<Option<(PackInfo, Vec<(ObjectId, String)>)>> {
+pub(super) fn whole_pack(layout: &Layout, id: PackId, progress: &dyn Progress) -> Result<Option<PackWithRecords>> {
     let found = found::look(layout, id, progress)?;
     let records = found.records.into_iter().map(|sealed| (sealed.id, sealed.text)).collect();
     Ok(found.fault.is_none().then_some((found.info, records)))
