@@ -214,6 +214,36 @@ fn a_folder_goes_back_and_forth_and_is_shown_before() {
 }
 
 #[test]
+fn a_folder_goes_back_but_for_what_may_be_left() {
+    let s = Service::new();
+    let ids = s.checkpoints();
+    let (outside, inside) = (s.scratch.path("outside"), s.scratch.path("work/folder/<b>odd &amp; name"));
+    write(&s.scratch.path("work/file"), b"three\n").unwrap();
+    write(&outside, b"mounted").unwrap();
+    let mount = |program: &str, paths: &[&std::path::Path]| {
+        let mut command = std::process::Command::new(program);
+        command.args(if program == "mount" { &["--bind"][..] } else { &["-l"] }).args(paths);
+        assert!(command.status().unwrap().success(), "this test needs root");
+    };
+    mount("mount", &[&outside, &inside]);
+    let roll = |body: &Value| s.post(&format!("/api/checkpoints/{}/rollback", ids[1]), body);
+    let refused = [json!({"dry_run": true}), json!({})].map(|body| roll(&body).expect(409));
+    let before = fs::read_to_string(s.scratch.path("work/file")).unwrap();
+    let shown = roll(&json!({"dry_run": true, "leave_unwritable": true})).expect(200);
+    let done = roll(&json!({"leave": ["folder/<b>odd &amp; name"]})).expect(200);
+    mount("umount", &[&inside]);
+    for problem in refused {
+        let said = problem["detail"].as_str().unwrap();
+        assert!(said.contains("it is a mount of its own") && said.contains("\"leave_unwritable\": true"), "{said}");
+    }
+    assert_eq!(before, "three\n");
+    for answer in [shown, done] {
+        assert_eq!(answer["rollback"]["left"][0]["path"], "folder/<b>odd &amp; name", "{answer}");
+    }
+    assert_eq!(fs::read_to_string(s.scratch.path("work/file")).unwrap(), "one\n");
+}
+
+#[test]
 fn checkpoints_are_found_by_words() {
     let s = Service::new();
     let ids = s.checkpoints();

@@ -12,6 +12,7 @@ mod model;
 mod power_cut;
 mod privacy;
 mod protocol;
+mod target;
 mod walked;
 
 /// Watches that nothing is allocated without bound.
