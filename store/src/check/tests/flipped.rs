@@ -170,7 +170,8 @@ fn a_damaged_pack_is_named_and_a_repair_writes_it_as_it_was() {
     let run = |options: &CheckOptions| super::super::run(layout, options, &()).unwrap();
     assert!(run(&ALL).is_clean());
     // A bit of content, of a directory, of the parity, of its checksums, of either trailer; a shard; an end that is missing.
-    let damages: [&dyn Fn(&mut Vec<u8>); 6] = [
+    type Damage = dyn Fn(&mut Vec<u8>);
+    let damages: [&Damage; 6] = [
         &|bytes| bytes[200] ^= 1,
         &|bytes| bytes[20] ^= 1,
         &|bytes| *bytes.iter_mut().rev().nth(30).unwrap() ^= 4,

@@ -99,7 +99,7 @@ mod tests {
                 let inverse = inverted(matrix.clone()).unwrap();
                 for (i, line) in inverse.iter().enumerate() {
                     for j in 0..rows.len() {
-                        let found = line.iter().enumerate().fold(0, |sum, (k, value)| sum ^ product(*value, matrix[k][j]));
+                        let found = line.iter().zip(&matrix).fold(0, |sum, (value, row)| sum ^ product(*value, row[j]));
                         assert_eq!(found, u8::from(i == j));
                     }
                 }
