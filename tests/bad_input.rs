@@ -36,10 +36,17 @@ fn a_newer_store_is_refused_with_what_it_needs() {
     assert!(s.expect(1, &["checkpoint", "list"]).contains("store format 99"));
     fs::write(&config, json.replace("MiB", "")).unwrap();
     s.expect(0, &["checkpoint", "list"]);
-    fs::write(&config, json.replace("\"created_at\": \"2", "\"created_at\": \"3")).unwrap();
-    s.expect(12, &["checkpoint", "list"]);
-    fs::write(&config, "{").unwrap();
-    s.expect(12, &["checkpoint", "list"]);
+    for damaged in [json.replace("\"created_at\": \"2", "\"created_at\": \"3"), "{".into()] {
+        fs::write(&config, &damaged).unwrap();
+        // The second copy is as good for reading.
+        s.expect(0, &["checkpoint", "list"]);
+        s.expect(12, &["check"]);
+        let second = s.store().join("journal/store.json");
+        let whole = fs::read(&second).unwrap();
+        fs::write(&second, damaged).unwrap();
+        s.expect(12, &["checkpoint", "list"]);
+        fs::write(second, whole).unwrap();
+    }
 }
 
 #[test]

@@ -173,6 +173,12 @@ impl Context {
             self.progress()
                 .notice(&format!("{damage}; it is read around, and nothing is written until `parhelia check --repair` mends it"));
         }
+        if let Some((copy, fault)) = store.settings_fault() {
+            let copy = copy.display();
+            self.progress().notice(&format!(
+                "{copy}: {fault}; the other copy of the settings is used until `parhelia check --repair` mends this one"
+            ));
+        }
         for unreadable in store.view().unreadable()? {
             self.progress().notice(&unreadable.to_string());
         }

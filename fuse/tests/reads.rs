@@ -87,7 +87,7 @@ fn eight_threads_read_at_random() {
 
 #[test]
 fn damage_is_an_error_where_it_is_and_nowhere_else() {
-    let f = Fixture::new();
+    let f = Fixture::without_parity();
     grow(&f, 5);
     let checkpoint = f.create("s");
     let store = f.store();
@@ -126,7 +126,7 @@ fn damage_is_an_error_where_it_is_and_nowhere_else() {
 
 #[test]
 fn a_long_file_with_one_bad_block_is_readable_around_it() {
-    let f = Fixture::new();
+    let f = Fixture::without_parity();
     f.write("big", &noise(8_000_000, 7));
     let checkpoint = f.create("s");
     let store = f.store();

@@ -166,6 +166,12 @@ impl Store {
         })
     }
 
+    /// A copy of its settings that is damaged while the other one is whole: its path and the fault.
+    pub fn settings_fault(&self) -> Option<(PathBuf, String)> {
+        let fault = Config::faults(&self.layout).ok().flatten()?;
+        Some((fault.path, fault.reason))
+    }
+
     /// The store's folder.
     pub fn path(&self) -> &Path {
         &self.layout.root

@@ -41,6 +41,13 @@ impl Fixture {
         Fixture { mountpoint: at("mnt"), workspace: at("workspace"), store_path: at("store"), log: Arc::default(), _dir: dir }
     }
 
+    /// With a store whose packs have no parity, so that damage is not healed.
+    pub fn without_parity() -> Self {
+        let fixture = Self::new();
+        Store::open(&fixture.store_path, &OpenOptions { create: true, parity: false, ..OpenOptions::default() }).unwrap();
+        fixture
+    }
+
     pub fn folder(&self, name: &str) -> PathBuf {
         let path = self._dir.path().join(name);
         fs::create_dir_all(&path).unwrap();

@@ -77,8 +77,8 @@ impl Strays {
         self.packs.is_empty() && self.checkpoints.is_empty()
     }
 
-    /// Has the journal name them. A checkpoint stands where records are lost for good, if it is older than what follows there; others are the last
-    /// ones. The caller holds the writer lock since before they were found.
+    /// Has the journal name them. A checkpoint stands where records are lost for good, if it is older than what follows there, and a segment of the
+    /// journal does not begin with those records; others are the last ones. The caller holds the writer lock since before they were found.
     pub(super) fn adopt(&self, layout: &Layout, progress: &dyn Progress) -> Result<()> {
         if self.is_nothing() {
             return Ok(());
@@ -92,7 +92,7 @@ impl Strays {
             let follows = next_commit(layout, &tail, *last);
             let older = left.iter().take_while(|c| follows.is_some_and(|at| c.record.created_at <= at)).count().min(room);
             let place = journal.place_behind(first - 1)?;
-            // A gap in which something stands has a segment of its own already.
+            // A gap in which something stands has a segment of its own already, and so has one at the beginning of a segment.
             if older == 0 || journal.segments()?.contains(first) {
                 continue;
             }

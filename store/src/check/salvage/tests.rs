@@ -70,7 +70,7 @@ fn every_checkpoint_comes_back_without_journal_settings_or_index() {
         // A second one would have the same name.
         let refused = salvage(&Layout::new(&root), None, &()).unwrap_err();
         assert!(refused.to_string().contains("--to"), "{refused}");
-        let other = root.with_extension("elsewhere/deep");
+        let other = root.with_extension("elsewhere").join("deep");
         assert_holds(&salvage(&Layout::new(&root), Some(&other), &()).unwrap(), &made);
     }
 }

@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, fs::File, io, os::unix::fs::FileExt};
 
+use rustix::{fs::SeekFrom, io::Errno};
+
 use super::{
     field::{inverted, power, product},
     shape::Shape,
@@ -57,6 +59,12 @@ fn trailer(file: &File, length: u64) -> io::Result<Option<(Trailer, Shape, u64)>
     let mut piece = vec![0; PIECE_BYTES];
     let mut at = 0;
     while at < length {
+        // A file that was made longer, to any length, is mostly a hole.
+        at = match rustix::fs::seek(file, SeekFrom::Data(at)) {
+            Ok(data) => data,
+            Err(Errno::NXIO) => break,
+            Err(_) => at,
+        };
         let filled = piece.len().min((length - at) as usize);
         if file.read_exact_at(&mut piece[..filled], at).is_err() {
             // Some sector of it cannot be read; the trailer may be in another.
