@@ -412,7 +412,8 @@ fn each_file_of_a_first_checkpoint_is_scanned() {
         f.put(&format!("{}/{i}", i % 10), &format!("value = {i}\n"));
     }
     f.put("9/last", &format!("{}{}\n", "no secret\n".repeat(104_000), token('x')));
-    f.put("9/of exactly 1 MiB", &format!("{}\n{:>1$}", token('y'), (1 << 20) - 42));
+    let line = format!("{}\n", token('y'));
+    f.put("9/of exactly 1 MiB", &format!("{line}{}", " ".repeat((1 << 20) - line.len())));
     let (made, said) = f.create();
     let scan = &made["scan"];
     assert_eq!(places(scan), ["9/last:104001 github-token", "9/of exactly 1 MiB:1 github-token"], "{said}");

@@ -23,7 +23,8 @@ def main(arguments):
     try:
         store = Store.from_packs(folder) if verb == "salvage" else Store(folder)
         if verb == "salvage" and not rest:
-            print(json.dumps({"checkpoints": list(store.checkpoints), "notes": store.objects.notes} | check(store, cuts=False)))
+            told = {"checkpoints": list(store.checkpoints), "notes": store.objects.notes}
+            print(json.dumps(check(store, cuts=False) | told))
         elif verb == "list":
             heads = {session: store.head(session) for session in store.sessions}
             told = {"checkpoints": list(store.checkpoints), "heads": heads, "latest": store.latest()}
