@@ -128,7 +128,9 @@ fn reconfigure(s: &Scratch, change: impl Fn(&mut Value)) {
     config["checksum"] = json!("");
     let sum = crc32c::crc32c(serde_json::to_string(&config).unwrap().as_bytes());
     config["checksum"] = json!(format!("{sum:08x}"));
-    fs::write(&path, serde_json::to_string_pretty(&config).unwrap()).unwrap();
+    for copy in [path, s.store().join("journal/store.json")] {
+        fs::write(copy, serde_json::to_string_pretty(&config).unwrap()).unwrap();
+    }
 }
 
 #[test]

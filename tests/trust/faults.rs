@@ -114,6 +114,8 @@ impl Lab {
         loop {
             let place = format!("{verb:?}{at}");
             self.recorder.copy(base, &place);
+            // Another store has been at this place before.
+            let _ = fs::remove_dir_all(self.scratch.path("home/.local/state/parhelia/stores"));
             self.recorder.arm(Trap::new(calls, at, fault));
             let output = self.run(&place, verb);
             let (_, has_gone_off) = self.recorder.disarm();

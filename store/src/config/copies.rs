@@ -112,12 +112,12 @@ impl Config {
         }
     }
 
-    /// Writes the settings of a new store: the copy first, as `store.json` makes the folder a store. Fails with
+    /// Writes the settings of a new store. A power cut between the two leaves a store without a copy, which [`Config::make_copy`] makes. Fails with
     /// [`io::ErrorKind::AlreadyExists`] where there is one.
     pub(crate) fn write_new(&self, layout: &Layout) -> io::Result<()> {
         let bytes = serde_json::to_vec_pretty(self).unwrap_or_default();
-        Folder::below(&layout.journal())?.write_synced(OsStr::new(NAME), &bytes, false)?;
-        Folder::top(&layout.root)?.write_synced(OsStr::new(NAME), &bytes, true)
+        Folder::top(&layout.root)?.write_synced(OsStr::new(NAME), &bytes, true)?;
+        Folder::below(&layout.journal())?.write_synced(OsStr::new(NAME), &bytes, false)
     }
 
     /// Writes both copies, whatever they say now.

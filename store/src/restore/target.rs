@@ -77,7 +77,8 @@ fn resolve(path: &Path) -> Result<PathBuf> {
 }
 
 fn is_empty(folder: &Path) -> Result<bool> {
-    Ok(fs::read_dir(folder).at_target("read folder", folder)?.next().is_none())
+    let first = fs::read_dir(folder).and_then(|mut entries| entries.next().transpose());
+    Ok(first.at_target("read folder", folder)?.is_none())
 }
 
 /// The place of an entry that is no folder: below a folder that is there, else what the path itself names. A symlink there is replaced,

@@ -1,4 +1,4 @@
-use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt};
+use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt, path::PathBuf};
 
 use super::*;
 use crate::{
@@ -70,7 +70,7 @@ fn every_checkpoint_comes_back_without_journal_settings_or_index() {
         // A second one would have the same name.
         let refused = salvage(&Layout::new(&root), None, &()).unwrap_err();
         assert!(refused.to_string().contains("--to"), "{refused}");
-        let other = root.with_extension("elsewhere").join("deep");
+        let other = PathBuf::from(format!("{}.elsewhere", root.display())).join("deep");
         assert_holds(&salvage(&Layout::new(&root), Some(&other), &()).unwrap(), &made);
     }
 }
