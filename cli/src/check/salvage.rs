@@ -16,7 +16,7 @@ use crate::{
     human,
 };
 
-/// What nothing but the journal tells.
+/// Facts that only the journal has.
 const UNKNOWN: &str = "which checkpoints were deleted (they are back), tags, annotations, links, decisions, the names of sessions, their runs \
                        and their status";
 

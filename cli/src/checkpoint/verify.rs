@@ -29,7 +29,7 @@ fn size(text: &str) -> std::result::Result<u64, String> {
     parhelia_session::config::size(text).ok_or_else(|| "a size such as 500M, 2G, or 0 for none".to_owned())
 }
 
-/// What was read of the content, and what was not.
+/// Amounts of content that were read, and that were not.
 fn how(report: &VerifyReport) -> String {
     let (read, unread) = (human::size(report.read_bytes), human::size(report.unread_bytes));
     match report.level {

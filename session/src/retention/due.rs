@@ -1,4 +1,4 @@
-//! What is due after a new checkpoint of one session. It goes by briefs: records are read of what goes, and nothing beyond the session itself is
+//! Retention after a new checkpoint of one session. It goes by briefs: records are read of what goes, and nothing beyond the session itself is
 //! asked for before something would go.
 
 use jiff::{Timestamp, tz::TimeZone};

@@ -1,6 +1,6 @@
 //! The limit on the store's size. It is about the whole store: whichever session fills it, the oldest go first.
 //!
-//! What a deletion frees is what nothing else needs: most of a checkpoint is shared with its neighbours, and what later versions build on stays
+//! A deletion frees only bytes that nothing else needs: most of a checkpoint is shared with its neighbours, and what later versions build on stays
 //! with them. So gc is asked what would be left without the oldest ones, and only as many of these go as it takes. Where what may go would
 //! free next to nothing, nothing goes.
 
@@ -19,7 +19,7 @@ use parhelia_store::{
 use super::{Plan, Policy, Removed, RetentionReport, plan, remove};
 use crate::Result;
 
-/// What is not worth deleting history for: this part of the bytes by which the store is too large.
+/// The least part of the excess bytes that a deletion must free: for less, no history is removed.
 const NOTHING_PART: u64 = 20;
 
 /// The forecast of a pruning.

@@ -33,7 +33,7 @@ pub(super) struct Settled {
 }
 
 impl Settled {
-    /// What is noted of a session; nothing where that is of another policy, or out of date.
+    /// The note of a session; none if it is of another policy, or out of date.
     pub(super) fn read(store: &Store, session: &str, policy: &Policy, is_agents: bool, now: Timestamp) -> Self {
         let of = of(session, policy, is_agents);
         let read = files::open(&path(store, session), How::Read).and_then(|file| files::read_all(&file, BYTES_MAX));

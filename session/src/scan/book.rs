@@ -43,7 +43,7 @@ pub(super) struct Secret {
     pub(super) is_allowed: bool,
 }
 
-/// What a content is.
+/// The verdict on a content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Binary,
@@ -53,7 +53,7 @@ pub(super) enum Verdict {
 
 #[derive(Default)]
 struct Shard {
-    /// What has no secrets, and was scanned here.
+    /// Contents that were scanned here and have no secrets.
     clean: HashSet<Key>,
     found: HashMap<Key, Vec<Secret>>,
 }
@@ -112,7 +112,7 @@ impl Book {
         !self.allowed.is_empty() && self.allowed.matched_path_or_any_parents(name::as_path(path), false).is_ignore()
     }
 
-    /// What is known of a content, as one of the file at a path.
+    /// The verdict on a content, as that of the file at a path.
     pub(super) fn verdict(&self, path: &[u8], blob: BlobId) -> Option<Verdict> {
         let (text, binary) = (key(blob, taken(path)), key(blob, Taken::Binary));
         let shard = self.shard(&text);

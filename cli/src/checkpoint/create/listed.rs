@@ -83,7 +83,7 @@ fn inside(line: Vec<u8>, workspace: &Path, file: &Path) -> Result<Vec<u8>> {
     Ok(parts.join(&b'/'))
 }
 
-/// What is known of folders on the way to listed paths.
+/// Folders on the way to listed paths, as far as they are known.
 struct Known<'a> {
     workspace: &'a Path,
     /// For each folder, the reason for which capture finds nothing in it; none where it is a folder.

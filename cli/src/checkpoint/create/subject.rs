@@ -1,4 +1,4 @@
-//! What `checkpoint create` is given: folders to capture, or the session of one.
+//! The arguments of `checkpoint create`: folders to capture, or the session of one.
 
 use std::{
     ffi::{OsStr, OsString},

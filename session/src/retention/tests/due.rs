@@ -1,4 +1,4 @@
-//! What is due in one session is found without looking at everything, and is what a plan of the session says.
+//! Tests: checkpoints that are due in one session are found without looking at everything, and equal a full plan's.
 
 use std::cell::Cell;
 
