@@ -152,7 +152,8 @@ fn a_killed_restore_of_an_ordinary_user_leaves_no_folder_open_and_nothing_behind
     for (is_fresh, finisher) in [(false, "gc"), (true, "gc"), (false, "create"), (true, "create"), (true, "restore")] {
         let mut at = 0;
         loop {
-            let place = format!("try{at}");
+            // Nowhere twice: a store that is put where a newer one was is taken for an older copy.
+            let place = format!("{finisher}{is_fresh}{at}");
             recorder.copy("base", &place);
             let place = recorder.path().join(place);
             let store = text(&place.join("store"));

@@ -4,7 +4,7 @@ use std::{fs, os::unix::fs::symlink, process::Command};
 
 use parhelia_tests::{
     Scratch,
-    agent::tool,
+    agent::{Reply, tool},
     binary,
     live::{Live, shown},
     write,
@@ -57,7 +57,10 @@ fn the_agent_makes_a_checkpoint_of_its_own_session() {
     let servers = json!({"mcpServers": {"parhelia": {"command": binary(), "args": ["mcp"]}}});
     write(&live.agent.home().join(".claude.json"), servers.to_string().as_bytes()).unwrap();
     let call = tool("mcp__parhelia__create_checkpoint", json!({"message": "by the agent", "tags": ["mine"]}));
-    let made = told(&live, call, |live| live.start("make one"));
+    // The agent writes its transcript behind its deed: a conversation's first turn may not be in it yet.
+    live.api.then([Reply::text("Ready.")]);
+    assert!(live.start("get ready").wait_with_output().unwrap().status.success());
+    let made = told(&live, call, |live| live.resume(&live.session(), "make one"));
     let made: Value = serde_json::from_str(&made).unwrap_or_else(|e| panic!("{e}: {made}"));
     let id = made["checkpoint"]["id"].as_str().unwrap();
     let checkpoints = live.checkpoints(&live.session());
@@ -65,5 +68,5 @@ fn the_agent_makes_a_checkpoint_of_its_own_session() {
     assert_eq!((&own["message"], &own["tags"]), (&json!("by the agent"), &json!(["mine"])), "{own}");
     assert!(own["run"].is_string() || own["run_id"].is_string(), "it belongs to the run: {own}");
     let said = live.state(id, "conversation/transcript.jsonl");
-    assert!(String::from_utf8_lossy(&said).contains("make one"), "it has the conversation");
+    assert!(String::from_utf8_lossy(&said).contains("get ready"), "it has the conversation");
 }

@@ -780,7 +780,7 @@ export interface components {
         };
         /** @description A verification of a checkpoint. */
         Verification: {
-            /** @description Thoroughness: new, index, deep. */
+            /** @description Thoroughness: new, index, part, deep. */
             level: string;
             /** @description True if nothing was damaged. */
             ok: boolean;
@@ -827,7 +827,7 @@ export interface components {
             allowed: number;
             /** @description Not to be read from the store. */
             unreadable: number;
-            /** @description Not reached in the time, or before an interruption. */
+            /** @description Not reached before an interruption. */
             not_reached: number;
         };
         /** @description An annotation of a checkpoint. */
