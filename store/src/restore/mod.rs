@@ -167,7 +167,10 @@ fn attempt(store: &Store, checkpoint: &Checkpoint, mut plan: Plan, progress: &dy
         Ok(staging) => staging,
         Err((e, is_clear)) => return Err(let_go(pin, is_clear, e)),
     };
-    let run = Run::new(store, &plan, progress, &staging, &step).inspect_err(|_| _ = staging.remove())?;
+    let run = match Run::new(store, &plan, progress, &staging, &step) {
+        Ok(run) => run,
+        Err(e) => return Err(let_go(pin, staging.remove(), e)),
+    };
     let mut opened = Vec::new();
     let done = run.closed_folders().and_then(|closed| {
         if let Some(pin) = pin.as_mut().filter(|_| !closed.is_empty()) {
@@ -177,7 +180,8 @@ fn attempt(store: &Store, checkpoint: &Checkpoint, mut plan: Plan, progress: &dy
         run.open_up(&opened)?;
         build(&run).and_then(|done| publish(&run, done, &|| published.store(true, Ordering::Relaxed)))
     });
-    let is_clear = (done.is_ok() || run.abandon()) & run.close(&opened, done.is_ok());
+    let is_cleared = if done.is_ok() { !run.is_littered.load(Ordering::Relaxed) } else { run.abandon() };
+    let is_clear = is_cleared & run.close(&opened, done.is_ok());
     let (done, out) = match done {
         Ok(done) => done,
         Err(e) => return Err(let_go(pin, is_clear, e)),

@@ -18,7 +18,6 @@ use super::{
     held::{Held, Hold},
     remove::{Removed, foresee, remove},
     run::{Done, Run, temporary},
-    select::Spared,
     staged,
     table::{Action, Stamp},
     target::Target,
@@ -135,12 +134,13 @@ impl Run<'_> {
         let fd = match self.dirs.get(folder) {
             Ok(fd) => fd,
             Err(e) => {
+                self.discard(folder, &temporary);
                 self.skip_entry(folder, index, name, Hold::inside(Held::unseen(e)));
                 return Ok(());
             }
         };
         if !new && !self.may_replace_now(folder, index, fd.as_fd(), name) {
-            let _ = remove(fd.as_fd(), &temporary, b"", &Spared::default());
+            self.discard(folder, &temporary);
             return Ok(());
         }
         let renamed = match new {
@@ -149,13 +149,13 @@ impl Run<'_> {
         };
         match renamed {
             Err(Errno::EXIST | Errno::ISDIR | Errno::NOTDIR) => {
-                let _ = remove(fd.as_fd(), &temporary, b"", &Spared::default());
+                self.discard(folder, &temporary);
                 self.taken_entry(folder, index, name);
                 Ok(())
             }
             // By now, others have got their names: whatever happens to this one, they all do.
             Err(e) => {
-                let _ = remove(fd.as_fd(), &temporary, b"", &Spared::default());
+                self.discard(folder, &temporary);
                 self.skip_entry(folder, index, name, self.why(fd.as_fd(), name, e));
                 Ok(())
             }
@@ -171,10 +171,11 @@ impl Run<'_> {
     /// Puts an entry in the place of one of another type, which then goes: at no moment is there neither. A folder goes only with what is
     /// in it, and that only if extras may be deleted.
     fn exchange(&self, folder: u32, index: u32, name: &[u8], for_folder: bool, out: &mut Published) -> Result<()> {
-        let path = self.inside(folder, name);
+        let (path, temporary) = (self.inside(folder, name), temporary(self.plan, folder, index));
         let fd = match self.dirs.get(folder) {
             Ok(fd) => fd,
             Err(e) => {
+                self.discard(folder, &temporary);
                 self.skip_entry(folder, index, name, Hold::inside(Held::unseen(e)));
                 return Ok(());
             }
@@ -182,14 +183,14 @@ impl Run<'_> {
         let is_folder = match sys::stat_at(fd.as_fd(), name) {
             Err(Errno::NOENT) => return self.rename(folder, index, name, true),
             Err(e) => {
-                let _ = remove(fd.as_fd(), &temporary(self.plan, folder, index), b"", &Spared::default());
+                self.discard(folder, &temporary);
                 self.skip_entry(folder, index, name, Hold::own(Held::unseen(e)));
                 return Ok(());
             }
             Ok(stat) => stat.is_folder(),
         };
         if !is_folder && for_folder && !self.may_replace_now(folder, index, fd.as_fd(), name) {
-            let _ = remove(fd.as_fd(), &temporary(self.plan, folder, index), b"", &Spared::default());
+            self.discard(folder, &temporary);
             return Ok(());
         }
         if !is_folder && !for_folder {
@@ -203,7 +204,6 @@ impl Run<'_> {
                 foreseen => goes(&foreseen, &path),
             },
         };
-        let temporary = temporary(self.plan, folder, index);
         let gone = goes.and_then(|()| match swap(fd.as_fd(), &temporary, &self.aside(folder, index), name) {
             Ok(old) => {
                 // A power cut must not keep the removal and lose the exchange.
@@ -220,7 +220,7 @@ impl Run<'_> {
             Err(e) => Err(self.why(fd.as_fd(), name, e).to_string()),
         });
         if let Err(reason) = gone {
-            let _ = remove(fd.as_fd(), &temporary, b"", &Spared::default());
+            self.discard(folder, &temporary);
             self.skip_entry(folder, index, name, reason);
         }
         Ok(())

@@ -10,7 +10,7 @@ use std::{
     path::PathBuf,
     sync::{
         Mutex, OnceLock, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
@@ -101,6 +101,8 @@ pub struct Run<'a> {
     /// Of each folder, whether it could not be made, or is in one; none where all were.
     pub unmade: OnceLock<Vec<bool>>,
     pub foreign: AtomicU64,
+    /// True if something that was built, and did not get its name, could not be removed again.
+    pub is_littered: AtomicBool,
     /// The filesystems that the target lies on.
     pub mediums: Vec<Medium>,
 }
@@ -127,6 +129,7 @@ impl<'a> Run<'a> {
             skipped: Default::default(),
             unmade: OnceLock::new(),
             foreign: AtomicU64::new(0),
+            is_littered: AtomicBool::new(false),
         })
     }
 }
@@ -262,6 +265,19 @@ impl Run<'_> {
         }
         for (xattr, error) in &refused.xattrs {
             self.skip_alike(folder, name, format!("attribute {}: {error}", name::display(xattr)));
+        }
+    }
+
+    /// Removes what was built under a name, all or in part, and is not to stay. Where that fails, it is named; the pin stays and leads the next
+    /// run to it.
+    pub fn discard(&self, folder: u32, now: &[u8]) {
+        let hold = match self.dirs.get(folder) {
+            Ok(fd) => remove(fd.as_fd(), now, b"", &Spared::default()).held.map(|stuck| stuck.hold),
+            Err(e) => Some(Hold::inside(Held::unseen(e))),
+        };
+        if let Some(hold) = hold {
+            self.is_littered.store(true, Ordering::Relaxed);
+            self.skip(folder, now, format!("it is a part of what could not be restored, and cannot be removed: {hold}"));
         }
     }
 

@@ -9,7 +9,7 @@ use std::{
 };
 
 use rustix::{
-    fs::{AtFlags, FileType, Mode, OFlags},
+    fs::{FileType, Mode, OFlags},
     io::Errno,
 };
 
@@ -201,6 +201,8 @@ impl Run<'_> {
         let now = self.name_now(item.folder, item.index, &node.name);
         let made = rustix::fs::openat(&folder, now.as_slice(), flags, Mode::from_raw_mode(first_mode));
         let Some(fd) = self.unless_held(item.folder, item.index, &node.name, made).at_target("create file", path())? else {
+            // A server may have made it before it refused to open it.
+            self.discard(item.folder, &now);
             return Ok(None);
         };
         let holes = match &node.kind {
@@ -214,7 +216,7 @@ impl Run<'_> {
         if let Err(e) = filled.and_then(|()| fill(&mut Out { fd: fd.as_fd(), holes, at: 0 })) {
             // As where a file is longer than the filesystem takes.
             let Some(held) = e.target_errno().and_then(Held::by) else { return Err(e) };
-            rustix::fs::unlinkat(&folder, now.as_slice(), AtFlags::empty()).at_target("remove", path())?;
+            self.discard(item.folder, &now);
             self.skip_entry(item.folder, item.index, &node.name, Hold::own(held));
             return Ok(None);
         }
@@ -265,6 +267,7 @@ impl Run<'_> {
             }
         };
         if self.unless_held(item.folder, item.index, &node.name, made).at_target("create", path())?.is_none() {
+            self.discard(item.folder, &now);
             return Ok(None);
         }
         let set = self.set_meta(folder.as_fd(), &now, node, false);

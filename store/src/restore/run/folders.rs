@@ -12,8 +12,6 @@ use crate::{
     restore::{
         held::{Held, Hold},
         meta::{self, Current, Handle, Refused},
-        remove::remove,
-        select::Spared,
         table::{Stamp, folder_path},
     },
     sys,
@@ -47,9 +45,9 @@ impl Run<'_> {
             let made = self.unless_held(line.parent, line.index, &line.name, made);
             if made.at_target("create folder", self.path(line.parent, &line.name))?.is_some() {
                 new.add(line.children.clone().rev());
-            } else if let Ok(above) = self.dirs.get(line.parent) {
+            } else {
                 // It may have been made, and not been given its mode.
-                let _ = remove(above.as_fd(), &now, b"", &Spared::default());
+                self.discard(line.parent, &now);
             }
             Ok(())
         })?;

@@ -52,6 +52,7 @@ impl Run<'_> {
                 other => {
                     let made = self.unless_held(link.folder, link.index, &to.name, other);
                     if made.at_target("link", self.path(link.folder, &to.name))?.is_none() {
+                        self.discard(link.folder, &to_now);
                         continue;
                     }
                 }
