@@ -161,7 +161,7 @@ fn identify(file: BorrowedFd<'_>) -> Filesystem {
 
 /// The mount that an open file or folder was reached by. Its device number would not do: overlay gives its files others.
 pub(crate) fn mount_of(file: BorrowedFd<'_>) -> Option<mounts::Mount> {
-    let id = sys::mount_id(file, b"")?;
+    let id = sys::mount_id(file, b"").ok()??;
     mounts::all().ok()?.into_iter().find(|mount| mount.id == id)
 }
 

@@ -94,11 +94,12 @@ pub fn stat_fd(fd: impl AsFd) -> Result<Stat> {
     rustix::fs::fstat(fd).map(|s| Stat::new(&s))
 }
 
-/// The number of the mount that an entry of an open folder is on; of the folder itself with an empty name. `None` before Linux 5.8.
-pub fn mount_id(folder: BorrowedFd<'_>, name: &[u8]) -> Option<u64> {
-    let flags = AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW;
-    let found = rustix::fs::statx(folder, name, flags, StatxFlags::MNT_ID).ok()?;
-    (found.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(found.stx_mnt_id)
+/// The number of the mount that an entry of an open folder is on; of the folder itself with an empty name. `None` before Linux 5.8. A call that
+/// fails says nothing of the mount.
+pub fn mount_id(folder: BorrowedFd<'_>, name: &[u8]) -> Result<Option<u64>> {
+    let flags = AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_DONT_SYNC;
+    let found = rustix::fs::statx(folder, name, flags, StatxFlags::MNT_ID)?;
+    Ok((found.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(found.stx_mnt_id))
 }
 
 /// True if an open folder is the root of a mount; false before Linux 5.8, which does not tell.

@@ -107,7 +107,7 @@ pub fn secure(
     // What comes next follows the whole one: of this nobody goes on.
     store.append_events(&[head], observer)?;
     let unreadable = store.omissions(&rest)?.into_iter().find_map(|omission| match omission.reason {
-        Reason::Unreadable(why) => Some((omission.path, why)),
+        Reason::Unreadable(why) | Reason::Attributes(why) => Some((omission.path, why)),
         _ => None,
     });
     match unreadable {
@@ -121,8 +121,8 @@ pub fn secure(
 fn left_out(omissions: &[Omission], paths: &BTreeSet<&Path>, secrets: &str) -> Vec<Vec<u8>> {
     let is_left_out = |omission: &&Omission| match &omission.reason {
         Reason::Excluded(rule) => rule != secrets,
-        Reason::Unreadable(_) => true,
-        Reason::Changing | Reason::Attributes(_) => false,
+        Reason::Unreadable(_) | Reason::Attributes(_) => true,
+        Reason::Changing => false,
     };
     let mut found = BTreeSet::new();
     for omission in omissions.iter().filter(is_left_out) {

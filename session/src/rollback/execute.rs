@@ -83,7 +83,7 @@ pub fn foresee(
         let options = create::Options { workspace, session, rules, judge, ..create::Options::default() };
         omitted = create::look(store, &options, progress)?.2;
     }
-    let spared = omitted.iter().filter(|omission| omission.reason.is_left_out());
+    let spared = omitted.iter().filter(|omission| omission.reason.is_lacking());
     let spare = look.spare(spared.map(|omission| omission.path.clone()));
     let planned = plan(store, wanted.target, &look.workspace, unhex(&spare), None, progress)?;
     ensure_unblocked(&planned, wanted.target)?;
@@ -137,7 +137,7 @@ pub fn execute(
     overridden(store, host, (target.record.id, &look.session.id), &safeties, progress);
     let safety = safety(store, look, wanted, progress)?;
     whole(store, target, Some(&safety), progress)?;
-    let omitted = store.omissions(&safety)?.into_iter().filter(|omission| omission.reason.is_left_out());
+    let omitted = store.omissions(&safety)?.into_iter().filter(|omission| omission.reason.is_lacking());
     let spare = look.spare(omitted.map(|omission| omission.path));
     // What cannot be planned is refused before there is an intent, which everybody who comes later would have to finish.
     let planned = plan(store, target, &look.workspace, unhex(&spare), Some(since), progress)?;

@@ -64,7 +64,7 @@ pub fn finish(store: &Store, host: &dyn Host, session: &Session, observer: &dyn 
         let judge = scan::judge(store, &host.config(&intent.workspace)?.secrets)?;
         let made = before_finishing(store, session, &intent, known, (actor, judge), observer)?;
         observer.warn(&Notice::SavedBeforeFinishing { safety: made.record.id });
-        let omitted = store.omissions(&made)?.into_iter().filter(|omission| omission.reason.is_left_out());
+        let omitted = store.omissions(&made)?.into_iter().filter(|omission| omission.reason.is_lacking());
         let below = sessions_below(store, &intent.workspace, &session.id, target.as_ref())?.into_iter().map(|(path, _)| path);
         let worked_on = match (&target, &safety) {
             (Some(target), Some(safety)) => worked_on(store, target, safety, &made)?,

@@ -1,4 +1,5 @@
-//! Files that a rollback leaves as they are, since its safety checkpoint has not got them: they cannot be read, or may hold secrets.
+//! Files that a rollback leaves as they are, since its safety checkpoint has not got them, or not whole: they, or attributes of them, cannot be
+//! read, or they may hold secrets.
 
 use parhelia_store::{
     Store,
@@ -20,7 +21,9 @@ pub(super) fn by(store: &Store, safety: Ulid, target: &Checkpoint) -> Result<Vec
 pub(super) fn of(store: &Store, omitted: Vec<Omission>, target: &Checkpoint) -> Result<Vec<Vec<u8>>> {
     let theirs = store.omissions(target)?;
     let is_left_out = |path: &[u8]| theirs.iter().any(|omission| name::as_path(path).starts_with(name::as_path(&omission.path)));
-    let spared = |omission: &Omission| matches!(omission.reason, Reason::Unreadable(_)) || scan::is_left_out(omission);
+    let spared = |omission: &Omission| {
+        matches!(omission.reason, Reason::Unreadable(_) | Reason::Attributes(_)) || scan::is_left_out(omission)
+    };
     let spared = omitted.into_iter().filter(spared);
     Ok(spared.map(|omission| omission.path).filter(|path| !is_left_out(path)).collect())
 }

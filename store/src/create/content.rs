@@ -241,9 +241,11 @@ impl<'p> Reader<'p> {
         batch: &mut Batch<'_>,
     ) -> Result<Option<(BlobId, u64)>, Failure> {
         self.whole = None;
-        // One byte more than expected, to notice that it is longer than it says.
+        // One byte more than expected, to notice that it is longer than it says. One that says it is empty may give its content to the first
+        // read alone, as those of `/proc/sys` do.
+        let first = if size == 0 { SINGLE_CHUNK_BYTES } else { size };
         let mut filled = 0;
-        for want in [size + 1, SINGLE_CHUNK_BYTES + 1] {
+        for want in [first + 1, SINGLE_CHUNK_BYTES + 1] {
             if self.buffer.len() < want {
                 self.buffer.resize(want, 0);
             }

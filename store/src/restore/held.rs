@@ -31,6 +31,8 @@ pub enum Held {
     NotPermitted,
     /// A folder that this user may not enter or list.
     Closed,
+    /// It has extended attributes that cannot be read, and would lose them.
+    Unlisted,
     /// The system does not let it be looked at, and says this: the errno.
     Unseen(i32),
     /// The system refused for a reason of its own: the errno.
@@ -124,8 +126,16 @@ impl Held {
             None => {}
             held => return held,
         }
+        if stat.is_folder() && is_frozen(folder, name) {
+            return Some(Held::ReadOnly);
+        }
         (!is_owner(stat)).then_some(Held::NotPermitted)
     }
+}
+
+/// True if a folder is the top of what is read-only, though the one that it is in is not and nothing is mounted there: a snapshot of btrfs.
+fn is_frozen(above: BorrowedFd<'_>, name: &[u8]) -> bool {
+    matches!(rustix::fs::accessat(above, name, Access::WRITE_OK, AtFlags::EACCESS | AtFlags::SYMLINK_NOFOLLOW), Err(Errno::ROFS))
 }
 
 fn attributes(folder: BorrowedFd<'_>, name: &[u8]) -> Option<StatxAttributes> {
@@ -206,6 +216,7 @@ impl fmt::Display for Hold {
             Held::Mounted => write!(f, "{it} is a mount of its own (unmount it, or change it by what is mounted)"),
             Held::NotPermitted => write!(f, "this user may not change {it}"),
             Held::Closed => write!(f, "this user may not look into {it}"),
+            Held::Unlisted => write!(f, "{it} has extended attributes that cannot be read, and would lose them"),
             Held::Unseen(errno) => write!(f, "{it} cannot be looked at: {}", io::Error::from_raw_os_error(errno)),
             Held::Refused(errno) => write!(f, "{}{of}", io::Error::from_raw_os_error(errno)),
         }

@@ -97,7 +97,7 @@ enum Found {
 impl<'a> Sweep<'a> {
     fn of(folder: BorrowedFd<'_>, entry: &'a [u8], path: &'a [u8], spared: &'a Spared, removes: bool) -> Removed {
         let begun = Descent::new(folder, b"", Vec::new()).and_then(|walk| {
-            let place = (sys::stat_fd(folder)?.dev, sys::mount_id(folder, b""));
+            let place = (sys::stat_fd(folder)?.dev, sys::mount_id(folder, b"")?);
             let is_root = rustix::process::geteuid().is_root();
             Ok(Sweep { walk, entry, path, spared, removes, is_root, place, entries: 0, held: None, inside: None })
         });
@@ -291,7 +291,7 @@ impl<'a> Sweep<'a> {
     }
 
     fn look_into(&self, fd: OwnedFd, stat: Stat) -> Result<Found> {
-        if self.spared.is_store(&stat) || (stat.dev, sys::mount_id(fd.as_fd(), b"")) != self.place {
+        if self.spared.is_store(&stat) || (stat.dev, sys::mount_id(fd.as_fd(), b"")?) != self.place {
             return Ok(Found::Kept);
         }
         // Whoever may not enter a folder does not find the way back up either.

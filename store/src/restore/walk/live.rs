@@ -2,11 +2,14 @@
 
 use std::{
     cell::OnceCell,
-    os::fd::{AsFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::Arc,
 };
 
+use rustix::io::Errno;
+
 use crate::{
+    attributes,
     filesystem::{Filesystem, Filesystems},
     restore::{
         held::{Held, Hold, is_stuck},
@@ -14,6 +17,13 @@ use crate::{
     },
     sys::{self, Stat},
 };
+
+/// True if an entry that is no folder has extended attributes that cannot be read: no checkpoint has them, and whatever replaces it has not
+/// either. A filesystem, or a sandbox, that does not let them be asked for at all says nothing of them.
+fn hides_attributes(folder: BorrowedFd<'_>, name: &[u8], stat: &Stat) -> bool {
+    let is_refusal = |errno: &Errno| !matches!(*errno, Errno::NOSYS | Errno::OPNOTSUPP);
+    !stat.is_folder() && attributes::of_entry(folder, name).unread.iter().any(|(_, errno)| is_refusal(errno))
+}
 
 /// The live names of a folder, taken in step with the checkpoint's.
 pub(super) struct Live {
@@ -31,7 +41,7 @@ impl Live {
     /// An open folder, and the names in it in order.
     pub fn new(fd: Arc<OwnedFd>, names: Vec<Vec<u8>>, filesystems: &Filesystems) -> rustix::io::Result<Self> {
         let device = sys::stat_fd(&fd)?.dev;
-        let mount = sys::mount_id(fd.as_fd(), b"").unwrap_or_default();
+        let mount = sys::mount_id(fd.as_fd(), b"")?.unwrap_or_default();
         let filesystem = filesystems.of(fd.as_fd(), device);
         Ok(Live { fd, device, mount, filesystem, names, next: 0, inside: OnceCell::new() })
     }
@@ -51,7 +61,8 @@ impl Live {
             (Action::Meta, None) => Held::of(folder, name).map(Hold::own),
             (Action::Replace | Action::Exchange, stat) => {
                 let is_stuck = || stat.is_some_and(|stat| is_stuck(folder, stat)).then_some(Held::NotPermitted);
-                Held::of(folder, name).map(Hold::own).or_else(inside).or_else(|| is_stuck().map(Hold::own))
+                let own = Held::of(folder, name).map(Hold::own).or_else(inside).or_else(|| is_stuck().map(Hold::own));
+                own.or_else(|| stat.is_some_and(|stat| hides_attributes(folder, name, stat)).then_some(Hold::own(Held::Unlisted)))
             }
         }
     }

@@ -121,6 +121,6 @@ impl Shared<'_, '_> {
 
 /// True if an entry is mounted in its folder. Its device number does not tell: overlay gives its files others than its folders.
 fn is_mounted(folder: BorrowedFd<'_>, entry_name: &[u8]) -> bool {
-    let id = |name: &[u8]| sys::mount_id(folder, name);
+    let id = |name: &[u8]| sys::mount_id(folder, name).ok().flatten();
     id(entry_name).is_none_or(|own| id(b"") != Some(own))
 }
