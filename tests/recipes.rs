@@ -225,6 +225,74 @@ fn a_read_only_disk_is_said_and_can_be_copied_from() {
     person.assert_restores("second/store", 4);
 }
 
+/// Damages bytes in the middle of a store's longest pack, more than its parity gives back.
+fn damage(person: &Person, store: &str) {
+    let packs = fs::read_dir(person.path(store).join("packs")).unwrap().map(|entry| entry.unwrap().path());
+    let pack = packs.max_by_key(|path| fs::metadata(path).unwrap().len()).unwrap();
+    let mut bytes = fs::read(&pack).unwrap();
+    let (from, to) = (bytes.len() / 4, bytes.len() / 4 * 3);
+    bytes[from..to].iter_mut().for_each(|byte| *byte ^= 0xff);
+    fs::write(pack, bytes).unwrap();
+}
+
+#[test]
+fn a_repair_that_gives_something_up_spreads_to_no_copy() {
+    let person = Person::new();
+    fs::write(person.path("documents/large"), noise(900_000, 5)).unwrap();
+    person.expect(0, "./backup.sh");
+    person.expect(0, &recipe("-q copy-store"));
+    let copy = person.content("second/store");
+    damage(&person, "disk/store");
+    let said = person.expect(12, "parhelia --store disk/store check --read-data");
+    let (from, bare) = (said.find("--repair --from").unwrap(), said.find("`parhelia check --repair` moves").unwrap());
+    assert!(from < bare, "{said}");
+    person.expect(12, "parhelia --store disk/store check --repair");
+    for flags in ["", " --remove-freed"] {
+        let said = person.expect(12, &format!("parhelia --store disk/store copy-store second/store{flags}"));
+        assert!(said.contains("check --repair --from") && !said.contains("Brought up to date"), "{said}");
+        assert!(person.content("second/store") == copy);
+    }
+    // The disk on which the copy lies is not the copy.
+    let said = person.expect(12, "parhelia --store disk/store check --repair --from second");
+    assert!(said.contains("second is no store") && said.contains("--from second/store"), "{said}");
+    person.expect(0, "parhelia --store disk/store check --repair --from second/store");
+    person.assert_restores("disk/store", 4);
+    person.expect(0, &recipe("-q copy-store"));
+    person.assert_restores("second/store", 4);
+}
+
+#[test]
+fn a_drill_on_the_copy_and_its_repair_end_no_later_copies() {
+    let person = Person::new();
+    person.expect(0, "parhelia --store second/store verify documents@latest --deep");
+    person.expect(0, &recipe("-q copy-store"));
+    damage(&person, "second/store");
+    person.expect(12, "parhelia --store second/store check --read-data");
+    person.expect(0, &recipe("-q copy-store"));
+    damage(&person, "second/store");
+    person.expect(0, "parhelia --store second/store check --repair --from disk/store");
+    person.next_day(7);
+    person.expect(0, "./backup.sh");
+    let said = person.expect(0, &recipe("-q copy-store"));
+    assert!(!said.contains("older copy"), "{said}");
+    person.assert_restores("second/store", 4);
+}
+
+#[test]
+fn the_drill_passes_with_something_left_out_and_can_be_repeated() {
+    let person = Person::new();
+    fs::create_dir_all(person.path("documents/web/node_modules/left")).unwrap();
+    write(&person.path("documents/web/package.json"), b"{}").unwrap();
+    write(&person.path("documents/web/node_modules/left/index.js"), b"left out").unwrap();
+    person.expect(0, "./backup.sh");
+    for _ in 0..2 {
+        let said = person.expect(0, &recipe("drill=$(mktemp"));
+        assert!(!said.contains("node_modules") && !said.contains("Only in"), "{said}");
+    }
+    person.next_day(9);
+    assert!(person.expect(0, &recipe("drill=$(mktemp")).contains("M more"));
+}
+
 #[test]
 fn the_copy_takes_the_place_of_a_store_that_is_lost() {
     let person = Person::new();

@@ -3,7 +3,7 @@
 mod hurt;
 mod salvage;
 
-use std::path::PathBuf;
+use std::{os::unix::ffi::OsStrExt, path::PathBuf};
 
 use parhelia_store::{
     check::{self, CheckOptions, CheckReport, Finding, FindingKind, Mend, RepairPlan, Strays, Touched},
@@ -64,6 +64,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
             print_strays(context, &mended.strays, false)?;
         }
         let plan = check::plan_repair(&layout, &args.from, &progress)?;
+        print_sources(&plan);
         print_plan(context, &plan, args)?;
         if args.dry_run {
             let (ok, repair) = (plan.lost.is_empty(), Some((&plan).into()));
@@ -163,6 +164,19 @@ fn print_strays(context: &mut Context, strays: &Strays, is_planned: bool) -> Res
     }
 }
 
+/// Names sources in which no store was found.
+fn print_sources(plan: &RepairPlan) {
+    for folder in &plan.folders {
+        let shown = human::path(folder.path.as_os_str().as_bytes());
+        let stores: Vec<String> = folder.stores.iter().map(|store| human::path(store.as_os_str().as_bytes())).collect();
+        let hint = match stores.is_empty() {
+            true => String::new(),
+            false => format!("; to look in a store: --from {}", stores.join(" --from ")),
+        };
+        tell!("parhelia: {shown} is no store, and is searched as a folder of files{hint}");
+    }
+}
+
 /// Says what a repair does, before it is done.
 fn print_plan(context: &mut Context, plan: &RepairPlan, args: &Args) -> Result<()> {
     let will = if args.dry_run { "Would" } else { "Will" };
@@ -216,11 +230,15 @@ fn conclude(context: &mut Context, report: &CheckReport, args: &Args) -> Result<
     let is_lost = |finding: &Finding| finding.kind == FindingKind::Missing;
     let is_damaged = report.findings.iter().any(is_damage);
     if is_damaged || report.findings.iter().any(is_lost) {
-        let next = match args.repair || !is_damaged {
-            true => "`parhelia check --repair --from DIR` looks in a folder or another store for what is lost.",
-            false => "`parhelia check --repair` moves what is whole away from what is damaged.",
-        };
-        context.out.remark(next)?;
+        context.out.remark(
+            "`parhelia check --repair --from SECOND` takes what is lost from a second copy of the store, or a folder; with --dry-run it only says what \
+             it would do.",
+        )?;
+        if !args.repair && is_damaged {
+            context
+                .out
+                .remark("Where there is none, `parhelia check --repair` moves what is whole away from what is damaged.")?;
+        }
         context.out.remark("A `parhelia checkpoint create` that comes upon the same content stores it again.")?;
     }
     let (ok, checked) = (report.is_clean(), Some(report.into()));

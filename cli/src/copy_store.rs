@@ -42,7 +42,10 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     context.out.remark(format!("{verb} {shown}: {checkpoints}; {packs} copied, {}.", human::size(report.copied_bytes)))?;
     if report.removed_packs > 0 {
         let (packs, size) = (human::count(report.removed_packs, "pack"), human::size(report.removed_bytes));
-        context.out.remark(format!("Removed {packs} that gc has removed from the store, {size}."))?;
+        context.out.remark(format!("Removed {packs} that the store does not have any more, {size}."))?;
+    }
+    if args.remove_freed && !report.damaged.is_empty() {
+        tell!("parhelia: nothing was removed from the copy: while the store is damaged, its packs may be needed");
     }
     if !report.damaged.is_empty() {
         tell!(

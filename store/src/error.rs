@@ -257,6 +257,9 @@ pub enum Error {
     /// The request makes sense, and a state is against it.
     #[error("{0}")]
     Refused(String),
+    /// Stored bytes are damaged or lost, and what was asked for would spread that, or give up what is still whole.
+    #[error("{0}")]
+    Damage(String),
     /// The store is behind what this user has seen of it, so that nothing is removed from it.
     #[error("cannot remove anything from the store: {0}")]
     Younger(Box<crate::seen::Younger>),

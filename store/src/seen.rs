@@ -112,6 +112,13 @@ impl Memory {
         *self.appended.lock().unwrap_or_else(PoisonError::into_inner) = Some(end.clone());
     }
 
+    /// Notes the end of a copy of the store in another folder, where that goes less far than it was seen to.
+    pub(crate) fn accept_copy(&self, copy: &Layout, end: &Position) -> Result<()> {
+        let folder = self.file.as_deref().and_then(Path::parent);
+        let other = Memory::open(folder, copy, self.store, end);
+        if other.younger.is_some() { other.write(end) } else { Ok(()) }
+    }
+
     /// Notes an end, whatever was seen before.
     pub(crate) fn write(&self, end: &Position) -> Result<()> {
         let Some(file) = &self.file else { return Ok(()) };

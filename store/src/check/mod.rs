@@ -20,7 +20,7 @@ mod verify;
 pub use index::rebuild_index;
 pub use mend::{Mend, MendedRecords, mend, plan_mend};
 pub use parts::Lack;
-pub use repair::{Lost, RepairPlan, plan_repair, repair};
+pub use repair::{Lost, RepairPlan, SearchedFolder, plan_repair, repair};
 pub use report::{CheckReport, Finding, FindingKind, Hurt, HurtCheckpoint, Touched};
 pub use salvage::{DamagedPack, SalvageReport, SalvagedCheckpoint, salvage};
 pub use share::{LastCheck, last};
@@ -33,6 +33,7 @@ use crate::{
     config::Config,
     damaged,
     error::{Error, Result},
+    id::ObjectId,
     layout::Layout,
     pack::Location,
     pin::Pin,
@@ -96,6 +97,17 @@ pub fn run_naming(
         share.note(layout, began_at, percent, &report);
     }
     Ok(report)
+}
+
+/// Objects that checkpoints need, by their trees and recipes, and that no pack is known to hold, or cannot be read. Of content, only the place is
+/// looked up.
+pub(crate) fn unreadable(store: &Store, progress: &dyn Progress) -> Result<Vec<ObjectId>> {
+    let view = store.view();
+    let mut reach = reach::Reach::new(store, reach::Trust::Index(None));
+    for checkpoint in view.checkpoints()? {
+        reach.checkpoint(checkpoint, progress)?;
+    }
+    Ok(reach.bad.into_keys().collect())
 }
 
 /// Opens the store, without RocksDB if that does not work.

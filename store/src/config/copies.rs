@@ -51,6 +51,31 @@ impl Config {
         }
     }
 
+    /// The bytes of the copy that counts.
+    pub(crate) fn bytes(layout: &Layout) -> Result<Vec<u8>> {
+        match Self::read_either(layout)? {
+            (_, None) => first_bytes(layout),
+            (_, Some(_)) => copy_bytes(layout),
+        }
+    }
+
+    /// Writes these bytes to both copies, where they are others.
+    pub(crate) fn put(layout: &Layout, bytes: &[u8]) -> Result<()> {
+        Self::put_copy(layout, bytes)?;
+        match first_bytes(layout).is_ok_and(|first| first == bytes) {
+            true => Ok(()),
+            false => write(Folder::top(&layout.root), &layout.config(), bytes),
+        }
+    }
+
+    /// Writes these bytes to the second copy, where it has others.
+    pub(crate) fn put_copy(layout: &Layout, bytes: &[u8]) -> Result<()> {
+        match copy_bytes(layout).is_ok_and(|copy| copy == bytes) {
+            true => Ok(()),
+            false => write(Folder::below(&layout.journal()), &layout.config_copy(), bytes),
+        }
+    }
+
     /// True if there is a copy that tells that the folder is a store, whatever became of `store.json`.
     pub(crate) fn has_copy(layout: &Layout) -> bool {
         !matches!(copy(layout), Err(e) if e.is_damage())

@@ -10,9 +10,12 @@ use std::{
 use crate::{
     disk,
     error::{Error, IoContext, Result},
+    event::kind,
     files::{self, Folder, How},
-    journal::{Journal, Position},
+    id::OpId,
+    journal::{Entry, Journal, Position},
     layout::Layout,
+    lock::IndexLock,
 };
 
 /// Bytes that are compared at a time.
@@ -43,8 +46,17 @@ fn file_name(first: u64) -> String {
     format!("{first:020}.log")
 }
 
-/// Fails unless the copy's journal is a beginning of the store's, up to an end.
-pub(super) fn ensure_beginning(from: &Layout, to: &Layout, end: &Position) -> Result<()> {
+/// The copy's journal beside the store's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Meeting {
+    /// It is a beginning of the store's.
+    Beginning,
+    /// It begins as the store's, and goes on with entries of the copy's own upkeep. [`set_back`] takes those off.
+    Upkeep,
+}
+
+/// Compares the copy's journal with the store's, up to an end. Fails where the copy tells of anything that the store does not.
+pub(super) fn meet(from: &Layout, to: &Layout, end: &Position) -> Result<Meeting> {
     let ours = segments(from, to, end)?;
     let theirs = Journal::of(to).segments()?;
     let mut is_beginning = theirs.iter().all(|first| ours.iter().any(|segment| segment.first == *first));
@@ -56,13 +68,26 @@ pub(super) fn ensure_beginning(from: &Layout, to: &Layout, end: &Position) -> Re
         is_beginning &= is_whole && theirs.get(n) == Some(&segment.first) && begins_alike(segment, length)?;
     }
     if is_beginning {
-        return Ok(());
+        return Ok(Meeting::Beginning);
     }
-    let place = |layout: &Layout| layout.root.display().to_string();
-    let their_end = Journal::of(to).read(&Position::start()).map(|tail| tail.end.sequence);
-    let (here, there) = (place(from), place(to));
-    Err(Error::Refused(match their_end {
-        Ok(theirs) if theirs > end.sequence => format!(
+    let (here, there) = (from.root.display(), to.root.display());
+    let theirs = match Journal::of(to).read(&Position::start()) {
+        Err(e) if e.is_damage() => {
+            return Err(Error::Damage(format!(
+                "cannot copy the store at {here} to {there}: the copy's journal is damaged: {}\n`parhelia --store {there} check --repair` mends what can \
+                 be mended; nothing was changed",
+                e.fault()
+            )));
+        }
+        theirs => theirs?,
+    };
+    let ours = Journal::of(from).read(&Position::start())?.until(end);
+    let common = ours.records.iter().zip(&theirs.records).take_while(|(ours, theirs)| ours == theirs).count();
+    if theirs.records[common..].iter().all(|logged| is_upkeep(&logged.entry)) {
+        return Ok(Meeting::Upkeep);
+    }
+    Err(Error::Refused(match theirs.end.sequence {
+        theirs if theirs > end.sequence => format!(
             "cannot copy the store at {here} to {there}: the copy is newer; it goes up to journal entry {theirs}, and the store to {}\nAn older \
              copy of the store may be in its place: if its disk is not mounted, mount it. Nothing was changed",
             end.sequence
@@ -72,6 +97,59 @@ pub(super) fn ensure_beginning(from: &Layout, to: &Layout, end: &Position) -> Re
              both, and copy to another folder; nothing was changed"
         ),
     }))
+}
+
+/// True for an entry that says only what was looked at, or where objects lie: a verification, a check, a repair, a gc.
+fn is_upkeep(entry: &Entry) -> bool {
+    match entry {
+        Entry::Event(event) => [kind::CHECKPOINT_VERIFIED, kind::STORE_CHECKED].contains(&event.kind.as_str()),
+        Entry::Condemn { .. } | Entry::Dropped { .. } => true,
+        Entry::Commit { .. } | Entry::Unknown(_) => false,
+    }
+}
+
+/// Takes off what the copy's journal has beyond the store's, from its end backwards, so that it is a whole journal at every moment. All packs of
+/// the store are in the copy by now.
+pub(super) fn set_back(from: &Layout, to: &Layout, end: &Position) -> Result<()> {
+    let ours = segments(from, to, end)?;
+    let theirs = Journal::of(to).segments()?;
+    let mut same = 0;
+    for (segment, first) in ours.iter().zip(&theirs) {
+        let length = std::fs::symlink_metadata(&segment.to).at("read journal", &segment.to)?.len();
+        if segment.first != *first || length != segment.bytes || !begins_alike(segment, length)? {
+            break;
+        }
+        same += 1;
+    }
+    let Some((first, later)) = theirs[same..].split_first() else { return Ok(()) };
+    // The index has taken in what goes, and the hint tells of it.
+    discard_index(to)?;
+    Journal::of(to).write_hint(first - 1);
+    for segment in later.iter().rev() {
+        remove_segment(to, *segment)?;
+    }
+    let Some(segment) = ours.iter().find(|segment| segment.first == *first) else { return remove_segment(to, *first) };
+    let folder = Folder::below(&to.journal()).at("open folder", to.journal())?;
+    folder.write_synced(file_name(*first).as_ref(), &read_from(segment, 0)?, false).at("write", &segment.to)
+}
+
+fn remove_segment(of: &Layout, first: u64) -> Result<()> {
+    let path = of.journal().join(file_name(first));
+    files::remove(&path).at("remove", path)?;
+    disk::sync_folder(&of.journal())
+}
+
+fn discard_index(of: &Layout) -> Result<()> {
+    let _lock = IndexLock::take(&of.root)?;
+    let aside = of.cache().join(format!("view.{}.old", OpId::generate()));
+    match std::fs::rename(of.view(), &aside) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+        Err(e) => return Err(e).at("set aside", of.view()),
+        // gc removes what stays.
+        Ok(()) => _ = std::fs::remove_dir_all(&aside),
+    }
+    of.make_missing();
+    disk::sync_folder(&of.root)
 }
 
 /// True if both files of a segment begin with the same bytes.

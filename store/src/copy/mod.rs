@@ -5,20 +5,27 @@
 //! early leaves a store that goes up to where it did before, and the next copy goes on.
 //!
 //! **What it refuses.** The copy's journal must be a beginning of the store's. If it is not, the copy is newer, or somebody wrote to it: an older
-//! copy of the store, or a new store, may be in the store's place, as where a disk is not mounted. Nothing is changed then.
+//! copy of the store, or a new store, may be in the store's place, as where a disk is not mounted. Nothing is changed then. What the copy's
+//! journal tells of its own upkeep is taken off: that it was verified, checked, repaired or collected.
+//!
+//! **Damage.** A store whose journal is damaged is not copied. A pack that its parity gives back is copied as it was written. One that stays
+//! damaged is noted in the copy, so that it is named, and looked for in the store, each time; so are packs that a check of the copy has found
+//! damaged. Where the store has lost objects, as a repair may leave it, packs of the copy that have them are not given up.
 //!
 //! **What it never does.** It removes nothing from the copy that the store lacks; [`CopyOptions::remove_freed`] asks for packs that gc has removed
-//! from the store to go from the copy as well.
+//! from the store to go from the copy as well, where neither has lost anything.
 
 mod journal;
+mod loss;
+mod notes;
 mod packs;
 mod target;
 #[cfg(test)]
 mod tests;
 
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
-use self::target::Target;
+use self::{journal::Meeting, target::Target};
 use crate::{
     error::{Error, Result},
     id::PackId,
@@ -26,6 +33,7 @@ use crate::{
     pin::Pin,
     progress::Progress,
     store::Store,
+    view::View,
 };
 
 /// gc may remove packs in front of a copy this often before it gives up.
@@ -65,6 +73,7 @@ pub struct CopyReport {
 
 /// Copies a store to a folder.
 pub fn run(store: &Store, to: &Path, options: &CopyOptions, progress: &dyn Progress) -> Result<CopyReport> {
+    whole_view(store, to, progress)?;
     let target = Target::open(store, to, options.make, progress)?;
     // A medium that cannot be written to has no gc either.
     let _pin = match Pin::take(&store.layout().pins(), true, "copy") {
@@ -73,36 +82,76 @@ pub fn run(store: &Store, to: &Path, options: &CopyOptions, progress: &dyn Progr
     };
     let mut report = CopyReport { made: target.is_new, ..CopyReport::default() };
     target.clear_leftovers()?;
-    let end = copy_packs(store, &target, &mut report, progress)?;
+    let (end, meeting) = copy_packs(store, &target, &mut report, progress)?;
+    target.copy_settings(store)?;
+    if meeting == Meeting::Upkeep {
+        journal::set_back(store.layout(), &target.layout, &end)?;
+    }
     report.copied_bytes += journal::copy(store.layout(), &target.layout, &end)?;
     target.copy_beside(store)?;
     target.copy_beside_journal(store)?;
     target.finish(store)?;
     verify(&target, &end, &mut report)?;
-    if options.remove_freed {
+    if meeting == Meeting::Upkeep {
+        store.memory.accept_copy(&target.layout, &end)?;
+    }
+    if options.remove_freed && report.damaged.is_empty() {
+        loss::ensure_nothing_is_lost(store, &target, progress)?;
         packs::remove_freed(store, &target, &mut report)?;
     }
     Ok(report)
 }
 
 /// Copies the packs that the journal knows, and returns the end up to which it does. Starts over where gc removes one meanwhile.
-fn copy_packs(store: &Store, target: &Target, report: &mut CopyReport, progress: &dyn Progress) -> Result<Position> {
+fn copy_packs(store: &Store, target: &Target, report: &mut CopyReport, progress: &dyn Progress) -> Result<(Position, Meeting)> {
     for _ in 0..TRIES_MAX {
-        let view = store.refresh()?;
+        let view = whole_view(store, &target.layout.root, progress)?;
         let end = view.end().clone();
         if !store.is_read_only() {
             Journal::of(store.layout()).sync_up_to(end.sequence)?;
         }
-        journal::ensure_beginning(store.layout(), &target.layout, &end)?;
+        let meeting = journal::meet(store.layout(), &target.layout, &end)?;
+        loss::ensure_none_is_spread(store, target, &view, progress)?;
         report.damaged.clear();
         let gone = packs::copy(store, target, &view.packs()?, report, progress)?;
         if gone.is_empty() || !Journal::of(store.layout()).has_collected_since(&end)? {
             report.damaged.extend(gone.into_iter().map(|id| (id, "it is missing".to_owned())));
             report.sequence = end.sequence;
-            return Ok(end);
+            if let (Meeting::Upkeep, Some((pack, fault))) = (meeting, report.damaged.first()) {
+                let (from, to) = (store.layout().root.display(), target.layout.root.display());
+                return Err(Error::Damage(format!(
+                    "cannot copy the store at {from} to {to}: the copy was repaired or collected by itself, and the store has damage that the copy may \
+                     make up for: pack {pack}: {fault}\n`parhelia check --repair --from {to}` takes from there what is lost; then copy again"
+                )));
+            }
+            return Ok((end, meeting));
         }
     }
     Err(Error::Overtaken { tries: TRIES_MAX })
+}
+
+/// The state of the store. Fails where its journal is damaged, or was cut short: the copy may have what is lost there.
+fn whole_view(store: &Store, to: &Path, progress: &dyn Progress) -> Result<Arc<View>> {
+    let view = store.refresh()?;
+    let damage = match view.damage() {
+        Some(damage) => damage.fault(),
+        // An append may just be arriving.
+        None if view.lacks_records() && lacks_records(store, progress)? => {
+            "its journal was cut short, or lacks what was committed last".to_owned()
+        }
+        None => return Ok(view),
+    };
+    let (from, to) = (store.layout().root.display(), to.display());
+    Err(Error::Damage(format!(
+        "cannot copy the store at {from} to {to}: {damage}\n`parhelia check --repair --dry-run` says what can be mended, and a copy may have the rest; \
+         nothing was copied"
+    )))
+}
+
+/// True if records are missing while nobody writes.
+fn lacks_records(store: &Store, progress: &dyn Progress) -> Result<bool> {
+    let _lock = if store.is_read_only() { None } else { Some(store.lock(progress)?) };
+    Ok(store.reopen()?.lacks_records())
 }
 
 /// Opens the copy, and looks whether it has what its journal knows.

@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::{
-    CopyReport,
+    CopyReport, notes,
     target::{Target, UNDER_WAY},
 };
 use crate::{
@@ -37,9 +37,10 @@ pub(super) fn copy(
     progress: &dyn Progress,
 ) -> Result<Vec<PackId>> {
     let mut gone = Vec::new();
+    let damaged = notes::damaged_packs(&target.layout);
     for (id, state) in known {
         progress::check(progress)?;
-        if has(&target.layout, *id, state) {
+        if has(&target.layout, *id, state) && !damaged.contains(id) {
             continue;
         }
         match copy_one(store.layout(), target, *id, state) {
@@ -56,10 +57,12 @@ pub(super) fn copy(
     }
     copy_companions(store.layout(), target, known)?;
     disk::sync_folder(&target.layout.packs())?;
+    disk::sync_folder(&target.layout.cache())?;
     Ok(gone)
 }
 
-/// True if the copy has a pack of this length. Whether its bytes are right was asked when it was copied, and is asked by `check --read-data`.
+/// True if the copy has a pack of this length. Whether its bytes are right was asked when it was copied, and is asked by `check --read-data`: what
+/// either found is noted.
 fn has(layout: &Layout, id: PackId, state: &PackState) -> bool {
     fs::symlink_metadata(layout.pack(id)).is_ok_and(|meta| meta.is_file() && meta.len() == state.bytes)
 }
@@ -71,39 +74,85 @@ struct Copied {
     fault: Option<String>,
 }
 
-/// Copies a pack, and gives it its name once it was read back. One that is damaged in the store is copied as it is, for what is whole in it, but
-/// takes no other's place.
+/// Copies a pack, and gives it its name once it was read back. What its parity gives back is copied as it was written. One that stays damaged is
+/// copied as it is, for what is whole in it, but takes no other's place, and is noted.
 fn copy_one(from: &Layout, target: &Target, id: PackId, state: &PackState) -> Result<Copied> {
     let (source, path) = (from.pack(id), target.layout.pack(id));
-    let under_way = target.layout.cache().join(format!("{id}{UNDER_WAY}"));
-    let bytes = copy_bytes(&source, &under_way)?;
-    let fault = match PackFile::at(&target.layout, id, &under_way).and_then(|pack| pack.scan_blocks(true, |_, _| Ok(()))) {
-        Ok(info) if (info.bytes, &info.digest) == (state.bytes, &state.digest) => None,
-        Ok(_) => Some("it is another than the journal knows".to_owned()),
-        Err(e @ Error::Corrupt { .. }) => Some(e.fault()),
+    let mut copied = target.layout.cache().join(format!("{id}{UNDER_WAY}"));
+    let mut fault = match copy_bytes(&source, &copied) {
+        Ok(()) => fault_of(target, id, state, &copied)?,
+        // A sector that cannot be read.
+        Err(e) if e.is_damage() && !e.is_not_found() => Some(e.fault()),
         Err(e) => return Err(e),
     };
+    if fault.is_some() {
+        let healed = target.layout.cache().join(format!("{id}-healed{UNDER_WAY}"));
+        if heal(from, target, id, state, &healed)? {
+            files::remove(&copied).at("remove", &copied)?;
+            (copied, fault) = (healed, None);
+        }
+    }
+    if fault.is_some() {
+        notes::note(&target.layout, id)?;
+    }
+    let Ok(bytes) = fs::symlink_metadata(&copied).map(|meta| meta.len()) else { return Ok(Copied { bytes: 0, fault }) };
     if fault.is_some() && fs::symlink_metadata(&path).is_ok() {
-        files::remove(&under_way).at("remove", &under_way)?;
+        files::remove(&copied).at("remove", &copied)?;
         return Ok(Copied { bytes: 0, fault });
     }
-    fs::rename(&under_way, &path).at("rename to", &path)?;
+    fs::rename(&copied, &path).at("rename to", &path)?;
+    if fault.is_none() {
+        notes::forget(&target.layout, id)?;
+    }
     Ok(Copied { bytes, fault })
 }
 
+/// The damage of a pack that has not taken its name yet.
+fn fault_of(target: &Target, id: PackId, state: &PackState, path: &Path) -> Result<Option<String>> {
+    let scanned = PackFile::at(&target.layout, id, path).and_then(|pack| {
+        let info = pack.scan_blocks(true, |_, _| Ok(()))?;
+        pack.check_copies()?;
+        pack.check_parity()?;
+        Ok(info)
+    });
+    match scanned {
+        Ok(info) if (info.bytes, &info.digest) == (state.bytes, &state.digest) => Ok(None),
+        Ok(_) => Ok(Some("it is another than the journal knows".to_owned())),
+        // Not its place, which is the file under way.
+        Err(Error::Corrupt { what, reason, .. }) => Ok(Some(format!("{what}: {reason}"))),
+        Err(e) => Err(e),
+    }
+}
+
+/// Writes a damaged pack of the store as its parity gives it back. False where it does not.
+fn heal(from: &Layout, target: &Target, id: PackId, state: &PackState, to: &Path) -> Result<bool> {
+    let is_whole = match PackFile::open(from, id).and_then(|pack| pack.write_as_written(to)) {
+        Ok(()) => fault_of(target, id, state, to)?.is_none(),
+        Err(e) if e.is_damage() => false,
+        Err(e) => {
+            let _ = files::remove(to);
+            return Err(e);
+        }
+    };
+    if !is_whole {
+        files::remove(to).at("remove", to)?;
+    }
+    Ok(is_whole)
+}
+
 /// Copies a file to a new one, syncs it, and fails unless the same bytes are read back.
-fn copy_bytes(from: &Path, to: &Path) -> Result<u64> {
+fn copy_bytes(from: &Path, to: &Path) -> Result<()> {
     let mut source = files::open(from, How::Read).at("open", from)?;
     files::remove(to).at("remove", to)?;
     let mut copy = files::open(to, How::New).at("create", to)?;
-    let copied = pour(&mut source, from, &mut copy, to).and_then(|(bytes, hash)| {
+    let copied = pour(&mut source, from, &mut copy, to).and_then(|hash| {
         disk::sync_file(&copy, "sync", to)?;
         // What is read back comes from the medium, as far as the kernel can be asked for it.
         let _ = rustix::fs::fadvise(&copy, 0, None, rustix::fs::Advice::DontNeed);
         let mut there = blake3::Hasher::new();
         copy.rewind().and_then(|()| there.update_reader(&copy)).at("read back", to)?;
         if there.finalize() == hash {
-            return Ok(bytes);
+            return Ok(());
         }
         Err(io::Error::other("what is read back is not what was written")).at("copy to", to)
     });
@@ -114,17 +163,16 @@ fn copy_bytes(from: &Path, to: &Path) -> Result<u64> {
     copied
 }
 
-/// Copies bytes. Returns their number and hash.
-fn pour(source: &mut File, from: &Path, copy: &mut File, to: &Path) -> Result<(u64, blake3::Hash)> {
+/// Copies bytes. Returns their hash.
+fn pour(source: &mut File, from: &Path, copy: &mut File, to: &Path) -> Result<blake3::Hash> {
     let mut piece = vec![0; PIECE_BYTES];
-    let (mut bytes, mut hash) = (0, blake3::Hasher::new());
+    let mut hash = blake3::Hasher::new();
     loop {
         match source.read(&mut piece) {
-            Ok(0) => return Ok((bytes, hash.finalize())),
+            Ok(0) => return Ok(hash.finalize()),
             Ok(read) => {
                 hash.update(&piece[..read]);
                 copy.write_all(&piece[..read]).at("write", to)?;
-                bytes += read as u64;
             }
             Err(e) if e.kind() == ErrorKind::Interrupted => {}
             Err(e) => return Err(e).at("read", from),
@@ -150,7 +198,7 @@ fn copy_companions(from: &Layout, target: &Target, known: &BTreeMap<PackId, Pack
         }
         let under_way = target.layout.cache().join(format!("{stem}-beside{UNDER_WAY}"));
         match copy_bytes(&path, &under_way) {
-            Ok(_) => fs::rename(&under_way, &to).at("rename to", &to)?,
+            Ok(()) => fs::rename(&under_way, &to).at("rename to", &to)?,
             // It went with its pack.
             Err(e) if e.is_not_found() => {}
             Err(e) => return Err(e),

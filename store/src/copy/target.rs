@@ -42,17 +42,18 @@ impl Target {
     pub(super) fn open(store: &Store, to: &Path, make: bool, progress: &dyn Progress) -> Result<Self> {
         ensure_apart(store, to)?;
         let layout = Layout { root: to.to_owned(), ..store.layout().clone() };
+        let is_partial = fs::symlink_metadata(to.join(PARTIAL)).is_ok();
         let is_new = match fs::symlink_metadata(layout.config()) {
-            Ok(_) => {
-                ensure_same(store, &Config::read(&layout.config(), to)?, to)?;
-                false
+            Err(e) if !matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                return Err(e).at("open the copy", to);
             }
-            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-                begin(store, to, make)?;
-                true
-            }
-            Err(e) => return Err(e).at("open the copy", to),
+            // One of the two copies of the settings is enough.
+            found => found.is_err() && (is_partial || !Config::has_copy(&layout)),
         };
+        match is_new {
+            true => begin(store, to, make)?,
+            false => ensure_same(store, &Config::of(&layout)?, to)?,
+        }
         for folder in layout.folders() {
             files::make_folder(&folder).at("create folder", &folder)?;
         }
@@ -84,17 +85,28 @@ impl Target {
         Ok(())
     }
 
-    /// Copies what stands beside the journal's segments, such as the second copy of the settings: not the hint, which is of each journal's own.
+    /// Copies what stands beside the journal's segments: not the hint, which is of each journal's own, nor the settings, which are copied from
+    /// whichever copy of them is whole.
     pub(super) fn copy_beside_journal(&self, store: &Store) -> Result<()> {
         let from = store.layout().journal();
         for path in files::list(&from).at("read folder", &from)? {
             let Some(name) = path.file_name() else { continue };
             let ending = path.extension().map(|ending| ending.as_bytes());
-            if name != "synced" && !matches!(ending, Some(b"log" | b"tmp")) {
+            if name != "synced" && name != "store.json" && !matches!(ending, Some(b"log" | b"tmp")) {
                 copy_file(&path, &self.layout.journal().join(name))?;
             }
         }
         Ok(())
+    }
+
+    /// Makes both copies of the settings what they are in the store, before the journal comes that may need a feature they name. Those of a first
+    /// copy come last.
+    pub(super) fn copy_settings(&self, store: &Store) -> Result<()> {
+        let bytes = Config::bytes(store.layout())?;
+        match self.is_new {
+            true => Config::put_copy(&self.layout, &bytes),
+            false => Config::put(&self.layout, &bytes),
+        }
     }
 
     /// Makes a first copy a store: everything else is there by now.
@@ -102,11 +114,8 @@ impl Target {
         if !self.is_new {
             return Ok(());
         }
-        let from = store.layout().config();
-        let text = files::open_top(&from, How::Read).and_then(|file| files::read_all(&file, BYTES_MAX)).at("read", &from)?;
+        Config::put(&self.layout, &Config::bytes(store.layout())?)?;
         let root = &self.layout.root;
-        let folder = Folder::top(root).at("open folder", root)?;
-        folder.write_synced("store.json".as_ref(), &text, false).at("write", self.layout.config())?;
         let partial = root.join(PARTIAL);
         fs::remove_file(&partial).at("remove", &partial)?;
         disk::sync_folder(root)
@@ -175,8 +184,7 @@ fn begin(store: &Store, to: &Path, make: bool) -> Result<()> {
         return Err(Error::NoStore { path: to.to_owned(), hint });
     }
     disk::make_folder_durable(to)?;
-    let from = store.layout().config();
-    let text = files::open_top(&from, How::Read).and_then(|file| files::read_all(&file, BYTES_MAX)).at("read", &from)?;
+    let text = Config::bytes(store.layout())?;
     Folder::top(to).and_then(|folder| folder.write_synced(PARTIAL.as_ref(), &text, true)).at("write", &partial)
 }
 

@@ -92,6 +92,11 @@ impl Damaged {
         self.blocks.is_empty() && self.objects.is_empty()
     }
 
+    /// The packs that hold such blocks.
+    pub fn packs(&self) -> impl Iterator<Item = PackId> + '_ {
+        self.blocks.iter().map(|block| block.pack)
+    }
+
     /// True if the block at a place is, or its pack as a whole.
     pub fn has_block(&self, at: Location) -> bool {
         self.blocks.contains(&at) || self.blocks.contains(&whole(at.pack))
@@ -170,6 +175,22 @@ pub(crate) fn set(layout: &Layout, objects: &BTreeSet<ObjectKey>, adds: bool) ->
     let mut next = if adds { Damaged::read(layout) } else { Damaged::default() };
     next.objects.extend(objects);
     // Worth nothing where it cannot be written.
+    let _ = next.write(layout);
+    Ok(())
+}
+
+/// Forgets a pack in whose place there is a whole one by now.
+pub(crate) fn forget_pack(layout: &Layout, pack: PackId) -> Result<()> {
+    if Damaged::read(layout).packs().all(|damaged| damaged != pack) {
+        return Ok(());
+    }
+    let _lock = IndexLock::take(&layout.root)?;
+    let mut next = Damaged::read(layout);
+    next.blocks.retain(|block| block.pack != pack);
+    if next.blocks.is_empty() {
+        // They were damaged because such blocks were.
+        next.objects.clear();
+    }
     let _ = next.write(layout);
     Ok(())
 }

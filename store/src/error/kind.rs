@@ -37,7 +37,9 @@ impl Error {
             | Error::AmbiguousSession { .. }
             | Error::NoRun { .. } => ErrorKind::NotFound,
             Error::Locked { .. } | Error::Raced { .. } | Error::TargetBusy { .. } => ErrorKind::Locked,
-            Error::Corrupt { .. } | Error::Missing { .. } | Error::Index { .. } | Error::Archive { .. } => ErrorKind::Corrupt,
+            Error::Corrupt { .. } | Error::Missing { .. } | Error::Index { .. } | Error::Archive { .. } | Error::Damage(_) => {
+                ErrorKind::Corrupt
+            }
             Error::At { source, .. } | Error::Beside { source, .. } => source.kind(),
             Error::Invalid(_) => ErrorKind::Usage,
             Error::Refused(_) | Error::Younger(_) | Error::TargetNotEmpty { .. } | Error::Fenced { .. } => ErrorKind::Refused,

@@ -19,7 +19,7 @@ impl Journal {
         (check == expected).then(|| number.parse().ok()).flatten()
     }
 
-    pub(super) fn write_hint(&self, sequence: u64) {
+    pub(crate) fn write_hint(&self, sequence: u64) {
         let number = sequence.to_string();
         let line = format!("{number} {:08x}\n", crc32c::crc32c(number.as_bytes()));
         // The hint is allowed to be old or absent, so a failure to write it is none of the commit's business.

@@ -3,13 +3,12 @@
 //! The new file takes the old one's place by a rename, so that nothing has to be said in the journal. Until then it is named as a pack of the
 //! repair's own operation, which gc removes if the repair dies.
 
-use std::{fs, io::Write};
+use std::fs;
 
 use crate::{
     disk,
     error::{Error, IoContext, Result},
-    files::{self, How},
-    healed,
+    files, healed,
     id::PackId,
     layout::Layout,
     pack::PackFile,
@@ -17,9 +16,6 @@ use crate::{
     progress::{self, Progress},
     store::Store,
 };
-
-/// Bytes that are copied at a time.
-const PIECE_BYTES: u64 = 1 << 20;
 
 /// The packs of the store that are damaged, and of which parity gives back everything.
 pub(super) fn find(store: &Store, progress: &dyn Progress) -> Result<Vec<PackId>> {
@@ -59,18 +55,7 @@ pub(super) fn rewrite(store: &Store, packs: &[PackId], progress: &dyn Progress) 
 /// Writes what a pack was under another name, compares it with what was committed, and syncs it.
 fn write(store: &Store, pack: PackId, new: PackId) -> Result<()> {
     let layout = store.layout();
-    let (old, path) = (PackFile::open(layout, pack)?, layout.pack(new));
-    let end = old.end_as_written()?;
-    let mut file = files::open(&path, How::New).at("create pack", &path)?;
-    let mut at = 0;
-    while at < end.covered_bytes {
-        let piece = old.read_as_written(at, PIECE_BYTES.min(end.covered_bytes - at))?;
-        file.write_all(&piece).at("write pack", &path)?;
-        at += piece.len() as u64;
-    }
-    let rest = end.encode(&file).at("write pack", &path)?;
-    file.write_all(&rest).at("write pack", &path)?;
-    disk::sync_file(&file, "sync pack", &path)?;
+    PackFile::open(layout, pack)?.write_as_written(&layout.pack(new))?;
     check(store, layout, pack, new)
 }
 

@@ -80,9 +80,20 @@ pub struct Lost {
     pub touches_more: u64,
 }
 
+/// A source that is no store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SearchedFolder {
+    /// The folder.
+    pub path: PathBuf,
+    /// Stores right below it, as on a disk of which the mount point was named.
+    pub stores: Vec<PathBuf>,
+}
+
 /// Steps of a repair.
 #[derive(Debug, Default)]
 pub struct RepairPlan {
+    /// Sources that are no stores, and are searched as folders of files.
+    pub folders: Vec<SearchedFolder>,
     /// Packs with damage, or gone.
     pub damaged_packs: Vec<PackId>,
     /// Packs with damage of which their parity gives back everything. They are written anew, as they were.
@@ -133,7 +144,9 @@ pub fn plan_repair(layout: &Layout, from: &[PathBuf], progress: &dyn Progress) -
     }
     let mut healed_packs = heal::find(&store, progress)?;
     let mut survey = Survey::take(&store, progress)?;
-    let lost = recover(&store, &mut survey, &mut Sources::open(from, layout)?, checkpoints, progress)?;
+    let mut sources = Sources::open(from, layout)?;
+    let folders = sources.searched_folders();
+    let lost = recover(&store, &mut survey, &mut sources, checkpoints, progress)?;
     let recovered_objects = survey.recovered.len() as u64;
     // Blocks that wait hold what is lost for as long as nobody has their bases; where nothing of it is needed, they go.
     let kept_blocks = survey.waiting_for(lost.iter().map(|lost| lost.object));
@@ -147,6 +160,7 @@ pub fn plan_repair(layout: &Layout, from: &[PathBuf], progress: &dyn Progress) -
     let goes = |pack: &PackId| survey.damaged.contains(pack) || packs_with_broken_recipes.contains(pack);
     let moved = survey.good.values().filter(|at| goes(&at.pack)).count();
     Ok(RepairPlan {
+        folders,
         damaged_packs: survey.damaged.iter().copied().collect(),
         healed_packs,
         packs_with_broken_recipes: packs_with_broken_recipes.into_iter().collect(),

@@ -85,6 +85,27 @@ impl Following<'_, '_, '_> {
         Ok(is_found)
     }
 
+    /// True if content of which neither the one chunk nor the recipe is at hand was kept as one chunk, as far as anybody knows. What tells it is
+    /// taken.
+    fn is_chunk_elsewhere(&mut self, chunk: ObjectId, recipe: ObjectId, place: &GraphPath<'_>) -> Result<bool> {
+        for (kind, id) in [(ObjectKind::Chunk, chunk), (ObjectKind::RecipeRoot, recipe)] {
+            let mut found = self.need.survey.read_condemned(self.need.store, kind, id)?;
+            found = found.or_else(|| self.need.sources.in_stores(kind, id));
+            if let Some(found) = found {
+                self.need.survey.recovered.insert(id.key(), found);
+                return Ok(kind == ObjectKind::Chunk);
+            }
+        }
+        // A live file of this content gives it as one chunk. Where there is none, directories of damaged packs still tell.
+        let whole = self.need.sources.find(self.need.store, ObjectKind::Chunk, chunk, self.checkpoint, place)?;
+        let is_found = whole.is_some();
+        if let Some(found) = whole {
+            self.need.survey.recovered.insert(chunk.key(), found);
+        }
+        let tells_of = |id| self.need.survey.tells_of(self.need.store, id);
+        Ok(is_found || tells_of(chunk) || !tells_of(recipe))
+    }
+
     /// Reads an object. `None` where it is lost, or does not decode.
     fn fetch<T, E>(
         &mut self,
@@ -142,15 +163,18 @@ impl Visitor for Following<'_, '_, '_> {
         }
     }
 
-    fn blob(&mut self, blob: BlobId, bytes: u64, _place: &GraphPath<'_>) -> Result<Option<GraphContent>> {
+    fn blob(&mut self, blob: BlobId, bytes: u64, place: &GraphPath<'_>) -> Result<Option<GraphContent>> {
         if self.need.whole.contains(&blob.object().key()) {
             return Ok(None);
         }
         self.need.losses_before = self.need.losses;
         self.need.nodes.clear();
         let may_be_chunk = bytes <= u64::from(self.need.store.config().chunking.bytes_max);
+        let recipe = self.need.store.ids().recipe_root(blob);
         // Where there are both, readers prefer the chunk.
-        let is_chunk = may_be_chunk && (self.need.has(blob.object()) || !self.need.has(self.need.store.ids().recipe_root(blob)));
+        let is_chunk = may_be_chunk
+            && (self.need.has(blob.object())
+                || !self.need.has(recipe) && self.is_chunk_elsewhere(blob.object(), recipe, place)?);
         Ok(Some(if is_chunk { GraphContent::Chunk } else { GraphContent::Recipe }))
     }
 

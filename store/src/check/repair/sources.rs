@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::Found;
+use super::{Found, SearchedFolder};
 use crate::{
     create,
     error::{Error, IoContext, Result},
@@ -47,11 +47,22 @@ struct Folder {
 }
 
 impl Sources {
-    /// Opens them: what has a `store.json` is a store. One with other keys has other ids, and nothing to give.
+    /// The folders that are no stores.
+    pub(super) fn searched_folders(&self) -> Vec<SearchedFolder> {
+        let below = |path: &Path| {
+            let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+            let mut stores: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|path| is_store(path)).collect();
+            stores.sort_unstable();
+            stores
+        };
+        self.folders.iter().map(|folder| SearchedFolder { path: folder.path.clone(), stores: below(&folder.path) }).collect()
+    }
+
+    /// Opens them: what has settings is a store. One with other keys has other ids, and nothing to give.
     pub(super) fn open(from: &[PathBuf], layout: &Layout) -> Result<Self> {
         let mut sources = Sources::default();
         for path in from {
-            if path.join("store.json").exists() {
+            if is_store(path) {
                 sources.stores.push(Store::open(path, &OpenOptions::with(layout))?);
             } else if path.is_dir() {
                 let (by_bytes, by_id, objects, captured_for, tables) = Default::default();
@@ -90,7 +101,8 @@ impl Sources {
         Ok(None)
     }
 
-    fn in_stores(&self, kind: ObjectKind, id: ObjectId) -> Option<Found> {
+    /// An object that another store has.
+    pub(super) fn in_stores(&self, kind: ObjectKind, id: ObjectId) -> Option<Found> {
         self.stores.iter().zip(1..).find_map(|(other, number)| {
             // A block is only given out after all of it was hashed.
             let block = other.object_block(kind, id).ok()?;
@@ -103,6 +115,12 @@ impl Sources {
         let found = self.in_stores(kind, id);
         found.or_else(|| self.folders.iter_mut().find_map(|folder| folder.any(store.ids(), kind, id)))
     }
+}
+
+/// True for a folder that has one of the two copies of a store's settings.
+fn is_store(path: &Path) -> bool {
+    let layout = Layout::new(path);
+    layout.config().exists() || layout.config_copy().exists()
 }
 
 impl Folder {

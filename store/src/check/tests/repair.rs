@@ -50,3 +50,19 @@ fn a_repair_beside_gc_is_refused_where_a_good_copy_went_and_the_next_takes_it_fr
     assert!(check(&test, &ALL).is_clean());
     assert_eq!(crate::testing::content_of(&test.open(), &test.get(b)).unwrap(), all);
 }
+
+#[test]
+fn a_second_copy_gives_back_files_of_every_length() {
+    let test = TestStore::new();
+    let id = test.checkpoint(&files(1, 9));
+    let folder = tempfile::tempdir().unwrap();
+    let second = folder.path().join("second");
+    let options = crate::copy::CopyOptions { make: true, ..Default::default() };
+    crate::copy::run(&test.store, &second, &options, &()).unwrap();
+    fs::remove_file(only_pack(&test)).unwrap();
+    let plan = plan_repair(test.store.layout(), &[second], &()).unwrap();
+    assert!(plan.lost.is_empty(), "{:?}", plan.lost);
+    repair(test.store.layout(), &plan, PATIENCE, &()).unwrap();
+    assert!(check(&test, &ALL).is_clean());
+    assert_eq!(crate::testing::content_of(&test.open(), &test.get(id)).unwrap(), files(1, 9));
+}

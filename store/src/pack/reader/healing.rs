@@ -3,8 +3,9 @@
 use std::{
     collections::BTreeMap,
     fs::File,
-    io,
+    io::{self, Write},
     os::unix::fs::FileExt,
+    path::Path,
     sync::{
         Arc, Mutex, PoisonError, RwLock,
         atomic::{AtomicU32, Ordering},
@@ -15,13 +16,18 @@ use rustix::io::Errno;
 
 use super::PackFile;
 use crate::{
+    disk,
     error::{Error, IoContext, Result},
+    files::{self, How},
     healed,
     pack::{
         parity::{Examined, Shape, examine, section_again},
         trailer::Trailer,
     },
 };
+
+/// Bytes that are written at a time.
+const PIECE_BYTES: u64 = 1 << 20;
 
 /// Shards of a pack that are read in place of what the disk has.
 #[derive(Debug)]
@@ -99,15 +105,15 @@ fn may_be_healed(error: &Error) -> bool {
 }
 
 /// The end of a pack that is written once more.
-pub(crate) struct EndAsWritten {
+struct EndAsWritten {
     trailer: Trailer,
     /// Length of what is before it, in bytes.
-    pub(crate) covered_bytes: u64,
+    covered_bytes: u64,
 }
 
 impl EndAsWritten {
     /// Its bytes, for a file that has all before it.
-    pub(crate) fn encode(&self, file: &File) -> io::Result<Vec<u8>> {
+    fn encode(&self, file: &File) -> io::Result<Vec<u8>> {
         let shape = self.trailer.parity.ok_or_else(|| io::Error::other("it has no parity"))?;
         Ok([self.trailer.encode_before_parity(), section_again(file, shape)?, self.trailer.encode()].concat())
     }
@@ -166,13 +172,28 @@ impl PackFile {
     }
 
     /// Bytes of the pack as they were written.
-    pub(crate) fn read_as_written(&self, offset: u64, bytes: u64) -> Result<Vec<u8>> {
+    fn read_as_written(&self, offset: u64, bytes: u64) -> Result<Vec<u8>> {
         let mut piece = vec![0; bytes as usize];
         self.read_at(&mut piece, offset).map(|()| piece)
     }
 
+    /// Writes the whole pack as it was written to a new file, and syncs that.
+    pub(crate) fn write_as_written(&self, path: &Path) -> Result<()> {
+        let end = self.end_as_written()?;
+        let mut file = files::open(path, How::New).at("create pack", path)?;
+        let mut at = 0;
+        while at < end.covered_bytes {
+            let piece = self.read_as_written(at, PIECE_BYTES.min(end.covered_bytes - at))?;
+            file.write_all(&piece).at("write pack", path)?;
+            at += piece.len() as u64;
+        }
+        let rest = end.encode(&file).at("write pack", path)?;
+        file.write_all(&rest).at("write pack", path)?;
+        disk::sync_file(&file, "sync pack", path)
+    }
+
     /// What follows the blocks and copies of a pack with parity. All damage is made up for from here on.
-    pub(crate) fn end_as_written(&self) -> Result<EndAsWritten> {
+    fn end_as_written(&self) -> Result<EndAsWritten> {
         self.heal(self.healing.generation());
         let trailer = self.trailer()?;
         match trailer.parity {

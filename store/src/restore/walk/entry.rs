@@ -63,7 +63,8 @@ pub fn locate(store: &Store, view: &View, blob: BlobId, size: u64) -> Result<(So
     }
     match view.locate(store.ids().recipe_root(blob))? {
         Some(location) => Ok((Source::Recipe, Some(location))),
-        None => Err(Error::Missing { kind: "chunk", id: blob.to_string() }),
+        // Of content that is gone, nobody can tell whether it was kept as one chunk.
+        None => Err(Error::Missing { kind: "content", id: blob.to_string() }),
     }
 }
 

@@ -46,6 +46,8 @@ pub(super) struct Survey {
     /// Every whole object, in any pack: what blocks are decoded with.
     whole: HashMap<ObjectKey, Location>,
     scanned: Vec<Scanned>,
+    /// Objects in blocks that wait for what they build on.
+    waiting: HashSet<ObjectKey>,
     /// Blocks that only what was recovered has made readable.
     late: HashSet<Location>,
     kept: Mutex<HashMap<Location, Arc<Block>>>,
@@ -134,6 +136,8 @@ impl Survey {
         }
         self.recipes.sort_unstable();
         self.recipes.dedup();
+        let waiting = self.scanned.iter().flat_map(|pack| &pack.waiting);
+        self.waiting = waiting.flat_map(|block| &block.objects).map(|id| id.key()).collect();
     }
 
     /// Decodes the waiting blocks all bases of which were found. Says whether there were any.
@@ -167,6 +171,11 @@ impl Survey {
 
     fn can_give(&self, id: ObjectId) -> bool {
         self.whole.contains_key(&id.key()) || self.recovered.contains_key(&id.key())
+    }
+
+    /// True if there is an object by what the packs' directories tell, whether it can be read or not.
+    pub(super) fn tells_of(&self, store: &Store, id: ObjectId) -> bool {
+        self.waiting.contains(&id.key()) || store.view().locate(id).is_ok_and(|found| found.is_some())
     }
 
     /// The waiting blocks that hold one of these objects, or what such a block waits for.
