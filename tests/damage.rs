@@ -535,3 +535,142 @@ fn a_store_without_its_index_has_lost_nothing_and_gained_nothing() {
         s.expect(10, &["checkpoint", "show", &deleted]);
     }
 }
+
+/// A store with thirty files, of which the pack that holds them is gone; the pack's place, and the head's id.
+fn without_its_largest_pack() -> (Scratch, PathBuf, String) {
+    let s = Scratch::new();
+    for i in 0..30u64 {
+        write(&s.path(&format!("work/f{i}")), &noise(20_000, i)).unwrap();
+    }
+    s.create("s", &s.path("work"));
+    write(&s.path("work/x"), b"hi").unwrap();
+    let head = s.create("s", &s.path("work"));
+    let packs = fs::read_dir(s.store().join("packs")).unwrap().map(|entry| entry.unwrap().path());
+    let pack = packs.max_by_key(|path| fs::metadata(path).unwrap().len()).unwrap();
+    (s, pack, head)
+}
+
+fn said_by_status(s: &Scratch) -> String {
+    let output = s.command(&["status"]).current_dir(s.path("work")).output().unwrap();
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn what_is_lost_of_the_last_checkpoint_is_stored_again_also_if_nothing_has_changed() {
+    for is_repaired in [false, true] {
+        let (s, pack, head) = without_its_largest_pack();
+        let create = || s.summary(&["create", "s", "--workspace", &s.path("work").to_string_lossy(), "--skip-if-unchanged"]);
+        assert_eq!(create()["skipped"], true);
+        fs::remove_file(&pack).unwrap();
+        if is_repaired {
+            s.expect(12, &["check", "--repair"]);
+        }
+        let made = create();
+        assert!(made["skipped"] == false && made["id"] != *head, "{made}");
+        s.expect(0, &["verify", made["id"].as_str().unwrap(), "--deep"]);
+        s.expect(0, &["verify", &head, "--deep"]);
+        assert_eq!(create()["skipped"], true);
+    }
+}
+
+#[test]
+fn what_a_check_found_is_told_by_status_and_list() {
+    let (s, pack, head) = without_its_largest_pack();
+    s.expect(0, &["verify", &head]);
+    assert!(!said_by_status(&s).contains("parhelia check"));
+    let away = s.path("away");
+    for find in [&["check"][..], &["check", "--read-data"], &["verify", &head], &["check", "--repair"]] {
+        fs::copy(&pack, &away).unwrap();
+        fs::remove_file(&pack).unwrap();
+        s.expect(12, find);
+        let said = said_by_status(&s);
+        assert!(said.contains("found in the store") && said.contains("parhelia check"), "{find:?}: {said}");
+        let listed = s.expect(0, &["list", "-d"]);
+        assert!(listed.contains('✗'), "{find:?}: {listed}");
+        if find.contains(&"--repair") {
+            break;
+        }
+        fs::copy(&away, &pack).unwrap();
+        s.expect(0, &["check", "--read-data"]);
+        assert_eq!(said_by_status(&s), "", "{find:?}");
+        let listed = s.expect(0, &["list", "-d"]);
+        assert!(!listed.contains('✗'), "{find:?}: {listed}");
+    }
+    // What is lost is found elsewhere.
+    s.expect(0, &["check", "--repair", "--from", &s.path("work").to_string_lossy()]);
+    assert_eq!(said_by_status(&s), "");
+}
+
+#[test]
+fn more_damage_than_parity_gives_back_is_not_called_whole() {
+    let (s, pack, _) = without_its_largest_pack();
+    let mut bytes = fs::read(&pack).unwrap();
+    bytes[100_000..300_000].copy_from_slice(&noise(200_000, 99));
+    fs::write(&pack, &bytes).unwrap();
+    s.expect(12, &["check", "--read-data"]);
+    let said = said_by_status(&s);
+    assert!(said.contains("found in the store") && !said.contains("whole by its parity"), "{said}");
+}
+
+#[test]
+fn a_verification_says_what_it_did_not_reach() {
+    let s = Scratch::new();
+    for i in 0..30u64 {
+        write(&s.path(&format!("work/f{i}")), &noise(20_000, i)).unwrap();
+    }
+    let id = s.create("s", &s.path("work"));
+    fs::remove_file(only_file(&s.store().join("packs"), ".pack")).unwrap();
+    let output = s.run(&["--json", "verify", &id, "--deep"]);
+    assert_eq!(output.status.code(), Some(12));
+    let text = String::from_utf8_lossy(&output.stdout);
+    let last: serde_json::Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+    assert_eq!((&last["deep"], &last["read_bytes"]), (&false.into(), &0.into()), "{last}");
+    assert_eq!((&last["unread_bytes"], &last["level"]), (&last["bytes"], &"index".into()), "{last}");
+}
+
+#[test]
+fn a_store_whose_settings_have_one_copy_left_is_not_called_new() {
+    let (s, _) = small_store();
+    let default = s.path("home/.local/share/parhelia");
+    fs::create_dir_all(default.parent().unwrap()).unwrap();
+    assert!(std::process::Command::new("cp").arg("-a").arg(s.store()).arg(&default).status().unwrap().success());
+    for store in [s.store(), default] {
+        let settings = fs::read(store.join("store.json")).unwrap();
+        for verb in [&["create", "s", "--workspace"][..], &["init"]] {
+            fs::remove_file(store.join("store.json")).unwrap();
+            let work = s.path("work").to_string_lossy().into_owned();
+            let arguments = if verb.len() > 1 { [verb, &[work.as_str()]].concat() } else { verb.to_vec() };
+            let mut command = s.command(&arguments);
+            match store == s.store() {
+                true => &mut command,
+                false => command.env_remove("PARHELIA_STORE"),
+            };
+            let output = command.output().unwrap();
+            let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+            assert!(
+                output.status.success() && !said.contains("new one is made") && !said.contains("Made a store"),
+                "{verb:?}: {said}"
+            );
+            fs::write(store.join("store.json"), &settings).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_check_finds_that_an_older_copy_is_in_the_stores_place() {
+    let (s, _) = small_store();
+    let older = s.path("older");
+    assert!(std::process::Command::new("cp").arg("-a").arg(s.store()).arg(&older).status().unwrap().success());
+    for text in ["one", "two"] {
+        write(&s.path("work/more"), text.as_bytes()).unwrap();
+        s.create("s", &s.path("work"));
+    }
+    fs::rename(s.store(), s.path("newer")).unwrap();
+    fs::rename(&older, s.store()).unwrap();
+    for check in [&["check"][..], &["check", "--read-data"], &["check", "--repair"]] {
+        let said = s.expect(12, check);
+        assert!(said.contains("older copy") && !said.contains("Nothing is wrong"), "{check:?}: {said}");
+    }
+    s.expect(0, &["init", "--accept-older"]);
+    s.expect(0, &["check"]);
+}

@@ -309,3 +309,83 @@ fn all_hurt_checkpoints_and_paths_are_named_newest_first() {
     let verbose = s.expect(12, &["--verbose", "check", "--read-data"]);
     assert!(ids.iter().all(|id| verbose.contains(id)), "{verbose}");
 }
+
+#[test]
+fn a_journal_without_a_whole_first_record_is_mended_and_gone_on_with() {
+    let ways: [(&str, fn(&mut Vec<u8>)); 5] = [
+        ("header alone", |bytes| bytes.truncate(64)),
+        ("empty", Vec::clear),
+        ("zeros behind the header", |bytes| bytes[64..].fill(0)),
+        ("zeros in the first record", |bytes| bytes[300..].fill(0)),
+        ("half a header", |bytes| bytes.truncate(30)),
+    ];
+    for (way, hurt) in ways {
+        for (is_mended, has_index) in [(true, true), (true, false), (false, true)] {
+            let s = Scratch::new();
+            let work = s.path("work");
+            let mut made = BTreeMap::new();
+            for version in 0..3u64 {
+                write(&work.join(format!("f{version}")), &noise(30_000, version)).unwrap();
+                let id = s.create("s", &work);
+                let like = s.path(&format!("like/{id}"));
+                fs::create_dir_all(s.path("like")).unwrap();
+                copy(&work, &like);
+                made.insert(id, like);
+            }
+            if has_index {
+                s.expect(0, &["check", "--rebuild-index", "--quiet"]);
+            }
+            let log = segment(&s.store());
+            let mut bytes = fs::read(&log).unwrap();
+            hurt(&mut bytes);
+            fs::write(&log, &bytes).unwrap();
+            let note = format!("{way}, mended {is_mended}, index {has_index}");
+            // Nobody is told that there is nothing.
+            for verb in ["list", "status"] {
+                let output = s.command(&[verb]).current_dir(&work).output().unwrap();
+                let said = String::from_utf8_lossy(&output.stderr).into_owned();
+                assert!(said.contains("journal"), "{note}: {verb}: {said}");
+            }
+            s.expect(12, &["check"]);
+            if is_mended {
+                s.expect(12, &["check", "--repair", "--dry-run"]);
+                s.expect(0, &["check", "--repair"]);
+                assert_restores(&s, &s.store(), &made);
+            }
+            write(&work.join("more"), &noise(30_000, 9)).unwrap();
+            let output = s.run(&["create", "s", "--workspace", &work.to_string_lossy()]);
+            if !is_mended && output.status.code() == Some(12) {
+                // Damage is mended first.
+                let said = String::from_utf8_lossy(&output.stderr).into_owned();
+                assert!(said.contains("check --repair"), "{note}: {said}");
+                s.expect(0, &["check", "--repair"]);
+                s.create("s", &work);
+            } else {
+                assert!(output.status.success(), "{note}: {}", String::from_utf8_lossy(&output.stderr));
+            }
+            s.create("s", &work);
+            s.run(&["gc", "--quiet"]);
+            s.expect(0, &["check", "--repair"]);
+            assert_restores(&s, &s.store(), &made);
+            s.expect(0, &["check", "--read-data", "--quiet"]);
+            s.expect(0, &["check", "--rebuild-index", "--quiet"]);
+            s.expect(0, &["gc", "--quiet"]);
+            assert_restores(&s, &s.store(), &made);
+        }
+    }
+}
+
+#[test]
+fn of_a_journal_of_which_nothing_is_left_no_verb_recommends_what_fails() {
+    let (s, made) = versions();
+    fs::remove_file(segment(&s.store())).unwrap();
+    for verb in
+        [&["list"][..], &["check"], &["check", "--repair"], &["create", "s", "--workspace", &s.path("work").to_string_lossy()]]
+    {
+        let said = s.expect(12, verb);
+        assert!(said.contains("check --salvage"), "{verb:?}: {said}");
+        assert!(!said.contains("--rebuild-index") && !said.contains("check --repair"), "{verb:?}: {said}");
+    }
+    s.expect(0, &["check", "--salvage", "--to", &s.path("new").to_string_lossy()]);
+    assert_restores(&s, &s.path("new"), &made);
+}

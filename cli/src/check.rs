@@ -5,6 +5,7 @@ mod salvage;
 
 use std::{os::unix::ffi::OsStrExt, path::PathBuf};
 
+use parhelia_session::checked;
 use parhelia_store::{
     check::{self, CheckOptions, CheckReport, Finding, FindingKind, Mend, RepairPlan, Strays, Touched},
     layout::Layout,
@@ -89,7 +90,14 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         let done = if args.repair { "the store was repaired" } else { "the index was made anew" };
         tell!("parhelia: {done}, but could not be checked since");
     }
-    let report = checked?;
+    let mut report = checked?;
+    if let Some(store) = context.open_untold(&layout.root) {
+        if let Some(younger) = store.younger() {
+            report.add_older(younger);
+        }
+        let read_all = args.read_data == Some(100);
+        checked::note_checkpoints(&store, &report, read_all, &context.actor(), &context.progress());
+    }
     if args.rebuild_index {
         context.out.remark("The index was made anew.")?;
     }

@@ -138,9 +138,8 @@ impl Context {
     /// was named must exist: one that is missing may lie on a disk that is not mounted, and a new one in its place would hide that.
     pub fn open_or_make(&self) -> Result<Store> {
         let place = self.store_place()?;
-        let is_missing = !place.path.join("store.json").exists();
         let store = self.open_with(!place.is_named)?;
-        if is_missing {
+        if store.was_made() {
             tell!("parhelia: no store was at {}; a new one is made there", human::path(place.path.as_os_str().as_bytes()));
         }
         Ok(store)
@@ -173,6 +172,9 @@ impl Context {
             self.progress()
                 .notice(&format!("{damage}; it is read around, and nothing is written until `parhelia check --repair` mends it"));
         }
+        if let Some(warning) = store.view().cut_warning() {
+            self.progress().notice(&warning);
+        }
         if let Some((copy, fault)) = store.settings_fault() {
             let copy = copy.display();
             self.progress().notice(&format!(
@@ -184,6 +186,12 @@ impl Context {
         }
         self.opened.borrow_mut().get_or_insert_with(|| Opened::of(&store));
         Ok(store)
+    }
+
+    /// Opens the store in a folder for a verb that has told of its state; none where it cannot be opened.
+    pub fn open_untold(&self, root: &Path) -> Option<Store> {
+        let (lock_timeout, memory) = (self.lock_timeout().ok()?, seen_folder());
+        Store::open(root, &OpenOptions { lock_timeout, memory, ..OpenOptions::default() }).ok()
     }
 
     /// The store that was opened first, as it was then.

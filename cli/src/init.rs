@@ -21,7 +21,6 @@ pub struct Args {
 /// Makes the store where there is none.
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let StorePlace { path, is_named } = context.store_place()?;
-    let is_there = path.join("store.json").is_file();
     context.warns_of_older = !args.accept_older;
     let store = context.open_with(!args.accept_older)?;
     let shown = human::path(path.as_os_str().as_bytes());
@@ -32,6 +31,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         context.out.summary(Summary::Init { store: shown, created: false })?;
         return Ok(Code::Done);
     }
+    let is_there = !store.was_made();
     drop(store);
     let text = match is_there {
         true => format!("The store at {shown} is there already."),

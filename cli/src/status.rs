@@ -7,7 +7,7 @@ use std::{
 
 use parhelia_session::{checked, overview::Overview, run::has_agent};
 use parhelia_store::{
-    Error, Store, clock,
+    Error, Store, check, clock,
     diff::Summary,
     healed,
     omitted::Omission,
@@ -86,7 +86,11 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         }
     };
     let checked = checked::last(&store);
+    let read = checked.as_ref().filter(|last| last.read_data());
     let mut told: Vec<String> = checked.iter().filter_map(checked::warning).collect();
+    if told.is_empty() && check::has_new_damage(store.layout()) {
+        told.push("the store holds damage that was found when it was read; run `parhelia check`".into());
+    }
     for one in &seen {
         told.extend(warnings(&one.session, &one.overview));
     }
@@ -101,7 +105,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         sessions: sessions.iter().map(|session| session.id.clone()).collect(),
         checkpoint: last.as_ref().map(shown_last).transpose()?,
         warnings: told,
-        checked: checked.as_ref().map(Into::into),
+        checked: read.map(Into::into),
         compared: summary.is_some(),
         changes: (&summary.unwrap_or_default()).into(),
     })))?;

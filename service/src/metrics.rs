@@ -101,11 +101,15 @@ impl Metrics {
             registry.register_with_unit("store_free", "Room that is left on the store's filesystem", Unit::Bytes, gauge);
         }
         if let Some(last) = checked::last(store) {
-            let (findings, age) = (Gauge::<i64>::default(), Gauge::<i64>::default());
+            let findings = Gauge::<i64>::default();
             findings.set(last.findings.try_into().unwrap_or(i64::MAX));
-            age.set(clock::timestamp().duration_since(last.at).as_secs());
-            registry.register("store_check_findings", "Problems that the last check that read data found in the store", findings);
-            registry.register_with_unit("store_check_age", "Time since that check", Unit::Seconds, age);
+            registry.register("store_check_findings", "Problems that were found last in the store", findings);
+            if last.read_data() {
+                let age = Gauge::<i64>::default();
+                age.set(clock::timestamp().duration_since(last.at).as_secs());
+                let help = "Time since the last check that read data";
+                registry.register_with_unit("store_check_age", help, Unit::Seconds, age);
+            }
         }
         let (states, failing, oldest) = (Family::<State, Gauge>::default(), Gauge::<i64>::default(), Gauge::<i64>::default());
         let set_aside = Gauge::<i64>::default();

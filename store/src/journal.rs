@@ -140,8 +140,7 @@ impl Journal {
     pub fn segments(&self) -> Result<Vec<u64>> {
         let names = match Folder::below(&self.folder).and_then(|folder| folder.names()) {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-                let (what, reason) = ("journal".into(), "the folder is missing".into());
-                return Err(Error::Corrupt { what, place: self.folder.clone(), reason });
+                return Err(self.gone("the folder is missing"));
             }
             names => names.at("read folder", &self.folder)?,
         };
@@ -318,7 +317,7 @@ impl Journal {
             Some(Rest::Damaged(later)) => &*format!("a committed record is damaged: the one at {later}, behind it, is whole"),
             // As many bytes as were appended, or what nobody appends.
             Some(Rest::Torn | Rest::Doubtful) if missing > 0 => "a committed record is damaged or missing",
-            _ if missing > 0 && segments.is_empty() => NO_SEGMENTS,
+            _ if missing > 0 && segments.is_empty() => return Err(self.gone(NO_SEGMENTS)),
             _ => {
                 let is_doubtful = rest == Some(Rest::Doubtful);
                 let lost = lost.clone();
@@ -379,6 +378,11 @@ impl Journal {
 
     fn raced(&self) -> Error {
         Error::Raced { path: self.folder.clone() }
+    }
+
+    /// The error of a journal of which nothing is left.
+    fn gone(&self, reason: &str) -> Error {
+        Error::Corrupt { what: "journal".into(), place: self.folder.clone(), reason: reason.into() }
     }
 
     fn corrupt(&self, segment: u64, offset: u64, reason: &str) -> Error {

@@ -85,6 +85,7 @@ pub struct Store {
     packs: Mutex<lru::LruCache<PackId, Arc<PackFile>>>,
     /// Blocks that could not be read because they are damaged.
     unreadable: Mutex<BTreeSet<Location>>,
+    was_made: bool,
     /// A reader's pin could not be made, and that was said.
     pub(crate) reads_unpinned: AtomicBool,
 }
@@ -131,6 +132,7 @@ impl Store {
 
     fn open_with(root: &Path, options: &OpenOptions, view: impl FnOnce(&Layout) -> Result<View>) -> Result<Self> {
         let mut layout = Layout { root: root.to_owned(), keys: options.keys.clone(), has_parity: false };
+        let mut was_made = false;
         match fs::symlink_metadata(layout.config()) {
             Ok(_) => {}
             Err(e) if e.kind() == std::io::ErrorKind::NotFound && Config::has_copy(&layout) => {}
@@ -138,7 +140,7 @@ impl Store {
                 if !options.create {
                     return Err(missing(&layout));
                 }
-                make(&layout, &Config::new(options.parity))?;
+                was_made = make(&layout, &Config::new(options.parity))?;
             }
             Err(e) if e.kind() == std::io::ErrorKind::NotADirectory => {
                 return Err(Error::NotAStore { path: root.to_owned(), reason: "not a folder".into() });
@@ -162,8 +164,14 @@ impl Store {
             blocks: BlockCache::new(options.cache_bytes),
             packs: Mutex::new(lru::LruCache::new(PACK_FILES_MAX)),
             unreadable: Mutex::default(),
+            was_made,
             reads_unpinned: AtomicBool::new(false),
         })
+    }
+
+    /// True if there was no store, and it was made when this handle was opened.
+    pub fn was_made(&self) -> bool {
+        self.was_made
     }
 
     /// A copy of its settings that is damaged while the other one is whole: its path and the fault.

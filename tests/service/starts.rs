@@ -289,3 +289,24 @@ fn retention_and_gc_run_while_nothing_else_is_to_be_done() {
     let freed = wait(|| s.said().split_once("gc has freed ")?.1.split(' ').next()?.parse::<u64>().ok());
     assert!(freed > 1 << 20, "{freed}");
 }
+
+#[test]
+fn the_check_of_the_day_runs_while_something_is_lost() {
+    let mut s = Service::new();
+    s.signal(Signal::TERM);
+    let mut random = fs::File::open("/dev/urandom").unwrap().take(1 << 20);
+    std::io::copy(&mut random, &mut fs::File::create(s.scratch.path("work/random")).unwrap()).unwrap();
+    s.scratch.create("work", &s.scratch.path("work"));
+    let packs = fs::read_dir(s.scratch.store().join("packs")).unwrap().map(|entry| entry.unwrap().path());
+    fs::remove_file(packs.max_by_key(|path| fs::metadata(path).unwrap().len()).unwrap()).unwrap();
+    let config = s.scratch.path("upkeep.toml");
+    fs::write(&config, "[service]\nupkeep_hours = 0.0003\ncheck_percent = 100\n").unwrap();
+    let mut command = s.command();
+    command.env("PARHELIA_CONFIG", &config);
+    let said = fs::File::create(s.scratch.path("said")).unwrap();
+    s.child = Some(command.stdout(Stdio::null()).stderr(said).process_group(0).spawn().unwrap());
+    let found = wait(|| s.said().split_once("of data and found ")?.1.split(' ').next()?.parse::<u64>().ok());
+    assert!(found > 0, "{found}");
+    let status = s.scratch.expect(0, &["status", "--workspace", &s.scratch.path("work").to_string_lossy()]);
+    assert!(status.contains("found in the store"), "{status}");
+}

@@ -62,23 +62,39 @@ impl Upkeep {
     }
 }
 
+/// Checks first: retention and gc refuse to work in a store that has lost something, and the check says what.
 fn keep_up(app: &App) -> Result<()> {
     let config: Config = app.host.config(Path::new("/"))?;
-    let mut removed = 0;
+    let actor = Actor::program("service");
+    let mut found = said("checked", checked::share(&app.store, config.service.check_percent, &actor, &()));
     if config.retention.automatic {
-        let policy = Policy::from(&config.retention);
-        removed =
-            retention::prune(&app.store, &policy, None, &Actor::program("retention"), clock::timestamp(), &())?.removed.len();
+        let (policy, actor) = (Policy::from(&config.retention), Actor::program("retention"));
+        let pruned = retention::prune(&app.store, &policy, None, &actor, clock::timestamp(), &());
+        if let Some(pruned) = said("thinned by retention", pruned.map(Some)) {
+            say(&format!("retention has removed {} checkpoints", pruned.removed.len()));
+        }
     }
     app.store.note_unreadable();
-    let report = gc::run(&app.store, &GcOptions::default(), &())?;
-    search::forget_deleted(&app.store, &*app.host, &())?;
-    summary::kept::forget_deleted(&app.store, &())?;
-    if let Some(report) = checked::share(&app.store, config.service.check_percent, &Actor::program("service"), &())? {
-        let found = report.findings.len() as u64 + report.findings_more;
+    let collected = gc::run(&app.store, &GcOptions::default(), &());
+    if found.is_none() && collected.as_ref().is_err_and(parhelia_store::Error::is_damage) {
+        found = said("checked", checked::of_damage(&app.store, &actor, &()));
+    }
+    if let Some(report) = said("cleaned by gc", collected.map(Some)) {
+        say(&format!("gc has freed {} bytes", report.freed_bytes));
+    }
+    if let Some(report) = found {
+        let found = report.findings_count();
         say(&format!("the check of the store has read {} bytes of data and found {found} problems", report.bytes_read));
         report.findings.iter().take(10).for_each(|finding| say(&finding.message));
     }
-    say(&format!("retention has removed {removed} checkpoints, and gc has freed {} bytes", report.freed_bytes));
-    Ok(())
+    search::forget_deleted(&app.store, &*app.host, &())?;
+    summary::kept::forget_deleted(&app.store, &())
+}
+
+/// The result of one part of the upkeep. That one fails keeps no other from being done.
+fn said<T, E: std::fmt::Display>(what: &str, done: Result<Option<T>, E>) -> Option<T> {
+    done.unwrap_or_else(|e| {
+        say(&format!("the store was not {what}: {e}"));
+        None
+    })
 }

@@ -23,7 +23,7 @@ pub use parts::Lack;
 pub use repair::{Lost, RepairPlan, SearchedFolder, plan_repair, repair};
 pub use report::{CheckReport, Finding, FindingKind, Hurt, HurtCheckpoint, Touched};
 pub use salvage::{DamagedPack, SalvageReport, SalvagedCheckpoint, salvage};
-pub use share::{LastCheck, last};
+pub use share::{LastCheck, has_new_damage, last};
 pub use strays::Strays;
 pub use verify::{Problem, VerifyReport, verify, verify_new, verify_up_to};
 
@@ -65,7 +65,10 @@ pub fn run_naming(
     let mut report = CheckReport::default();
     // Keeps condemned packs where they are while they may still be read. A medium that cannot be written to has no gc either.
     let mut pin = Pin::take(&layout.pins(), true, "check").ok();
-    let Some(store) = open(layout, &mut report)? else { return Ok(report) };
+    let Some(store) = open(layout, &mut report)? else {
+        share::note_found(layout, &report);
+        return Ok(report);
+    };
     if let Some(fault) = Config::faults(layout)? {
         let message = format!("{}; its other copy is whole and counts; `parhelia check --repair` writes it anew", fault.reason);
         report.add(FindingKind::Config, message);
@@ -93,8 +96,9 @@ pub fn run_naming(
     let damaged = check_reach(&store, &packs, checkpoints, &mut report, hurt, progress)?;
     let over = structure::over(&view, &packs, share)?;
     damaged::note(&store, packs.undecodable().chain(damaged), Some(&over));
-    if let Some(percent) = options.read_data_percent {
-        share.note(layout, began_at, percent, &report);
+    match options.read_data_percent {
+        Some(percent) => share.note(layout, began_at, percent, &report, packs.damaged.is_empty()),
+        None => share::note_found(layout, &report),
     }
     Ok(report)
 }
@@ -118,22 +122,20 @@ fn open(layout: &Layout, report: &mut CheckReport) -> Result<Option<Store>> {
         Err(e) => e,
     };
     match error {
-        Error::Index { .. } => report.add(FindingKind::Index, error.to_string()),
         Error::Corrupt { ref place, .. } if *place == layout.config() => {
             report.add(FindingKind::Config, error.to_string());
             return structure::check_without_config(layout, report).map(|()| None);
         }
-        Error::Corrupt { .. } => {}
+        Error::Index { .. } | Error::Corrupt { .. } => {}
         e => return Err(e),
     }
     Config::of(layout)?;
     match Store::open_without_index(root, &options) {
         Ok(store) => {
-            if !matches!(error, Error::Index { .. }) {
-                report.add(FindingKind::Index, error.to_string());
-            }
+            report.add(FindingKind::Index, error.to_string());
             Ok(Some(store))
         }
+        // The index cannot be made anew either, so that nothing is said of it.
         Err(e) => {
             report.add(FindingKind::Journal, e.to_string());
             structure::check_without_config(layout, report).map(|()| None)

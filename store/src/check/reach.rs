@@ -41,6 +41,8 @@ pub(super) struct Followed {
     pub(super) totals: Option<Totals>,
     /// True if something in it is wrong.
     pub(super) is_dirty: bool,
+    /// True if the bytes below it are counted as unread, because it could not be read.
+    pub(super) is_counted: bool,
 }
 
 /// The sums so far of a tree node that is being followed.
@@ -164,6 +166,7 @@ impl<'a> Reach<'a> {
         let is_known = |reach: &Self, table: LinksTable| reach.whole_blobs.contains(&table.blob.object().key());
         let new_links = checkpoint.record.links.filter(|table| !is_known(self, *table));
         graph::follow(self, self.store.ids(), checkpoint, progress)?;
+        self.count_unreached(checkpoint.record.root.object().key(), checkpoint.record.workspace.bytes);
         // Of a checkpoint that was made just now, no content is read.
         if let Some(table) = new_links.filter(|table| table.bytes == 0 || is_known(self, *table))
             && !matches!(self.trust, Trust::Index(_))
@@ -175,6 +178,20 @@ impl<'a> Reach<'a> {
             self.bad_blobs.insert(table.blob, vec![id]);
         }
         Ok(())
+    }
+
+    /// Counts what lies below a tree that could not be read.
+    fn count_unreached(&mut self, tree: ObjectKey, bytes: u64) {
+        let lost = self.followed.get_mut(&tree).filter(|tree| tree.totals.is_none() && !tree.is_counted);
+        if let Some(lost) = lost {
+            lost.is_counted = true;
+            self.unread_bytes = self.unread_bytes.saturating_add(bytes);
+        }
+    }
+
+    /// True if everything was reached and read.
+    pub(super) fn has_read_all(&self) -> bool {
+        self.unread_bytes == 0 && self.followed.values().all(|tree| tree.totals.is_some())
     }
 
     fn blame(&mut self, kind: FindingKind, id: ObjectId, pack: Option<PackId>, message: String) {

@@ -7,6 +7,7 @@ use crate::{
     id::{ObjectId, PackId, Ulid},
     name,
     record::Checkpoint,
+    seen::Younger,
 };
 
 /// Findings beyond this many are only counted.
@@ -160,6 +161,16 @@ impl CheckReport {
     /// Number of hurt paths, in all checkpoints together.
     pub fn hurt_paths(&self) -> u64 {
         self.hurt.iter().map(|hurt| hurt.paths).sum()
+    }
+
+    /// Number of findings, those that are only counted among them.
+    pub fn findings_count(&self) -> u64 {
+        self.findings.len() as u64 + self.findings_more
+    }
+
+    /// Adds that an older copy of the store is in its place.
+    pub fn add_older(&mut self, younger: &Younger) {
+        self.add(FindingKind::Journal, younger.to_string());
     }
 
     /// True if nothing is wrong.

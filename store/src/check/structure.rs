@@ -84,6 +84,7 @@ pub(super) fn check_packs(
                     packs.damaged.insert(*id);
                     if e.is_damage() {
                         packs.lost.insert(*id);
+                        healed::forget(layout, *id);
                     }
                     report.push(Finding { pack: Some(*id), ..Finding::new(FindingKind::Pack, e.fault()) });
                 }
@@ -201,7 +202,11 @@ impl Pass<'_> {
             healed::forget(layout, id);
             return Ok(());
         };
-        healed::note(layout, id);
+        // Parity does not make up for what is lost.
+        match examined.lost {
+            0 => healed::note(layout, id),
+            _ => healed::forget(layout, id),
+        }
         let (kind, outcome) = match examined.lost {
             0 => (FindingKind::Healed, "its parity gives back what was written there".to_owned()),
             lost => (FindingKind::Pack, format!("its parity does not give back what was written in {lost} of them")),

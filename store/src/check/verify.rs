@@ -4,6 +4,7 @@ use super::{
     Hurt,
     parts::{self, Lack},
     reach::{Reach, Trust},
+    share,
 };
 use crate::{
     damaged::{self, Damaged},
@@ -145,11 +146,17 @@ pub fn verify_up_to(
 
 fn report(mut reach: Reach<'_>, checkpoint: &Checkpoint, level: VerifyLevel, progress: &dyn Progress) -> Result<VerifyReport> {
     reach.checkpoint(checkpoint, progress)?;
-    damaged::note(reach.store, reach.damaged_blocks(), None);
+    let store = reach.store;
+    damaged::note(store, reach.damaged_blocks(), None);
     let mut report = VerifyReport {
         checkpoint: checkpoint.record.id,
         checksum: checkpoint.checksum(),
-        level: if level == VerifyLevel::Index && reach.read_bytes > 0 { VerifyLevel::Part } else { level },
+        level: match level {
+            VerifyLevel::Deep if reach.has_read_all() => level,
+            VerifyLevel::Deep | VerifyLevel::Index if reach.read_bytes > 0 => VerifyLevel::Part,
+            VerifyLevel::Deep => VerifyLevel::Index,
+            other => other,
+        },
         files: checkpoint.record.workspace.files,
         bytes: checkpoint.record.workspace.bytes,
         trees: reach.trees(),
@@ -172,5 +179,8 @@ fn report(mut reach: Reach<'_>, checkpoint: &Checkpoint, level: VerifyLevel, pro
     let elsewhere = named.findings.into_iter().filter(|finding| finding.touches.is_empty() && finding.touches_more == 0);
     report.problems = elsewhere.map(|finding| Problem { path: String::new(), error: finding.message }).chain(problems).collect();
     report.problems_more = problems_more;
+    if !report.is_ok() {
+        share::note_problems(store.layout(), report.problems.len() as u64 + problems_more);
+    }
     Ok(report)
 }

@@ -24,6 +24,7 @@ mod state;
 mod target;
 #[cfg(test)]
 mod tests;
+mod unchanged;
 mod walk;
 
 use std::{
@@ -49,6 +50,7 @@ use self::{
     roots::{Roots, list_omissions, state_before, store_root},
     sink::Sink,
     target::Target,
+    unchanged::{Head, compare},
     walk::{Walk, Walked},
 };
 pub use self::{looking::look, outcome::Outcome};
@@ -170,23 +172,25 @@ fn attempt(
     let (folder, asked) = ((&*target.path, target.forbidden), (options, head.as_ref()));
     let whole = whole_walk((store, &sink), &excluder, cache, &clock, folder, asked, progress);
     let walk = Walk { source, base_omissions: &base.omissions, cache_out, ..whole };
-    let Taken { walked, captured, grown, roots } =
+    let Taken { walked, captured, grown, roots, is_lacked } =
         match take(store, walk, target.fd, state, &mut pin, (head.as_ref(), options.refuses_empty)) {
             Ok(taken) => taken,
             Err(e) => return Err(abandon(pin, sink, e)),
         };
 
+    let compared = match head.as_ref().filter(|_| options.skip_if_unchanged) {
+        Some(head) => compare(store, head, &walked.root.node, roots, &captured, is_lacked, progress)?,
+        None => Head::Differs,
+    };
     // What was found damaged on the way may be vouched for by the stat cache: everything is read once more.
-    if store.note_unreadable() && is_first {
+    if (store.note_unreadable() || compared == Head::IsNewlyDamaged) && is_first {
         progress.notice(
             "the store holds damage: every file is read, and what is lost of this folder is stored again; run `parhelia check`",
         );
         discard(store, pin, sink);
         return Ok(None);
     }
-    if let Some(head) = head.as_ref().filter(|_| options.skip_if_unchanged && !sink.heals())
-        && is_unchanged(store, head, &walked.root.node, roots, &captured, progress)?
-    {
+    if let Some(head) = head.as_ref().filter(|_| compared == Head::IsSame) {
         discard(store, pin, sink);
         return Ok(Some(Outcome::unchanged(head.clone(), walked)));
     }
@@ -257,6 +261,8 @@ struct Taken {
     /// Append caches of the state's files, by their paths.
     grown: Vec<(PathBuf, AppendCache)>,
     roots: Roots,
+    /// True if something of it was not in the store that the head would have, if it is the same.
+    is_lacked: bool,
 }
 
 /// Walks the workspace, then takes what belongs to it, and stores the root over both.
@@ -270,6 +276,7 @@ fn take(
 ) -> Result<Taken> {
     let (sink, progress) = (walk.sink, walk.progress);
     let mut walked = walk.run(workspace)?;
+    let lacks_workspace = sink.lacking() > 0;
     if refuses_empty && walked.root.node.as_folder().is_none_or(|(_, totals)| totals.entries == 0) {
         return Err(Error::NothingCaptured { left_out: walked.omissions.len() as u64 });
     }
@@ -283,7 +290,8 @@ fn take(
     let nodes: Vec<&Node> = taken.folder.iter().chain([&walked.root.node]).collect();
     let roots = store_root(sink, &nodes, root_before, links, listed)?;
     walked.read = (walked.read.0 + taken.read.0, walked.read.1 + taken.read.1);
-    Ok(Taken { walked, captured, grown: taken.grown, roots })
+    let is_lacked = lacks_workspace || root_before == Some(roots.tree) && sink.lacking() > 0;
+    Ok(Taken { walked, captured, grown: taken.grown, roots, is_lacked })
 }
 
 /// Facts about the captured workspace for a state.
@@ -292,28 +300,6 @@ fn seen<'a>(store: &'a Store, walked: &'a mut Walked) -> Seen<'a> {
     let entries = walked.cache_out.as_mut().and_then(|out| out.lookup(section));
     let totals = walked.root.node.as_folder().map(|(_, totals)| *totals).unwrap_or_default();
     Seen { totals, omissions: &walked.omissions, ids: store.ids(), entries }
-}
-
-/// True if a checkpoint has the same workspace, and the same conversation. A damaged one is no reason to make no other.
-fn is_unchanged(
-    store: &Store,
-    head: &Checkpoint,
-    workspace: &Node,
-    roots: Roots,
-    captured: &Captured,
-    progress: &dyn Progress,
-) -> Result<bool> {
-    if head.record.links != roots.links || head.record.conversation != captured.conversation {
-        return Ok(false);
-    }
-    match store.workspace_node(head) {
-        Ok(node) => Ok(node == *workspace),
-        Err(e) if e.is_damage() => {
-            progress.notice(&format!("{} is damaged, and taken for another state: {e}", head.id()));
-            Ok(false)
-        }
-        Err(e) => Err(e),
-    }
 }
 
 fn threads(wanted: usize) -> usize {

@@ -7,7 +7,7 @@ use std::{
     fs,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
 };
 
@@ -36,8 +36,8 @@ pub struct PackSink<'a> {
     view: Arc<View>,
     /// Objects that count as lost.
     damaged: Damaged,
-    /// Something was stored that is damaged elsewhere.
-    heals: AtomicBool,
+    /// Number of objects that were taken and that the store did not have, or not whole.
+    lacking: AtomicU64,
     op: OpId,
     level: i32,
     claimed: [Mutex<HashSet<ObjectKey>>; SHARDS],
@@ -118,7 +118,7 @@ impl<'a> PackSink<'a> {
             layout: store.layout(),
             view,
             damaged: Damaged::read(store.layout()),
-            heals: AtomicBool::new(false),
+            lacking: AtomicU64::new(0),
             op,
             level: store.config().compression_level,
             claimed: Default::default(),
@@ -138,7 +138,11 @@ impl<'a> PackSink<'a> {
     /// True if the caller must store this object: nobody has, and nobody else was told to.
     pub(super) fn claim(&self, id: ObjectId) -> Result<bool> {
         let key = id.key();
-        if !lock(&self.claimed[usize::from(key[0]) % SHARDS]).insert(key) || self.adopted.contains_key(&key) {
+        if !lock(&self.claimed[usize::from(key[0]) % SHARDS]).insert(key) {
+            return Ok(false);
+        }
+        if self.adopted.contains_key(&key) {
+            self.lacking.fetch_add(1, Ordering::Relaxed);
             return Ok(false);
         }
         match self.view.locate(id)? {
@@ -146,8 +150,8 @@ impl<'a> PackSink<'a> {
                 lock(&self.reused).insert(location.pack);
                 Ok(false)
             }
-            damaged => {
-                self.heals.fetch_or(damaged.is_some(), Ordering::Relaxed);
+            _ => {
+                self.lacking.fetch_add(1, Ordering::Relaxed);
                 Ok(true)
             }
         }
@@ -187,9 +191,9 @@ impl<'a> PackSink<'a> {
         }
     }
 
-    /// True if something was stored that is damaged elsewhere in the store.
-    pub(super) fn heals(&self) -> bool {
-        self.heals.load(Ordering::Relaxed)
+    /// Number of objects so far that the store did not have, or not whole.
+    pub(super) fn lacking(&self) -> u64 {
+        self.lacking.load(Ordering::Relaxed)
     }
 
     pub(super) fn level(&self) -> i32 {

@@ -48,9 +48,12 @@ impl Sink<'_> {
         }
     }
 
-    /// True if it took something that the store had and that is damaged there.
-    pub fn heals(&self) -> bool {
-        matches!(self, Sink::Store(packs) if packs.heals())
+    /// Number of objects so far that the store did not have, or not whole.
+    pub fn lacking(&self) -> u64 {
+        match self {
+            Sink::Store(packs) => packs.lacking(),
+            Sink::Look(..) => 0,
+        }
     }
 }
 

@@ -9,7 +9,7 @@ mod missing;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeSet, fs, io::Write, path::PathBuf};
+use std::{collections::BTreeSet, fs, io::Write, path::PathBuf, time::SystemTime};
 
 pub(crate) use self::missing::note_missing_packs;
 use crate::{
@@ -85,6 +85,11 @@ impl Damaged {
         self.objects.iter().for_each(|key| out.extend_from_slice(key));
         out.extend_from_slice(&crc32c::crc32c(&out).to_le_bytes());
         out
+    }
+
+    /// The time at which the list was written; none where there is none.
+    pub fn noted_at(layout: &Layout) -> Option<SystemTime> {
+        fs::symlink_metadata(path(layout)).and_then(|meta| meta.modified()).ok()
     }
 
     /// True if none is known.

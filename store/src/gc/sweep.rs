@@ -10,7 +10,7 @@ use std::{
 use super::{GcReport, Unexplained, room::Room, unexplained};
 use crate::{
     clock, disk,
-    error::{IoContext, Result},
+    error::{Error, IoContext, Result},
     files,
     id::{OpId, PackId},
     journal::Entry,
@@ -33,9 +33,10 @@ pub(super) struct Orphan {
     pub(super) bytes: u64,
 }
 
-/// Removes whatever may go now.
+/// Removes whatever may go now. Files that cannot be removed keep no other from going; each is named, the last one by the error.
 pub(super) fn sweep(store: &Store, own: OpId, room: &mut Room, report: &mut GcReport, progress: &dyn Progress) -> Result<()> {
-    let gone = drop_condemned(store, report, progress)?;
+    let mut stuck = Stuck::default();
+    let gone = drop_condemned(store, report, &mut stuck, progress)?;
     let lock = store.lock(progress)?;
     let view = store.latest(&lock)?.0;
     let known = view.packs()?;
@@ -44,25 +45,45 @@ pub(super) fn sweep(store: &Store, own: OpId, room: &mut Room, report: &mut GcRe
         let entry = Entry::Dropped { packs: dropped };
         room.make(|| store.append(&lock, std::slice::from_ref(&entry)))?;
     }
-    drop_orphans(store, own, report)?;
+    drop_orphans(store, own, report, &mut stuck)?;
     lease::sweep(store.layout(), |run| Ok(view.run(run)?.is_some_and(|run| run.is_open())))?;
-    drop_leftovers(store.layout(), own)
+    drop_leftovers(store.layout(), own, &mut stuck)?;
+    stuck.told(progress)
+}
+
+/// Files that could not be removed.
+#[derive(Default)]
+struct Stuck(Vec<Error>);
+
+impl Stuck {
+    /// Removes a file, and says whether it is gone.
+    fn removes(&mut self, path: &Path) -> bool {
+        files::remove(path).at("remove", path).map_err(|e| self.0.push(e)).is_ok()
+    }
+
+    /// Fails with the last one, once the others are named.
+    fn told(mut self, progress: &dyn Progress) -> Result<()> {
+        let last = self.0.pop();
+        self.0.iter().for_each(|e| progress.notice(&e.to_string()));
+        last.map_or(Ok(()), Err)
+    }
 }
 
 /// Removes the condemned packs for which no writer waits any more, and nothing else.
 pub(crate) fn sweep_condemned(store: &Store, progress: &dyn Progress) -> Result<()> {
-    let gone = drop_condemned(store, &mut GcReport::default(), progress)?;
+    let mut stuck = Stuck::default();
+    let gone = drop_condemned(store, &mut GcReport::default(), &mut stuck, progress)?;
     let lock = store.lock(progress)?;
     let known = store.latest(&lock)?.0.packs()?;
     let dropped: Vec<PackId> = gone.into_iter().filter(|id| known.get(id).is_some_and(|s| s.condemned.is_some())).collect();
-    match dropped.is_empty() {
-        true => Ok(()),
-        false => store.append(&lock, &[Entry::Dropped { packs: dropped }]).map(drop),
+    if !dropped.is_empty() {
+        store.append(&lock, &[Entry::Dropped { packs: dropped }])?;
     }
+    stuck.told(progress)
 }
 
 /// Removes the files of condemned packs for which no writer waits any more.
-fn drop_condemned(store: &Store, report: &mut GcReport, progress: &dyn Progress) -> Result<Vec<PackId>> {
+fn drop_condemned(store: &Store, report: &mut GcReport, stuck: &mut Stuck, progress: &dyn Progress) -> Result<Vec<PackId>> {
     // A pack whose condemnation a power cut might take back is needed then.
     let packs = store.view_under(&store.lock(progress)?)?.packs()?;
     let live = pin::live_ops(&pin::list(&store.layout().pins())?);
@@ -72,7 +93,9 @@ fn drop_condemned(store: &Store, report: &mut GcReport, progress: &dyn Progress)
         let Some(waits) = state.condemned else { continue };
         let running: Vec<OpId> = waits.into_iter().filter(|op| live.contains(op)).collect();
         if running.is_empty() {
-            remove_file(&store.layout().pack(id))?;
+            if !stuck.removes(&store.layout().pack(id)) {
+                continue;
+            }
             report.dropped_packs += 1;
             report.dropped_bytes += state.bytes;
             gone.push(id);
@@ -88,10 +111,6 @@ fn drop_condemned(store: &Store, report: &mut GcReport, progress: &dyn Progress)
         disk::sync_folder(&store.layout().packs())?;
     }
     Ok(gone)
-}
-
-fn remove_file(path: &Path) -> Result<()> {
-    files::remove(path).at("remove", path)
 }
 
 /// Packs that the journal does not know and whose writers are over. None while it lacks records: they may be about any pack.
@@ -124,7 +143,7 @@ pub(crate) fn forgotten(
 }
 
 /// The writer lock is held, so that nobody commits them now; whoever takes up a dead run's packs holds its pin.
-fn drop_orphans(store: &Store, own: OpId, report: &mut GcReport) -> Result<()> {
+fn drop_orphans(store: &Store, own: OpId, report: &mut GcReport, stuck: &mut Stuck) -> Result<()> {
     let layout = store.layout();
     if store.view().lacks_records() {
         // The pins of dead runs stay as well: whose packs are whose is told by them.
@@ -132,7 +151,7 @@ fn drop_orphans(store: &Store, own: OpId, report: &mut GcReport) -> Result<()> {
     }
     let orphans = orphans(store, Some(own))?;
     let mut taken_up = HashSet::new();
-    let mut seized = Vec::new();
+    let (mut seized, mut left) = (Vec::new(), HashSet::new());
     // A live pin cannot be seized. One that still leads to what a dead restore has built stays until that is gone.
     for pin in pin::list(&layout.pins())?.into_iter().filter(|pin| pin.text.leaves.is_none()) {
         match pin::seize(&layout.pins(), pin.op)? {
@@ -143,7 +162,11 @@ fn drop_orphans(store: &Store, own: OpId, report: &mut GcReport) -> Result<()> {
         }
     }
     for orphan in orphans.iter().filter(|orphan| !taken_up.contains(&orphan.id.op())) {
-        remove_file(&layout.pack(orphan.id))?;
+        if !stuck.removes(&layout.pack(orphan.id)) {
+            // It has to keep its pin: without one, it would look like a pack that a lost record was about.
+            left.insert(orphan.id.op());
+            continue;
+        }
         report.orphans += 1;
         report.orphan_bytes += orphan.bytes;
     }
@@ -151,14 +174,14 @@ fn drop_orphans(store: &Store, own: OpId, report: &mut GcReport) -> Result<()> {
         // A pack that came back without its pin might be taken for one that a lost record was about.
         disk::sync_folder(&layout.packs())?;
     }
-    for (op, _file) in seized {
+    for (op, _file) in seized.into_iter().filter(|(op, _)| !left.contains(op)) {
         pin::remove_dead(&layout.pins(), op)?;
     }
     Ok(())
 }
 
 /// Removes tables and temporary files whose writers are over. Under the writer lock nobody else writes in the journal's folder.
-fn drop_leftovers(layout: &Layout, own: OpId) -> Result<()> {
+fn drop_leftovers(layout: &Layout, own: OpId, stuck: &mut Stuck) -> Result<()> {
     let files = folder(&layout.cache())?;
     let mut live = pin::live_ops(&pin::list(&layout.pins())?);
     live.remove(&own);
@@ -185,14 +208,14 @@ fn drop_leftovers(layout: &Layout, own: OpId) -> Result<()> {
             continue;
         }
         if is_left || CACHES.iter().any(|end| name.ends_with(end)) && is_unused(&path) {
-            remove_file(&path)?;
+            stuck.removes(&path);
         }
     }
     // A store is made, and the journal written, under the writer lock.
     let root = fs::read_dir(&layout.root).at("read folder", &layout.root)?;
     let in_root = root.flatten().map(|entry| entry.path()).filter(|path| name(path).starts_with("store."));
     for path in folder(&layout.journal())?.into_iter().chain(in_root).filter(|path| name(path).ends_with(".tmp")) {
-        remove_file(&path)?;
+        stuck.removes(&path);
     }
     Ok(())
 }

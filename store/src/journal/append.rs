@@ -44,7 +44,10 @@ impl Journal {
         if self.segments()?.last().copied().unwrap_or(0) != at.segment {
             return Err(self.raced());
         }
-        if at.segment == 0 || end.torn_bytes > 0 || end.missing > 0 || at.offset >= JOURNAL_SEGMENT_BYTES {
+        let is_damaged = end.torn_bytes > 0 || end.missing > 0;
+        if is_damaged && at.segment == end.end.sequence + 1 {
+            at = self.replace_segment(end, &frames, at.sequence, &hash)?;
+        } else if at.segment == 0 || end.torn_bytes > 0 || end.missing > 0 || at.offset >= JOURNAL_SEGMENT_BYTES {
             let first = end.end.sequence + 1;
             let previous_hash = unhex(&end.end.hash).unwrap_or_default();
             let header = SegmentHeader { first, previous_end: end.end.offset, previous_hash, is_behind_gap: false };
@@ -69,6 +72,34 @@ impl Journal {
         }
         self.write_hint(at.sequence);
         Ok(at)
+    }
+
+    /// Appends where no record is left of the last segment, whose name the next record's segment would have. A segment that begins as that one did
+    /// takes its place, and the damaged one is kept under another name. A byte behind the new records, and a segment behind that, show for
+    /// good that records were missing here.
+    fn replace_segment(&self, end: &Tail, frames: &[u8], sequence: u64, hash: &[u8; 32]) -> Result<Position> {
+        let segment = end.end.segment;
+        drop(self.open_end(end)?);
+        let (old, _) = self.segment_bytes(segment)?;
+        let header = SegmentHeader::decode(&old).filter(|header| header.first == segment);
+        let header = header.ok_or_else(|| self.corrupt(segment, 0, "the segment's header"))?;
+        let bytes = [&header.encode()[..], frames, &[0]].concat();
+        let path = self.segment_path(segment);
+        let name = path.file_name().unwrap_or(OsStr::new(""));
+        self.keep_aside(segment)?;
+        let written = Folder::below(&self.folder).and_then(|folder| folder.write_synced(name, &bytes, false)).at("write", &path);
+        let next = SegmentHeader {
+            first: sequence + 1,
+            previous_end: bytes.len() as u64 - 1,
+            previous_hash: *hash,
+            is_behind_gap: false,
+        };
+        let begun = written.and_then(|()| self.begin_segment(next.first, &next.encode()));
+        if begun.is_err() {
+            let _ = std::fs::rename(path.with_extension("damaged"), &path);
+        }
+        begun?;
+        Ok(Position { segment: next.first, offset: next.encode().len() as u64, sequence, hash: hex(hash) })
     }
 
     fn append_to_end(&self, end: &Tail, frames: &[u8]) -> Result<()> {

@@ -118,7 +118,7 @@ impl Journal {
         let (has_skipped, was_moved, gaps) = Default::default();
         let mut reader = Reader { journal: self, sequence, hash, segment, offset, has_skipped, was_moved, gaps };
         if segments.is_empty() && hint.is_some() {
-            return Err(self.corrupt(0, 0, NO_SEGMENTS));
+            return Err(self.gone(NO_SEGMENTS));
         }
         let (mut left, mut last_end) = (0, from.offset);
         let later: Vec<u64> = segments.into_iter().filter(|first| *first >= from.segment).collect();

@@ -116,7 +116,7 @@ impl Journal {
     }
 
     /// Keeps a copy of a segment under a name by which it is no part of the journal.
-    fn keep_aside(&self, first: u64) -> Result<()> {
+    pub(super) fn keep_aside(&self, first: u64) -> Result<()> {
         let (bytes, _) = self.segment_bytes(first)?;
         let path = self.segment_path(first).with_extension("damaged");
         let name = path.file_name().unwrap_or(OsStr::new(""));

@@ -52,7 +52,8 @@ fn has_content(layout: &Layout) -> bool {
 }
 
 /// Makes an empty store of these settings. Two processes may do so at once: one's settings win, and both then read those.
-pub(crate) fn make(layout: &Layout, config: &Config) -> Result<()> {
+/// Returns whether it was this one that made it.
+pub(crate) fn make(layout: &Layout, config: &Config) -> Result<bool> {
     let root = &layout.root;
     disk::make_folder_durable(root)?;
     let ours = ["packs", "journal", "view", "pins", "cache", "mounts", "lock", "lock.index", "lock.service", "ballast"];
@@ -72,7 +73,7 @@ pub(crate) fn make(layout: &Layout, config: &Config) -> Result<()> {
     }
     let _lock = WriterLock::take(root, Duration::from_secs(10), &())?;
     if layout.config().exists() {
-        return Ok(());
+        return Ok(false);
     }
     make_ballast(layout);
     // Made now, so that the first commit does not do it while it holds the lock.
@@ -80,8 +81,8 @@ pub(crate) fn make(layout: &Layout, config: &Config) -> Result<()> {
     // What makes the folder a store comes last: where it is, the folders are, too.
     disk::sync_folder(root)?;
     match config.write_new(layout) {
-        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(e).at("write", layout.config()),
-        _ => Ok(()),
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        written => written.map(|()| true).at("write", layout.config()),
     }
 }
 

@@ -27,6 +27,7 @@ use crate::{
     journal::{self, Gap, Journal, Position, Tail},
     keys::Ids,
     layout::Layout,
+    name::Shown as _,
     pack::Location,
     projection::Projections,
     record::Checkpoint,
@@ -49,6 +50,8 @@ pub struct View {
     /// Bytes behind the journal's end that are no whole record.
     torn_bytes: u64,
     lacks_records: bool,
+    /// Number of committed records that are missing behind the end, as far as that is known.
+    missing: u64,
     /// Damaged records of the tail, which were passed over.
     gaps: Vec<Gap>,
     tail_records: usize,
@@ -151,6 +154,7 @@ impl View {
             end: tail.end.clone(),
             torn_bytes: tail.torn_bytes,
             lacks_records: tail.missing > 0 || tail.is_doubtful,
+            missing: tail.missing,
             gaps: Vec::new(),
             tail_records: tail.records.len(),
             index_failed: false,
@@ -206,6 +210,24 @@ impl View {
     /// True if records were committed, by all appearances, that the journal does not have.
     pub fn lacks_records(&self) -> bool {
         self.lacks_records
+    }
+
+    /// The sentence that warns of records which the journal has lost at its end, so that checkpoints may be missing here; none where it was
+    /// read around damage, which is told of by itself.
+    pub fn cut_warning(&self) -> Option<String> {
+        if !self.lacks_records || !self.gaps.is_empty() {
+            return None;
+        }
+        let (last, place) = (self.end.sequence, self.layout.journal());
+        let what = match self.missing {
+            0 => format!("may have lost records behind record {last}"),
+            1 => format!("was cut short: it ends with record {last}, and one more was committed"),
+            missing => format!("was cut short: it ends with record {last}, and {missing} more were committed"),
+        };
+        let place = place.shown();
+        Some(format!(
+            "the journal in {place} {what}; checkpoints may be missing here. Run `parhelia check`; `parhelia check --repair` looks for them in packs"
+        ))
     }
 
     /// Damage of the journal, around which this was read. Nothing may be decided by what is not there, nor written.

@@ -314,7 +314,7 @@ pub struct Verified {
     pub trees: u64,
     /// Bytes of different content that were read and hashed.
     pub read_bytes: u64,
-    /// Bytes of different content that were not: each chunk of it has a place in the store.
+    /// Bytes of different content that were not: it was only looked up, or is damaged or out of reach.
     pub unread_bytes: u64,
     /// Paths that are damaged.
     pub problems: u64,
@@ -349,7 +349,7 @@ pub struct LastCheck {
     pub percent: u8,
     /// Bytes of it.
     pub bytes_read: u64,
-    /// Problems that it found, or that were known before.
+    /// Problems that were found last: by it, by a check since that read no data, or by a verification.
     pub findings: u64,
     /// All data that the store had at this time have been read since; null until as much was read.
     pub all_read_since: Option<String>,

@@ -47,7 +47,7 @@ impl Visitor for Reach<'_> {
             }
         };
         if node.is_none() {
-            self.followed.insert(id.object().key(), Followed { totals: None, is_dirty: true });
+            self.followed.insert(id.object().key(), Followed { totals: None, is_dirty: true, is_counted: false });
         }
         Ok(node.map(|node| (node, Sums::default())))
     }
@@ -71,6 +71,7 @@ impl Visitor for Reach<'_> {
             }
         };
         let id = lower.object();
+        self.count_unreached(id.key(), claimed.bytes);
         let Some(followed) = self.followed.get_mut(&id.key()) else { return };
         if followed.totals.is_some_and(|totals| totals != claimed) {
             followed.is_dirty = true;
@@ -85,7 +86,8 @@ impl Visitor for Reach<'_> {
     }
 
     fn leave(&mut self, id: TreeId, sums: Sums) {
-        self.followed.insert(id.object().key(), Followed { totals: Some(sums.totals), is_dirty: sums.is_dirty });
+        self.followed
+            .insert(id.object().key(), Followed { totals: Some(sums.totals), is_dirty: sums.is_dirty, is_counted: false });
     }
 
     fn blob(&mut self, blob: BlobId, bytes: u64, _place: &GraphPath<'_>) -> Result<Option<GraphContent>> {

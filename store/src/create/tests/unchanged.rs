@@ -1,6 +1,7 @@
 //! Unchanged files and folders are neither read nor stored again.
 
 use super::*;
+use crate::check;
 
 #[test]
 fn an_unchanged_workspace_is_not_read_again() {
@@ -144,4 +145,81 @@ fn damage_in_the_last_checkpoint_stops_no_other() {
     damage(crate::pack::ObjectKind::Table, record.omitted.unwrap().table);
     let (outcome, notices) = create();
     assert!(!outcome.skipped && outcome.files_read > 0 && notices.iter().any(|text| text.contains("is damaged")), "{notices:?}");
+}
+
+/// Ways to a head that lacks content, as its pack is lost.
+#[derive(Clone, Copy, Debug)]
+enum Lost {
+    NotYet,
+    Indexed,
+    Rebuilt,
+    Repaired,
+}
+
+#[test]
+fn a_head_that_lacks_what_is_captured_is_not_taken_for_unchanged() {
+    const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
+    for lost in [Lost::NotYet, Lost::Indexed, Lost::Rebuilt, Lost::Repaired] {
+        for loses_all in [false, true] {
+            let f = fixture();
+            (0..9u64).for_each(|i| f.write(&format!("d{}/f{i}", i % 2), &noise(20_000, i)));
+            let older = f.create().checkpoint;
+            let_stamps_age();
+            if !loses_all {
+                // Its trees are of the second pack, so that the head's workspace can be read.
+                f.write("x", b"hi");
+            }
+            let head = f.create().checkpoint;
+            let options = Options { skip_if_unchanged: true, ..f.options() };
+            assert!(run(&f.store, &options, &()).unwrap().skipped);
+            if matches!(lost, Lost::Indexed) {
+                f.store.absorb().unwrap();
+            }
+            let layout = f.store.layout().clone();
+            let first =
+                f.store.locate(crate::pack::ObjectKind::Chunk, crate::testing::blob_id(&noise(20_000, 0)).object()).unwrap();
+            fs::remove_file(layout.pack(first.pack)).unwrap();
+            let root = f.store.path().to_owned();
+            match lost {
+                Lost::NotYet | Lost::Indexed => {}
+                Lost::Rebuilt => check::rebuild_index(&layout, PATIENCE, &()).unwrap(),
+                Lost::Repaired => {
+                    let plan = check::plan_repair(&layout, &[], &()).unwrap();
+                    assert!(!plan.lost.is_empty());
+                    check::repair(&layout, &plan, PATIENCE, &()).unwrap();
+                }
+            }
+            let open = || Store::open(&root, &OpenOptions::default()).unwrap();
+            let notices = Notices::default();
+            let outcome = run(&open(), &options, &notices).unwrap();
+            let notices = notices.0.into_inner().unwrap();
+            assert!(!outcome.skipped && outcome.checkpoint.record.id != head.record.id, "{lost:?} {loses_all}: {notices:?}");
+            assert!(notices.iter().any(|text| text.contains("is damaged")), "{lost:?} {loses_all}: {notices:?}");
+            for checkpoint in [&outcome.checkpoint, &older, &head] {
+                let report = check::verify(&open(), checkpoint, true, &()).unwrap();
+                let is_whole = report.problems.iter().all(|problem| problem.path.is_empty());
+                assert!(is_whole, "{lost:?} {loses_all}: {:?}", report.problems);
+            }
+            assert!(check::verify(&open(), &outcome.checkpoint, true, &()).unwrap().is_ok(), "{lost:?} {loses_all}");
+            assert!(run(&open(), &options, &()).unwrap().skipped, "{lost:?} {loses_all}: it is whole now");
+        }
+    }
+}
+
+#[test]
+fn content_that_is_new_and_not_the_heads_makes_no_checkpoint() {
+    let f = fixture();
+    f.write("f", &noise(3000, 1));
+    f.create();
+    let options = Options { skip_if_unchanged: true, ..f.options() };
+    let other = Options { session: "other".into(), ..f.options() };
+    // Damage elsewhere is not damage of this head.
+    f.write("g", &noise(90_000, 2));
+    run(&f.store, &other, &()).unwrap();
+    fs::remove_file(f.workspace.join("g")).unwrap();
+    let at = f.store.locate(crate::pack::ObjectKind::Chunk, crate::testing::blob_id(&noise(90_000, 2)).object());
+    if let Ok(at) = at {
+        fs::remove_file(f.store.layout().pack(at.pack)).unwrap();
+    }
+    assert!(run(&f.store, &options, &()).unwrap().skipped);
 }
