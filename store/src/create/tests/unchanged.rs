@@ -212,14 +212,14 @@ fn content_that_is_new_and_not_the_heads_makes_no_checkpoint() {
     f.write("f", &noise(3000, 1));
     f.create();
     let options = Options { skip_if_unchanged: true, ..f.options() };
-    let other = Options { session: "other".into(), ..f.options() };
+    let elsewhere = f.workspace.with_file_name("elsewhere");
+    let other = Options { session: "other".into(), workspace: elsewhere.clone(), ..f.options() };
     // Damage elsewhere is not damage of this head.
-    f.write("g", &noise(90_000, 2));
+    fs::create_dir(&elsewhere).unwrap();
+    fs::write(elsewhere.join("g"), noise(90_000, 2)).unwrap();
     run(&f.store, &other, &()).unwrap();
-    fs::remove_file(f.workspace.join("g")).unwrap();
-    let at = f.store.locate(crate::pack::ObjectKind::Chunk, crate::testing::blob_id(&noise(90_000, 2)).object());
-    if let Ok(at) = at {
-        fs::remove_file(f.store.layout().pack(at.pack)).unwrap();
-    }
+    let chunk = crate::testing::blob_id(&noise(90_000, 2)).object();
+    let at = f.store.locate(crate::pack::ObjectKind::Chunk, chunk).unwrap();
+    fs::remove_file(f.store.layout().pack(at.pack)).unwrap();
     assert!(run(&f.store, &options, &()).unwrap().skipped);
 }

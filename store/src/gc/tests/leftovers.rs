@@ -87,7 +87,6 @@ fn caches_that_nobody_has_used_for_long_go() {
 fn a_pack_that_cannot_be_removed_is_named_and_keeps_no_other() {
     let test = TestStore::new();
     let gone: Vec<Ulid> = (1..4).map(|seed| test.checkpoint(&files(seed, 9))).collect();
-    let kept = test.checkpoint(&files(9, 9));
     let writer = Pin::take(&test.store.layout().pins(), true, "test").unwrap();
     gone.iter().for_each(|id| test.delete(*id));
     let waiting = run(&test.store, &GcOptions::no_repack(), &()).unwrap().waiting_packs;
@@ -104,7 +103,6 @@ fn a_pack_that_cannot_be_removed_is_named_and_keeps_no_other() {
     assert!(failed.contains(&stuck.to_string()), "{failed}");
     let left = test.store.refresh().unwrap().packs().unwrap();
     assert_eq!(left.iter().filter(|(_, state)| condemned(state)).map(|(id, _)| *id).collect::<Vec<_>>(), [stuck]);
-    assert_eq!(test.content(&test.get(kept)).unwrap(), files(9, 9));
     std::fs::remove_dir(&path).unwrap();
     assert_eq!(run(&test.store, &GcOptions::no_repack(), &()).unwrap().dropped_packs, 1);
 }
