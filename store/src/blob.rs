@@ -63,7 +63,13 @@ impl Store {
         } else if self.is_single_chunk(blob, size)? {
             vec![ChunkRun { id: blob, bytes: size as u32, repeat: 1 }]
         } else {
-            self.recipe(blob, size)?
+            self.recipe(blob, size).map_err(|e| match e {
+                // Of short content that is gone, nobody can tell whether it was kept as one chunk.
+                Error::Missing { .. } if size <= u64::from(self.config().chunking.bytes_max) => {
+                    Error::Missing { kind: "content", id: blob.to_string() }
+                }
+                other => other,
+            })?
         };
         let mut starts = Vec::with_capacity(runs.len());
         let mut end = 0u64;

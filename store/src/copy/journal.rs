@@ -1,6 +1,7 @@
 //! The journal of a copy: the same bytes, up to an end that was settled when the copy began.
 
 use std::{
+    collections::HashMap,
     fs::File,
     io::Read,
     os::unix::fs::FileExt,
@@ -13,7 +14,7 @@ use crate::{
     event::kind,
     files::{self, Folder, How},
     id::OpId,
-    journal::{Entry, Journal, Position},
+    journal::{Entry, Journal, Logged, Position},
     layout::Layout,
     lock::IndexLock,
 };
@@ -51,7 +52,8 @@ fn file_name(first: u64) -> String {
 pub(super) enum Meeting {
     /// It is a beginning of the store's.
     Beginning,
-    /// It begins as the store's, and goes on with entries of the copy's own upkeep. [`set_back`] takes those off.
+    /// It tells nothing that the store's does not but the copy's own upkeep, or the store has what is damaged of it. [`set_back`] makes it the
+    /// store's.
     Upkeep,
 }
 
@@ -71,32 +73,62 @@ pub(super) fn meet(from: &Layout, to: &Layout, end: &Position) -> Result<Meeting
         return Ok(Meeting::Beginning);
     }
     let (here, there) = (from.root.display(), to.root.display());
-    let theirs = match Journal::of(to).read(&Position::start()) {
-        Err(e) if e.is_damage() => {
-            return Err(Error::Damage(format!(
-                "cannot copy the store at {here} to {there}: the copy's journal is damaged: {}\n`parhelia --store {there} check --repair` mends what can \
-                 be mended; nothing was changed",
-                e.fault()
-            )));
-        }
-        theirs => theirs?,
+    let known: HashMap<u64, Logged> = Journal::of(from)
+        .read(&Position::start())?
+        .until(end)
+        .records
+        .into_iter()
+        .map(|logged| (logged.sequence, logged))
+        .collect();
+    let is_no_news = |logged: &Logged| known.get(&logged.sequence) == Some(logged) || is_upkeep(&logged.entry);
+    // Bytes that cannot be read may be a record that the store does not have, unless the store has as many bytes there.
+    let is_within = |first: &u64| {
+        let length = std::fs::symlink_metadata(to.journal().join(file_name(*first))).map_or(u64::MAX, |meta| meta.len());
+        ours.iter().any(|segment| segment.first == *first && length <= segment.bytes)
     };
-    let ours = Journal::of(from).read(&Position::start())?.until(end);
-    let common = ours.records.iter().zip(&theirs.records).take_while(|(ours, theirs)| ours == theirs).count();
-    if theirs.records[common..].iter().all(|logged| is_upkeep(&logged.entry)) {
+    let (records, their_end, is_readable, fault) = their_records(to)?;
+    let tells_of_more = Journal::of(to).hint().is_some_and(|hint| hint > end.sequence.max(their_end));
+    if records.iter().all(is_no_news) && !tells_of_more && (is_readable || theirs.iter().all(is_within)) {
         return Ok(Meeting::Upkeep);
     }
-    Err(Error::Refused(match theirs.end.sequence {
+    if let Some(fault) = fault {
+        return Err(Error::Damage(format!(
+            "cannot copy the store at {here} to {there}: the copy's journal is damaged, and may tell of more than the store's: {fault}\n`parhelia --store \
+             {there} check --repair` mends what can be mended; nothing was changed"
+        )));
+    }
+    Err(Error::Refused(match their_end {
         theirs if theirs > end.sequence => format!(
             "cannot copy the store at {here} to {there}: the copy is newer; it goes up to journal entry {theirs}, and the store to {}\nAn older \
              copy of the store may be in its place: if its disk is not mounted, mount it. Nothing was changed",
             end.sequence
         ),
         _ => format!(
-            "cannot copy the store at {here} to {there}: since the last copy, something else was recorded in the copy than in the store\nKeep \
-             both, and copy to another folder; nothing was changed"
+            "cannot copy the store at {here} to {there}: something was recorded in the copy that the store does not have\nKeep both, and copy \
+             the one that has what you need to another folder; nothing was changed"
         ),
     }))
+}
+
+/// The whole records of the copy's journal, the last one's sequence, whether all bytes of it can be read, and the fault where it is damaged.
+fn their_records(of: &Layout) -> Result<(Vec<Logged>, u64, bool, Option<String>)> {
+    let journal = Journal::of(of);
+    let fault = match journal.read(&Position::start()) {
+        Ok(tail) => {
+            let is_readable = tail.torn_bytes == 0 && !tail.is_doubtful;
+            let fault =
+                (!is_readable).then(|| format!("{} bytes behind record {} do not decode", tail.torn_bytes, tail.end.sequence));
+            return Ok((tail.records, tail.end.sequence, is_readable, fault));
+        }
+        Err(e) if e.is_damage() => e.fault(),
+        Err(e) => return Err(e),
+    };
+    let mut records = Vec::new();
+    let found = journal.look_around(&Position::start(), &mut |raw| {
+        records.push(raw.decode()?);
+        Ok(())
+    })?;
+    Ok((records, found.end.sequence, false, Some(fault)))
 }
 
 /// True for an entry that says only what was looked at, or where objects lie: a verification, a check, a repair, a gc.

@@ -92,7 +92,8 @@ pub fn run(store: &Store, to: &Path, options: &CopyOptions, progress: &dyn Progr
     target.copy_beside_journal(store)?;
     target.finish(store)?;
     verify(&target, &end, &mut report)?;
-    if meeting == Meeting::Upkeep {
+    // A store that is itself an older copy tells nothing of that.
+    if store.younger().is_none() {
         store.memory.accept_copy(&target.layout, &end)?;
     }
     if options.remove_freed && report.damaged.is_empty() {
@@ -120,7 +121,7 @@ fn copy_packs(store: &Store, target: &Target, report: &mut CopyReport, progress:
             if let (Meeting::Upkeep, Some((pack, fault))) = (meeting, report.damaged.first()) {
                 let (from, to) = (store.layout().root.display(), target.layout.root.display());
                 return Err(Error::Damage(format!(
-                    "cannot copy the store at {from} to {to}: the copy was repaired or collected by itself, and the store has damage that the copy may \
+                    "cannot copy the store at {from} to {to}: the copy's journal goes its own way, and the store has damage that the copy may \
                      make up for: pack {pack}: {fault}\n`parhelia check --repair --from {to}` takes from there what is lost; then copy again"
                 )));
             }

@@ -398,6 +398,37 @@ fn a_damaged_journal_is_not_copied_and_a_mended_one_is_with_the_settings() {
 }
 
 #[test]
+fn a_damaged_journal_of_the_copy_is_replaced_unless_it_may_tell_of_more() {
+    let place = Place::new();
+    let ids = [place.create(1), place.create(2), place.create(3)];
+    place.copy("copy").unwrap();
+    let segment = place.path("copy/journal/00000000000000000001.log");
+    let whole = fs::read(&segment).unwrap();
+    for at in [0, 10, 70, whole.len() / 2, whole.len() - 450, whole.len() - 10] {
+        let mut bytes = whole.clone();
+        let end = (at + 400).min(bytes.len());
+        bytes[at..end].iter_mut().for_each(|byte| *byte ^= 0xff);
+        fs::write(&segment, &bytes).unwrap();
+        place.copy("copy").unwrap();
+        assert_eq!(fs::read(&segment).unwrap(), whole, "{at}");
+        assert_eq!(place.ids("copy"), ids, "{at}");
+    }
+    // A commit of the copy's own, which cannot be read.
+    let copy = Store::open(&place.path("copy"), &OpenOptions::default()).unwrap();
+    place.create_in(&copy, 4);
+    drop(copy);
+    let mut bytes = fs::read(&segment).unwrap();
+    let end = bytes.len();
+    bytes[whole.len() + 60..end].iter_mut().for_each(|byte| *byte ^= 0xff);
+    for bytes in [bytes.clone(), bytes[..whole.len() + 100].to_vec()] {
+        fs::write(&segment, &bytes).unwrap();
+        let refused = place.copy("copy").unwrap_err();
+        assert_eq!(refused.kind(), crate::ErrorKind::Corrupt, "{refused}");
+        assert_eq!(fs::read(&segment).unwrap(), bytes);
+    }
+}
+
+#[test]
 fn either_copy_of_the_settings_is_enough_on_both_sides() {
     let place = Place::new();
     place.create(1);

@@ -10,7 +10,7 @@ const BYTES_MAX: u64 = 64;
 
 impl Journal {
     /// The last sequence that was synced, as far as the hint file tells. It tells a damaged last record from a torn append.
-    pub(super) fn hint(&self) -> Option<u64> {
+    pub(crate) fn hint(&self) -> Option<u64> {
         let file = files::open(&self.folder.join("synced"), How::Read).ok()?;
         let bytes = files::read_all(&file, BYTES_MAX).ok()?;
         let text = std::str::from_utf8(&bytes).ok()?;
