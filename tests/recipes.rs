@@ -170,7 +170,10 @@ fn a_new_store_in_the_place_of_the_disk_is_copied_over_nothing() {
     let person = Person::new();
     let copy = person.content("second/store");
     person.unmount("disk");
-    person.expect(0, &recipe("parhelia init"));
+    let said = person.expect(10, &recipe("parhelia init"));
+    assert!(said.contains("where one went up to journal entry") && said.contains("mount it"), "{said}");
+    assert!(is_empty(&person.path("disk")), "nothing is made on the mount point");
+    person.expect(0, "export PARHELIA_STORE=\"$HOME/backup-store\"; parhelia init --new");
     person.expect(0, "./backup.sh");
     assert!(person.expect(4, &recipe("-q copy-store")).contains("another store"));
     assert!(person.content("second/store") == copy);

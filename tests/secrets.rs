@@ -4,7 +4,7 @@ use std::{
     fs,
     os::unix::fs::symlink,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Output},
 };
 
 use parhelia_tests::{Scratch, files_in, write};
@@ -47,12 +47,16 @@ impl Home {
     }
 
     fn run(&self, arguments: &[&str]) -> String {
-        let mut command = self.scratch.command(arguments);
-        command.envs(self.config.iter().map(|config| ("CLAUDE_CONFIG_DIR", config))).current_dir(self.path(""));
-        let output = command.output().unwrap();
+        let output = self.output(arguments);
         let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert!(output.status.success(), "{arguments:?}: {text}");
         text
+    }
+
+    fn output(&self, arguments: &[&str]) -> Output {
+        let mut command = self.scratch.command(arguments);
+        command.envs(self.config.iter().map(|config| ("CLAUDE_CONFIG_DIR", config))).current_dir(self.path(""));
+        command.output().unwrap()
     }
 
     fn create(&self, workspace: &Path, more: &[&str]) -> String {
@@ -106,7 +110,13 @@ fn no_list_of_files_no_link_and_no_other_environment_brings_them_in() {
     let list = home.scratch.path("list");
     fs::write(&list, "elsewhere/.credentials.json\nelsewhere/sessions/one.key\nelsewhere/.claude.json\nnotes.json\n").unwrap();
     let list = list.to_string_lossy().into_owned();
-    let kept = home.assert_clean(&home.create(&home.path(""), &["--files-from", &list]));
+    let made = home.output(&["checkpoint", "create", "--json", "--files-from", &list]);
+    let said = String::from_utf8_lossy(&made.stderr);
+    assert_eq!(made.status.code(), Some(3), "{said}");
+    for path in ["elsewhere/.credentials.json", "elsewhere/sessions/one.key", "elsewhere/.claude.json"] {
+        assert!(said.contains(&format!("{path}: not read: it is listed, and ")), "{said}");
+    }
+    let kept = home.assert_clean(&id(&String::from_utf8_lossy(&made.stdout)));
     assert_eq!(kept, ["notes.json"]);
 
     fs::hard_link(home.path("elsewhere/.credentials.json"), home.path("work/innocent")).unwrap();

@@ -25,8 +25,7 @@ const TOUCHES_SHOWN: usize = 5;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Read and hash the stored data, too, or so many percent of it
-    #[arg(long, value_name = "PERCENT", num_args = 0..=1, require_equals = true, default_missing_value = "100",
-          value_parser = clap::value_parser!(u8).range(1..=100))]
+    #[arg(long, value_name = "PERCENT", num_args = 0..=1, require_equals = true, default_missing_value = "100", value_parser = percent)]
     read_data: Option<u8>,
     /// Make the index anew from packs and journal before checking
     #[arg(long)]
@@ -46,6 +45,12 @@ pub struct Args {
     /// With --salvage: the folder of the new store [STORE.salvaged]. It must not exist yet
     #[arg(long, value_name = "STORE", requires = "salvage")]
     to: Option<PathBuf>,
+}
+
+/// A share of the data, with or without a percent sign.
+fn percent(text: &str) -> Result<u8, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).parse().ok().filter(|percent| (1..=100).contains(percent));
+    number.ok_or_else(|| "give a whole number from 1 to 100".into())
 }
 
 /// Checks, and names what is wrong.

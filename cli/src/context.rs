@@ -63,6 +63,17 @@ pub struct StorePlace {
     pub is_named: bool,
 }
 
+/// Cases in which a store is made where there is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Make {
+    /// In no case.
+    Never,
+    /// Unless this user had a store there, whose disk may not be mounted.
+    First,
+    /// In any case.
+    Anew,
+}
+
 /// A store at some time.
 #[derive(Clone, Debug)]
 pub struct Opened {
@@ -131,24 +142,27 @@ impl Context {
 
     /// Opens the store; it must exist.
     pub fn open(&self) -> Result<Store> {
-        self.open_with(false)
+        self.open_with(Make::Never)
     }
 
     /// Opens the store for a verb that records something. The default store makes itself, and this is said whatever else is not. A store that
     /// was named must exist: one that is missing may lie on a disk that is not mounted, and a new one in its place would hide that.
     pub fn open_or_make(&self) -> Result<Store> {
         let place = self.store_place()?;
-        let store = self.open_with(!place.is_named)?;
+        let store = self.open_with(if place.is_named { Make::Never } else { Make::First })?;
         if store.was_made() {
             tell!("parhelia: no store was at {}; a new one is made there", human::path(place.path.as_os_str().as_bytes()));
         }
         Ok(store)
     }
 
-    /// Opens the store for a look. Where there is no default store, it is an empty one, which goes with the folder beside it.
+    /// Opens the store for a look. Where there is no default store, and never was one, it is an empty one, which goes with the folder beside it.
     pub fn open_or_empty(&self) -> Result<(Store, Option<TempDir>)> {
         match self.open() {
             Err(Failure::Store(Error::NoStore { .. })) if !self.store_place()?.is_named => {
+                if let Some(earlier) = Store::missing_at(&self.store_path()?, seen_folder().as_deref()) {
+                    return Err(Error::StoreMissing(Box::new(earlier)).into());
+                }
                 let failed = |source| Failure::File { action: "create a folder in", path: std::env::temp_dir(), source };
                 let folder = tempfile::tempdir().map_err(failed)?;
                 let options = OpenOptions { create: true, ..OpenOptions::default() };
@@ -158,11 +172,12 @@ impl Context {
         }
     }
 
-    /// Opens the store, making it where `create` says so and there is none. The agent's credentials never enter it.
-    pub fn open_with(&self, create: bool) -> Result<Store> {
+    /// Opens the store, making it where `make` says so and there is none. The agent's credentials never enter it.
+    pub fn open_with(&self, make: Make) -> Result<Store> {
         let secrets = secrets(&environment);
         let (lock_timeout, memory) = (self.lock_timeout()?, seen_folder());
-        let options = OpenOptions { create, lock_timeout, secrets, memory, ..OpenOptions::default() };
+        let (create, anew) = (make != Make::Never, make == Make::Anew);
+        let options = OpenOptions { create, anew, lock_timeout, secrets, memory, ..OpenOptions::default() };
         let store = Store::open(&self.store_path()?, &options)?;
         if let Some(younger) = store.younger().filter(|_| self.opened.borrow().is_none() && self.warns_of_older) {
             tell!("parhelia: {younger}");

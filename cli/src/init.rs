@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use parhelia_wire::Summary;
 
 use crate::{
-    context::{Context, StorePlace},
+    context::{Context, Make, StorePlace},
     exit::{Code, Result},
     human,
 };
@@ -16,13 +16,21 @@ pub struct Args {
     /// Take the store as it is for the newest state of it, although this user has seen a newer one at its place
     #[arg(long)]
     accept_older: bool,
+    /// Make a new store although this user had another one at its place, which is not there any more
+    #[arg(long, conflicts_with = "accept_older")]
+    new: bool,
 }
 
 /// Makes the store where there is none.
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let StorePlace { path, is_named } = context.store_place()?;
     context.warns_of_older = !args.accept_older;
-    let store = context.open_with(!args.accept_older)?;
+    let make = match (args.accept_older, args.new) {
+        (true, _) => Make::Never,
+        (false, false) => Make::First,
+        (false, true) => Make::Anew,
+    };
+    let store = context.open_with(make)?;
     let shown = human::path(path.as_os_str().as_bytes());
     if args.accept_older {
         store.accept_older()?;

@@ -37,7 +37,7 @@ const WORDS: [(&[&str], &str); 17] = [
     (&["blame", "history"], "`parhelia checkpoint find PATH` lists the states of a path; `parhelia log` what happened"),
     (
         &["copy", "transfer", "push", "pull", "clone"],
-        "`parhelia export` and `parhelia import` take a checkpoint from one store to another",
+        "`parhelia copy-store DEST` copies the whole store; `parhelia export` and `parhelia import` take one checkpoint to another store",
     ),
 ];
 
@@ -67,19 +67,17 @@ pub fn better(mut error: Error) -> Error {
         // That the flag may be a word behind `--` is never what is meant.
         error.remove(ContextKind::Suggested);
         if let Some(hint) = of_argument(&verb_of(&error), &word) {
-            error.remove(suggested);
+            if let Some(ContextValue::String(other)) = error.remove(suggested) {
+                leave_out(&mut error, &other);
+            }
             error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
             return error;
         }
     }
     let kept = match error.remove(suggested) {
         Some(ContextValue::String(other)) if is_near(&word, &other) => Some(ContextValue::String(other)),
-        // Clap has it in the usage line, as if it had been given.
         Some(ContextValue::String(other)) => {
-            if let Some(ContextValue::StyledStr(usage)) = error.remove(ContextKind::Usage) {
-                let usage = ContextValue::StyledStr(without_flag(&usage.to_string(), &other).into());
-                error.insert(ContextKind::Usage, usage);
-            }
+            leave_out(&mut error, &other);
             None
         }
         Some(ContextValue::Strings(mut others)) => {
@@ -98,6 +96,14 @@ pub fn better(mut error: Error) -> Error {
     error
 }
 
+/// Takes a flag that clap suggests out of the usage line, where clap has it as if it had been given.
+fn leave_out(error: &mut Error, flag: &str) {
+    if let Some(ContextValue::StyledStr(usage)) = error.remove(ContextKind::Usage) {
+        let usage = ContextValue::StyledStr(without_flag(&usage.to_string(), flag).into());
+        error.insert(ContextKind::Usage, usage);
+    }
+}
+
 /// The verb of an error, by its usage line.
 fn verb_of(error: &Error) -> String {
     let Some(ContextValue::StyledStr(usage)) = error.get(ContextKind::Usage) else { return String::new() };
@@ -114,6 +120,7 @@ fn of_argument(verb: &str, word: &str) -> Option<String> {
     if word.starts_with('-') {
         return match word {
             "-r" | "--repo" | "--repository" => Some("`--store DIR` names the store".into()),
+            "--read-data-subset" if is_of(&["check"]) => Some("`--read-data=PERCENT` reads a part of the data".into()),
             _ if is_of(&["delete"]) && word.starts_with("--keep") => {
                 Some("`parhelia session prune` removes checkpoints by rules such as `--keep-last`".into())
             }
@@ -126,6 +133,7 @@ fn of_argument(verb: &str, word: &str) -> Option<String> {
             let place = name::shell(format!("{}:{word}", checkpoint_before(word)).as_bytes());
             Some(format!("a path in a checkpoint stands behind a colon: `{place}`"))
         }
+        "init" => Some(format!("`parhelia --store {} init` makes a store there", name::shell(word.as_bytes()))),
         "session run" => Some(format!("the agent's command line stands behind `--`: `parhelia session run -- {word}`")),
         _ => None,
     }
@@ -142,10 +150,9 @@ fn checkpoint_before(word: &str) -> String {
 /// A usage line without a flag and its value.
 fn without_flag(usage: &str, flag: &str) -> String {
     let Some((before, behind)) = usage.split_once(&format!(" {flag}")) else { return usage.to_owned() };
-    let behind = match behind.strip_prefix(" <").and_then(|value| value.split_once('>')) {
-        Some((_, rest)) => rest,
-        None => behind,
-    };
+    let value = [(" <", ">"), ("[=<", ">]"), ("=<", ">")];
+    let rest = value.iter().find_map(|(begin, end)| Some(behind.strip_prefix(begin)?.split_once(end)?.1));
+    let behind = rest.unwrap_or(behind);
     format!("{before}{behind}")
 }
 
@@ -163,6 +170,8 @@ mod tests {
     fn habits_have_an_answer() {
         let answer = |verb: &str, word: &str| of_argument(verb, word).unwrap_or_default();
         assert!(answer("ls", "docs").contains("`CHECKPOINT:docs`"));
+        assert!(answer("init", "../my store").contains("`parhelia --store '../my store' init`"));
+        assert!(answer("check", "--read-data-subset").contains("`--read-data=PERCENT`"));
         assert!(answer("restore", "../o2").starts_with("`--to ../o2`"));
         assert!(answer("delete", "--keep-last").contains("session prune"));
         assert_eq!(of_argument("list", "--keep-last"), None);
@@ -172,6 +181,7 @@ mod tests {
     fn a_flag_goes_from_a_usage_line_with_its_value() {
         assert_eq!(without_flag("Usage: p list --store <DIR> [S]", "--store"), "Usage: p list [S]");
         assert_eq!(without_flag("Usage: p list --json [S]", "--json"), "Usage: p list [S]");
+        assert_eq!(without_flag("Usage: p check --read-data[=<PERCENT>]", "--read-data"), "Usage: p check");
     }
 
     #[test]

@@ -240,7 +240,7 @@ fn limits_of_the_process_are_errors_that_name_them() {
     // So is the limit where the store is to be made; that leaves nothing in the way of the next try.
     for limit in ["-f 0", "-f 1", "-f 4", "-f 8"] {
         let create = &["--store", "new", "checkpoint", "create", "s", "-w", "work"];
-        let make = &["--store", "new", "init"];
+        let make = &["--store", "new", "init", "--new"];
         let run = limited(limit, make).expect(1);
         assert!(run.err.contains("File too large") && run.err.contains("ulimit -f"), "{limit}: {run:?}");
         assert!(!run.err.contains("rebuild-index"), "{limit}: {run:?}");

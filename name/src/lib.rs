@@ -128,6 +128,12 @@ pub fn components(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.split(|&b| b == b'/').filter(|part| !part.is_empty() && *part != b".")
 }
 
+/// A path inside a checkpoint, then the folders that it lies in, from the innermost to the root.
+pub fn with_folders(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let above = |path: &&'_ [u8]| path.iter().rposition(|&b| b == b'/').unwrap_or(0);
+    std::iter::successors(Some(path), move |path| (!path.is_empty()).then(|| &path[..above(path)]))
+}
+
 /// The extension of a name, without the dot; empty where there is none.
 pub fn extension(name: &[u8]) -> &[u8] {
     match name.iter().rposition(|&b| b == b'.') {
@@ -164,6 +170,14 @@ pub mod shown {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_path_lies_in_each_folder_above_and_in_the_root() {
+        let above = |path: &'static str| with_folders(path.as_bytes()).map(display).collect::<Vec<_>>();
+        assert_eq!(above("a/bc/d"), ["a/bc/d", "a/bc", "a", ""]);
+        assert_eq!(above("a"), ["a", ""]);
+        assert_eq!(above(""), [""]);
+    }
 
     #[test]
     fn odd_names_are_shown_without_ambiguity() {

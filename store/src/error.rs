@@ -263,6 +263,9 @@ pub enum Error {
     /// The store is behind what this user has seen of it, so that nothing is removed from it.
     #[error("cannot remove anything from the store: {0}")]
     Younger(Box<crate::seen::Younger>),
+    /// This user had a store at a place where there is none now.
+    #[error("{0}")]
+    StoreMissing(Box<crate::seen::Missing>),
     /// The target of a restore is in the way.
     #[error("{} exists and is not an empty folder; use --in-place to change it into the checkpoint, or another --to", path.shown())]
     TargetNotEmpty {

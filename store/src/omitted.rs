@@ -60,6 +60,15 @@ pub struct Omission {
     pub reason: Reason,
 }
 
+/// The omission by which a path is not in a checkpoint: its own, or that of a folder above. The omissions are in order.
+pub fn covering<'o>(omissions: &'o [Omission], path: &[u8]) -> Option<&'o Omission> {
+    name::with_folders(path).find_map(|path| {
+        let first = omissions.partition_point(|omission| omission.path.as_slice() < path);
+        let same = omissions[first..].iter().take_while(|omission| omission.path == path);
+        same.into_iter().find(|omission| omission.reason.is_left_out())
+    })
+}
+
 /// A list of omissions as it is stored.
 pub struct Listed {
     /// The table that the record refers to.
@@ -202,6 +211,31 @@ mod tests {
             Omission { path: b"target".to_vec(), reason: Reason::Excluded("target beside Cargo.toml".into()) },
         ];
         assert_eq!(decode(&encode(&list)), Ok(list));
+    }
+
+    #[test]
+    fn a_path_is_left_out_by_itself_or_with_a_folder_above() {
+        let of = |path: &str, reason| Omission { path: path.into(), reason };
+        let excluded = || Reason::Excluded("rule".into());
+        let mut list =
+            vec![of("a/b", Reason::Changing), of("a/b", excluded()), of("a/log", Reason::Changing), of("c", excluded())];
+        list.sort_unstable();
+        let by = |path: &str| covering(&list, path.as_bytes()).map(|found| String::from_utf8_lossy(&found.path).into_owned());
+        for (path, expected) in [
+            ("a/b", "a/b"),
+            ("a/b/c/d", "a/b"),
+            ("c", "c"),
+            ("c/x", "c"),
+            ("a/log", ""),
+            ("a/bc", ""),
+            ("a", ""),
+            ("", ""),
+            ("b", ""),
+        ] {
+            assert_eq!(by(path).unwrap_or_default(), expected, "{path}");
+        }
+        let all = [of("", excluded())];
+        assert!(covering(&all, b"x/y").is_some() && covering(&all, b"").is_some());
     }
 
     #[test]

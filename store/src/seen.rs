@@ -5,6 +5,8 @@
 //! journal notes the end in a file of the user's, one for each store at each place; and where the store does not go as far any more, nothing
 //! removes anything from it.
 
+mod missing;
+
 use std::{
     fmt, fs,
     io::Write as _,
@@ -15,6 +17,9 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
+pub use self::missing::Missing;
+pub(crate) use self::missing::last_at;
+use self::missing::resolved;
 use crate::{
     clock, disk,
     error::{Error, IoContext, Result},
@@ -74,6 +79,11 @@ impl fmt::Display for Younger {
     }
 }
 
+/// What stands for a place in the names of notes.
+fn place_id(place: &Path) -> String {
+    hex(&blake3::hash(place.as_os_str().as_bytes()).as_bytes()[..8])
+}
+
 /// The memory of one store at one place. What this process appends is noted when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Memory {
@@ -88,9 +98,8 @@ pub(crate) struct Memory {
 impl Memory {
     /// The memory of a store in a folder of the user's; none without one.
     pub(crate) fn open(folder: Option<&Path>, layout: &Layout, store: Ulid, end: &Position) -> Self {
-        let root = layout.root.canonicalize().unwrap_or_else(|_| layout.root.clone());
-        let place = blake3::hash(root.as_os_str().as_bytes());
-        let file = folder.map(|folder| folder.join(format!("{store}-{}.json", hex(&place.as_bytes()[..8]))));
+        let root = resolved(&layout.root);
+        let file = folder.map(|folder| folder.join(format!("{store}-{}.json", place_id(&root))));
         let seen = file.as_deref().and_then(read).filter(|seen| seen.store == store);
         let is_older = |seen: &Seen| !goes_on(layout, end, &seen.end) && !has_lost_records(layout);
         let younger = seen.filter(is_older).map(|seen| Younger {

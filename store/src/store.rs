@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use self::make::missing;
+use self::make::{has_content, missing};
 pub(crate) use self::make::{make, make_ballast};
 use crate::{
     config::Config,
@@ -26,7 +26,7 @@ use crate::{
     progress::Progress,
     record::Checkpoint,
     secrets::Secrets,
-    seen::{Memory, Younger},
+    seen::{self, Memory, Missing, Younger},
     view::{self, View},
 };
 
@@ -35,6 +35,8 @@ use crate::{
 pub struct OpenOptions {
     /// Make it where there is none.
     pub create: bool,
+    /// Make it also where this user had a store, which is not there any more: its disk may not be mounted.
+    pub anew: bool,
     /// The packs of a store that is made get parity. Unit tests mostly go without, so that a damaged byte is damage.
     pub parity: bool,
     /// Longest time that a commit waits for the writer lock.
@@ -60,6 +62,7 @@ impl Default for OpenOptions {
     fn default() -> Self {
         OpenOptions {
             create: false,
+            anew: false,
             parity: !cfg!(test),
             lock_timeout: Duration::from_secs(60),
             cache_bytes: 64 << 20,
@@ -140,6 +143,9 @@ impl Store {
                 if !options.create {
                     return Err(missing(&layout));
                 }
+                if let Some(earlier) = Self::missing_at(root, options.memory.as_deref()).filter(|_| !options.anew) {
+                    return Err(Error::StoreMissing(Box::new(earlier)));
+                }
                 was_made = make(&layout, &Config::new(options.parity))?;
             }
             Err(e) if e.kind() == std::io::ErrorKind::NotADirectory => {
@@ -172,6 +178,14 @@ impl Store {
     /// True if there was no store, and it was made when this handle was opened.
     pub fn was_made(&self) -> bool {
         self.was_made
+    }
+
+    /// The store that this user had in a folder where there is none; none where nobody knows of one. `memory` is the folder of
+    /// [`OpenOptions::memory`].
+    pub fn missing_at(root: &Path, memory: Option<&Path>) -> Option<Missing> {
+        let layout = Layout::new(root);
+        let is_there = layout.config().exists() || Config::has_copy(&layout) || has_content(&layout);
+        memory.filter(|_| !is_there).and_then(|memory| seen::last_at(memory, root))
     }
 
     /// A copy of its settings that is damaged while the other one is whole: its path and the fault.

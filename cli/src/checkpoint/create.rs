@@ -28,7 +28,7 @@ use parhelia_store::{
     selector,
 };
 
-use self::subject::Subject;
+use self::{listed::Listed, subject::Subject};
 use super::state;
 use crate::{
     complete,
@@ -59,6 +59,9 @@ pub struct Args {
     /// Capture only the paths listed in a file, one a line, and what is below them; `-` reads standard input
     #[arg(long, value_name = "FILE")]
     files_from: Option<PathBuf>,
+    /// With --files-from: the list's paths end in NUL bytes, as those of `find -print0` do, and may hold any other byte
+    #[arg(short = '0', long, requires = "files_from")]
+    null: bool,
     /// Read every file, also those whose times say that they did not change
     #[arg(long)]
     thorough: bool,
@@ -158,16 +161,16 @@ fn one(context: &mut Context, args: &Args, subject: &Subject) -> Result<Code> {
     let workspace = subject.workspace.clone();
     let host = context.host()?;
     let config = context.config(&workspace)?;
-    let listed = args.files_from.as_deref().map(|file| listed::paths(file, &workspace)).transpose()?;
-    let (listed, missing) = listed.map_or_else(Default::default, |listed| (Some(listed.paths), listed.missing));
+    let listed = args.files_from.as_deref().map(|file| Listed::read(file, args.null, &workspace)).transpose()?;
     let rules = args.rules.rules(config.capture.rules(), listed.is_some())?;
     let (store, _empty) = if args.dry_run { context.open_or_empty()? } else { (context.open_or_make()?, None) };
     let named = subject.session(&store, &host)?;
     let target = target::target(&store, &host, named, &workspace)?;
     if args.dry_run {
         let (session, thorough, judge) = (target.session, args.thorough || args.deep, scan::judge(&store, &config.secrets)?);
-        let options = Options { workspace, session, rules, listed, thorough, judge, ..Options::default() };
-        return dry_run::run(context, &store, &options, missing);
+        let paths = listed.as_ref().map(|listed| listed.paths.clone());
+        let options = Options { workspace, session, rules, listed: paths, thorough, judge, ..Options::default() };
+        return dry_run::run(context, &store, &options, listed);
     }
     let progress = context.progress();
     // Before anything is captured: whoever meant another folder can still stop it.
@@ -189,7 +192,7 @@ fn one(context: &mut Context, args: &Args, subject: &Subject) -> Result<Code> {
         message: args.message.clone(),
         skip_if_unchanged: args.skip_if_unchanged,
         rules: Some(rules),
-        listed,
+        listed: listed.as_ref().map(|listed| listed.paths.clone()),
         thorough: args.thorough,
         deep: args.deep,
         conversation,
@@ -199,6 +202,7 @@ fn one(context: &mut Context, args: &Args, subject: &Subject) -> Result<Code> {
     };
     let made = checkpoint::make(&store, &host, &request, &progress)?;
     drop(progress);
+    let missing = listed.map_or_else(Vec::new, |listed| listed.not_in(&store, &made.outcome));
     report::print(context, &made, &missing, began)
 }
 

@@ -30,7 +30,7 @@ pub struct Args {
     #[arg(value_name = "CHECKPOINT[:PATH]", add = complete::checkpoints())]
     place: OsString,
     /// The folder to make; with --in-place, the folder to change
-    #[arg(long, alias = "target", value_name = "DIR")]
+    #[arg(long, alias = "target", short_alias = 't', value_name = "DIR")]
     to: Option<PathBuf>,
     /// Change an existing folder, touching only what differs
     #[arg(long, requires = "to")]

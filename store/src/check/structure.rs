@@ -209,9 +209,14 @@ impl Pass<'_> {
         }
         let (kind, outcome) = match examined.lost {
             0 => (FindingKind::Healed, "its parity gives back what was written there".to_owned()),
+            _ if examined.damaged == 1 => (FindingKind::Pack, "its parity does not give back what was written there".to_owned()),
             lost => (FindingKind::Pack, format!("its parity does not give back what was written in {lost} of them")),
         };
-        let message = format!("{} is damaged in {} places; {outcome}", layout.pack(id).display(), examined.damaged);
+        let places = match examined.damaged {
+            1 => "1 place".to_owned(),
+            several => format!("{several} places"),
+        };
+        let message = format!("{} is damaged in {places}; {outcome}", layout.pack(id).display());
         self.report.push(Finding { pack: Some(id), ..Finding::new(kind, message) });
         Ok(())
     }

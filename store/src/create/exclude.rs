@@ -24,7 +24,7 @@ const CACHE_TAG_SIGNATURE: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55
 pub struct Excluder {
     rules: Rules,
     patterns: Gitignore,
-    /// Paths to capture, with everything below them; all, if there are none.
+    /// Paths to capture, in order, with everything below them; all, if there are none.
     listed: Option<Vec<Vec<u8>>>,
 }
 
@@ -143,7 +143,11 @@ impl Excluder {
                 .map_err(|e| Error::Invalid(format!("the exclude pattern '{pattern}' does not parse: {e}")))?;
         }
         let patterns = builder.build().map_err(|e| Error::Invalid(format!("the exclude patterns do not parse: {e}")))?;
-        Ok(Excluder { rules, patterns, listed })
+        let in_order = |mut listed: Vec<Vec<u8>>| {
+            listed.sort_unstable();
+            listed
+        };
+        Ok(Excluder { rules, patterns, listed: listed.map(in_order) })
     }
 
     /// The rules, as they go into the record.
@@ -223,11 +227,15 @@ impl Excluder {
     }
 }
 
+/// True if a path is in a list in order, or a folder above it, or something below it.
 fn is_listed(listed: &[Vec<u8>], path: &[u8], is_folder: bool) -> bool {
-    let within = |inner: &[u8], outer: &[u8]| {
-        inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest[0] == b'/' || outer.is_empty())
+    let is_above_listed = || {
+        let below = [path, b"/"].concat();
+        let first = listed.partition_point(|listed| *listed < below);
+        listed.get(first).is_some_and(|listed| listed.starts_with(&below))
     };
-    listed.iter().any(|l| within(path, l) || is_folder && within(l, path))
+    name::with_folders(path).any(|path| listed.binary_search_by(|listed| listed.as_slice().cmp(path)).is_ok())
+        || is_folder && is_above_listed()
 }
 
 fn is_cache_tag(folder: BorrowedFd<'_>) -> bool {

@@ -61,7 +61,7 @@ use crate::{
     error::{Error, Result},
     event::Actor,
     mounts::{self, Mount},
-    name,
+    name, omitted,
     pin::Pin,
     progress::{Phase, Progress},
     projection::Place,
@@ -173,7 +173,7 @@ fn attempt(
     let whole = whole_walk((store, &sink), &excluder, cache, &clock, folder, asked, progress);
     let walk = Walk { source, base_omissions: &base.omissions, cache_out, ..whole };
     let Taken { walked, captured, grown, roots, is_lacked } =
-        match take(store, walk, target.fd, state, &mut pin, (head.as_ref(), options.refuses_empty)) {
+        match take(store, walk, target.fd, state, &mut pin, (head.as_ref(), options)) {
             Ok(taken) => taken,
             Err(e) => return Err(abandon(pin, sink, e)),
         };
@@ -272,12 +272,12 @@ fn take(
     workspace: OwnedFd,
     state: &mut dyn State,
     pin: &mut Pin,
-    (head, refuses_empty): (Option<&Checkpoint>, bool),
+    (head, options): (Option<&Checkpoint>, &Options),
 ) -> Result<Taken> {
     let (sink, progress) = (walk.sink, walk.progress);
     let mut walked = walk.run(workspace)?;
     let lacks_workspace = sink.lacking() > 0;
-    if refuses_empty && walked.root.node.as_folder().is_none_or(|(_, totals)| totals.entries == 0) {
+    if options.refuses_empty && has_nothing(&walked, options.listed.as_deref()) {
         return Err(Error::NothingCaptured { left_out: walked.omissions.len() as u64 });
     }
     let mut captured = state.finish(&seen(store, &mut walked));
@@ -292,6 +292,13 @@ fn take(
     walked.read = (walked.read.0 + taken.read.0, walked.read.1 + taken.read.1);
     let is_lacked = lacks_workspace || root_before == Some(roots.tree) && sink.lacking() > 0;
     Ok(Taken { walked, captured, grown: taken.grown, roots, is_lacked })
+}
+
+/// True if nothing was captured of what was asked for. The folders on the way to listed paths were not.
+fn has_nothing(walked: &Walked, listed: Option<&[Vec<u8>]>) -> bool {
+    let is_left_out = |path: &Vec<u8>| omitted::covering(&walked.omissions, path).is_some();
+    let is_empty = walked.root.node.as_folder().is_none_or(|(_, totals)| totals.entries == 0);
+    is_empty || listed.is_some_and(|listed| listed.iter().all(is_left_out))
 }
 
 /// Facts about the captured workspace for a state.

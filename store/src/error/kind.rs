@@ -28,10 +28,12 @@ impl Error {
     /// The class of this error.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Error::NoStore { .. } | Error::NotAStore { .. } | Error::NoCheckpoint { .. } | Error::Ambiguous { .. } => {
-                ErrorKind::NotFound
-            }
-            Error::NoTag { .. }
+            Error::NoStore { .. }
+            | Error::StoreMissing(_)
+            | Error::NotAStore { .. }
+            | Error::NoCheckpoint { .. }
+            | Error::Ambiguous { .. }
+            | Error::NoTag { .. }
             | Error::NoSuchPath { .. }
             | Error::NoSession { .. }
             | Error::AmbiguousSession { .. }

@@ -3,8 +3,11 @@
 use std::{
     fs,
     io::{self, Write},
+    path::Path,
     time::Duration,
 };
+
+use parhelia_name::Shown as _;
 
 use crate::{
     config::Config,
@@ -26,6 +29,9 @@ pub(super) fn missing(layout: &Layout) -> Error {
     if has_content(layout) {
         return Error::NotAStore { path: root.to_owned(), reason: SETTINGS_LOST.into() };
     }
+    if let Some(error) = leads_nowhere(root) {
+        return error;
+    }
     match fs::read_dir(root).map(Iterator::count) {
         Ok(0) => Error::NoStore {
             path: root.to_owned(),
@@ -45,8 +51,17 @@ pub(super) fn missing(layout: &Layout) -> Error {
     }
 }
 
+/// The error for a path with a symlink on its way to nothing: a folder that was made there would be in the way of the disk that it is for.
+fn leads_nowhere(root: &Path) -> Option<Error> {
+    let is_missing = |path: &Path| fs::metadata(path).is_err_and(|e| e.kind() == io::ErrorKind::NotFound);
+    let link = root.ancestors().find(|path| path.is_symlink() && is_missing(path))?;
+    let reason =
+        format!("the symlink {} leads to nothing; if it leads to a disk, mount that; --store names another place", link.shown());
+    Some(Error::NotAStore { path: root.to_owned(), reason })
+}
+
 /// True if there is something in the folder that only a store has.
-fn has_content(layout: &Layout) -> bool {
+pub(super) fn has_content(layout: &Layout) -> bool {
     let packs = files::list(&layout.packs()).is_ok_and(|packs| packs.iter().any(|path| Layout::pack_of(path).is_some()));
     packs || Journal::of(layout).segments().is_ok_and(|segments| !segments.is_empty())
 }
@@ -55,6 +70,9 @@ fn has_content(layout: &Layout) -> bool {
 /// Returns whether it was this one that made it.
 pub(crate) fn make(layout: &Layout, config: &Config) -> Result<bool> {
     let root = &layout.root;
+    if let Some(error) = leads_nowhere(root) {
+        return Err(error);
+    }
     disk::make_folder_durable(root)?;
     let ours = ["packs", "journal", "view", "pins", "cache", "mounts", "lock", "lock.index", "lock.service", "ballast"];
     for entry in fs::read_dir(root).at("read folder", root)? {

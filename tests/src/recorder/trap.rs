@@ -53,6 +53,18 @@ pub enum Fault {
     Kill,
 }
 
+/// The calls of two lists, `N` altogether.
+const fn both<const N: usize>(first: &[Call], second: &[Call]) -> [Call; N] {
+    assert!(first.len() + second.len() == N);
+    let mut all = [Call::Open; N];
+    let mut i = 0;
+    while i < N {
+        all[i] = if i < first.len() { first[i] } else { second[i - first.len()] };
+        i += 1;
+    }
+    all
+}
+
 /// Goes off at the n-th call of some kinds.
 pub struct Trap {
     /// Calls that count.
@@ -75,37 +87,13 @@ impl Trap {
     pub const NEEDS_SPACE: &'static [Call] = &[Call::Make, Call::Write];
     /// Every call that takes a file descriptor.
     pub const OPENS: &'static [Call] = &[Call::Open, Call::OpenFolder, Call::Make];
+    /// Every call that only looks, but those for extended attributes, which a store does not use.
+    const STORE_LOOKS: &'static [Call] =
+        &[Call::Open, Call::OpenFolder, Call::Read, Call::Find, Call::Look, Call::List, Call::Follow, Call::Space];
     /// Every call that only looks.
-    pub const LOOKS: &'static [Call] = &[
-        Call::Open,
-        Call::OpenFolder,
-        Call::Read,
-        Call::Find,
-        Call::Look,
-        Call::List,
-        Call::Follow,
-        Call::ListAttributes,
-        Call::ReadAttribute,
-        Call::Space,
-    ];
-    /// Every call but those for extended attributes, which a store does not use.
-    pub const ALL: &'static [Call] = &[
-        Call::Open,
-        Call::OpenFolder,
-        Call::Read,
-        Call::Find,
-        Call::Look,
-        Call::List,
-        Call::Follow,
-        Call::Space,
-        Call::Make,
-        Call::Write,
-        Call::Cut,
-        Call::Rename,
-        Call::Remove,
-        Call::Attributes,
-        Call::Sync,
-    ];
+    pub const LOOKS: &'static [Call] = &both::<10>(Self::STORE_LOOKS, &[Call::ListAttributes, Call::ReadAttribute]);
+    /// Every call but those for extended attributes.
+    pub const ALL: &'static [Call] = &both::<15>(Self::STORE_LOOKS, Self::CHANGES);
 
     /// A trap for the n-th of these calls.
     pub fn new(calls: &'static [Call], at: u64, fault: Fault) -> Self {

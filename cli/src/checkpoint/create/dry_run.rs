@@ -3,14 +3,10 @@
 use std::os::unix::ffi::OsStrExt;
 
 use parhelia_session::rollback;
-use parhelia_store::{
-    Store,
-    create::Options,
-    diff::Summary,
-    omitted::{Omission, Reason},
-};
+use parhelia_store::{Store, create::Options, diff::Summary, omitted::Reason};
 use parhelia_wire::{self as wire, Line, summary::Created};
 
+use super::listed::Listed;
 use crate::{
     changed,
     context::Context,
@@ -22,7 +18,7 @@ use crate::{
 const LEFT_OUT_MAX: usize = 10;
 
 /// Looks, and prints. Writes nothing.
-pub fn run(context: &mut Context, store: &Store, options: &Options, missing: Vec<Omission>) -> Result<Code> {
+pub fn run(context: &mut Context, store: &Store, options: &Options, listed: Option<Listed>) -> Result<Code> {
     let view = store.view();
     let known = view.session(&options.session)?;
     let head = view.head(&options.session)?;
@@ -32,6 +28,7 @@ pub fn run(context: &mut Context, store: &Store, options: &Options, missing: Vec
     let progress = context.progress();
     let mut live = changed::look(store, options, head.as_ref(), &progress)?;
     drop(progress);
+    let missing = listed.map_or_else(Vec::new, |listed| listed.left_out(&live.omissions));
     live.omissions.extend(missing);
     let (excluded, unread): (Vec<_>, Vec<_>) =
         live.omissions.iter().partition(|omission| matches!(omission.reason, Reason::Excluded(_)));

@@ -31,7 +31,7 @@ const NAME_IT: &str = "; name it with --transcript or --stream-json, or give --n
 const PROBLEMS_SHOWN: usize = 20;
 
 /// Prints the outcome. Returns the exit code that says whether the checkpoint is whole, and has everything that was listed: `missing` is what
-/// was listed and does not exist.
+/// was listed and is not in it.
 pub fn print(context: &mut Context, made: &Made, missing: &[Omission], began: Instant) -> Result<Code> {
     let outcome = &made.outcome;
     let id = outcome.checkpoint.id();

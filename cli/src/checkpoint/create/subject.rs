@@ -8,8 +8,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use super::listed::resolved;
 use parhelia_session::{checkpoint::checked_name, host::Host, target};
-use parhelia_store::{Store, name::Shown as _, projection::Session};
+use parhelia_store::{
+    Store,
+    name::Shown as _,
+    projection::{Session, Status},
+    selector,
+};
 
 use crate::{
     exit::{Failure, OPEN_WORKSPACE, Result},
@@ -58,7 +64,7 @@ fn alone(word: &OsStr) -> Result<Subject> {
         Found::Folder => return Ok(Subject { workspace: workspace(Path::new(word))?, word: Word::Folder(word.to_owned()) }),
         Found::Other => true,
         Found::Nothing if word.as_bytes().contains(&b'/') => {
-            let source = std::io::Error::from(ErrorKind::NotFound);
+            let source = rustix::io::Errno::NOENT.into();
             return Err(Failure::File { action: OPEN_WORKSPACE, path: word.into(), source });
         }
         Found::Nothing => false,
@@ -108,7 +114,7 @@ impl Subject {
     /// than the one that was meant, and reports success.
     pub fn session(&self, store: &Store, host: &dyn Host) -> Result<Option<String>> {
         match &self.word {
-            Word::None => Ok(None),
+            Word::None => self.session_there(store, host, false),
             Word::Session(name) => Ok(Some(name.clone())),
             Word::Folder(word) => self.session_of_folder(store, host, word),
             Word::Name(name, is_file) => {
@@ -127,10 +133,12 @@ impl Subject {
         }
     }
 
-    /// The session of the folder that has its name as well, also a new one. Where the name is that of a session of the current folder, either may
-    /// be meant.
+    /// The session of the folder: the one that has its name as well, or else another one that works there, or else a new one of that name. Where
+    /// the name is that of a session of the current folder, either may be meant.
     fn session_of_folder(&self, store: &Store, host: &dyn Host, word: &OsStr) -> Result<Option<String>> {
-        let Some(name) = word.to_str().filter(|word| checked_name(word).is_ok()) else { return Ok(None) };
+        let Some(name) = word.to_str().filter(|word| checked_name(word).is_ok()) else {
+            return self.session_there(store, host, true);
+        };
         let here = workspace(Path::new("."))?;
         let sessions = store.view().sessions()?;
         let works_in = |session: &Session, folder: &Path| {
@@ -150,9 +158,26 @@ impl Subject {
         if sessions.iter().any(|session| works_in(session, &self.workspace)) {
             return Ok(Some(name.to_owned()));
         }
+        if let Some(there) = self.session_there(store, host, true)? {
+            return Ok(Some(there));
+        }
         let is_taken = sessions.iter().any(|session| session.id == name || session.name == name);
         let is_known = target::target(store, host, None, &self.workspace)?.known.is_some();
         Ok((!is_taken && !is_known).then(|| name.to_owned()))
+    }
+
+    /// The session that works in the folder where the usual one does not exist: the one that has the folder's name, as if that had been given, or,
+    /// where `takes_only` says so, the only one.
+    fn session_there(&self, store: &Store, host: &dyn Host, takes_only: bool) -> Result<Option<String>> {
+        if target::target(store, host, None, &self.workspace)?.known.is_some() {
+            return Ok(None);
+        }
+        let (folder, mut there) = selector::workspace_at(&store.view(), &self.workspace)?.unwrap_or_default();
+        there.retain(|session| folder == self.workspace && session.status != Status::Ended);
+        let name = self.workspace.file_name().and_then(OsStr::to_str);
+        let of_name = there.iter().find(|session| name == Some(&session.id) || name == Some(&session.name));
+        let only = there.first().filter(|_| takes_only && there.len() == 1);
+        Ok(of_name.or(only).map(|session| session.id.clone()))
     }
 
     /// A sentence about the folder that is captured, where the command line did not name it.
@@ -174,11 +199,27 @@ fn of_file(word: &OsStr) -> Failure {
         true => format!("; `parhelia checkpoint create {shell} --workspace .` captures this folder for a session of that name"),
         false => String::new(),
     };
-    Failure::Usage(format!(
-        "{} is a file, and a checkpoint is of a folder\n`echo {shell} | parhelia checkpoint create --files-from -` captures that file of \
-         this folder alone{named}",
-        Path::new(word).shown()
-    ))
+    let alone = match command_for_file(word) {
+        Some(command) => format!("`{command}` captures that file alone"),
+        None => "`parhelia checkpoint create --files-from LIST` captures the files of a list alone".into(),
+    };
+    Failure::Usage(format!("{} is a file, and a checkpoint is of a folder\n{alone}{named}", Path::new(word).shown()))
+}
+
+/// The command that captures one file alone, given from the current folder.
+fn command_for_file(word: &OsStr) -> Option<String> {
+    let (here, file) = (workspace(Path::new(".")).ok()?, resolved(&Path::new(".").join(word))?);
+    let (folder, listed) = match file.strip_prefix(&here) {
+        Ok(inside) => (String::new(), inside),
+        Err(_) => (format!(" --workspace {}", human::shell(file.parent()?.as_os_str().as_bytes())), Path::new(file.file_name()?)),
+    };
+    let listed = listed.as_os_str().as_bytes();
+    let shell = human::shell(listed);
+    // `echo` may take a dash for its own, and a backslash for more than itself.
+    Some(match listed.starts_with(b"-") || listed.iter().any(|byte| matches!(byte, b'\\' | b'\n' | b'\r')) {
+        false => format!("echo {shell} | parhelia checkpoint create{folder} --files-from -"),
+        true => format!("printf '%s\\0' {shell} | parhelia checkpoint create{folder} --null --files-from -"),
+    })
 }
 
 /// Something that has nearly the name that was given.
@@ -205,26 +246,35 @@ fn near(store: &Store, here: &Path, name: &str) -> Result<Option<Near>> {
     let mut folders: Vec<OsString> = fs::read_dir(here)
         .map(|entries| entries.flatten().filter(|entry| entry.path().is_dir()).map(|entry| entry.file_name()).collect())
         .unwrap_or_default();
-    folders.retain(|folder| folder.to_str().is_some_and(|folder| is_near(name, folder)));
+    folders.retain(|folder| folder.to_str().is_some_and(|folder| is_near(name, folder, true)));
     if let Some(folder) = folders.into_iter().min() {
         return Ok(Some(Near::Folder(folder)));
     }
     let sessions = store.view().sessions()?;
     let names = sessions.into_iter().flat_map(|session| [session.name, session.id]);
-    Ok(names.filter(|other| is_near(name, other)).min().map(Near::Session))
+    Ok(names.filter(|other| is_near(name, other, false)).min().map(Near::Session))
 }
 
-/// True if one may be a slip of the other. Names that differ in digits alone are names of a series.
-fn is_near(name: &str, other: &str) -> bool {
+/// True if one may be a slip of the other. Names that differ in digits alone are names of a series. Short names of sessions are often alike on
+/// purpose; of a folder that is there, one of three letters is near already.
+fn is_near(name: &str, other: &str, is_folder: bool) -> bool {
     let letters = |text: &str| text.chars().filter(|c| !c.is_ascii_digit()).collect::<String>().to_lowercase();
     let (a, b) = (letters(name), letters(other));
-    let most = match a.chars().count() {
-        0..5 => 0,
+    let most = match a.chars().count().max(b.chars().count()) {
+        0..3 => 0,
+        3..5 => usize::from(is_folder),
         5..9 => 1,
         _ => 2,
     };
+    let sorted = |text: &str| {
+        let mut letters: Vec<char> = text.chars().collect();
+        letters.sort_unstable();
+        letters
+    };
+    let slips = strsim::damerau_levenshtein(&a, &b);
+    let is_swapped = slips == 1 && sorted(&a) == sorted(&b);
     let is_same_but_for_case = name != other && name.to_lowercase() == other.to_lowercase();
-    is_same_but_for_case || a != b && strsim::damerau_levenshtein(&a, &b) <= most
+    is_same_but_for_case || is_swapped || a != b && slips <= most
 }
 
 #[cfg(test)]
@@ -233,13 +283,26 @@ mod tests {
 
     #[test]
     fn slips_are_near_and_series_are_not() {
-        for (name, other) in [("documnets", "documents"), ("Documents", "documents"), ("notse", "notes"), ("projct", "project")] {
-            assert!(is_near(name, other), "{name} {other}");
+        for (name, other) in [
+            ("documnets", "documents"),
+            ("Documents", "documents"),
+            ("notse", "notes"),
+            ("projct", "project"),
+            ("scr", "src"),
+            ("buid", "build"),
+        ] {
+            assert!(is_near(name, other, false) && is_near(name, other, true), "{name} {other}");
+        }
+        for (name, other) in [("sc", "src"), ("api", "app"), ("work", "word"), ("tests", "test"), ("lb", "lib")] {
+            assert!(is_near(name, other, true), "{name} {other}");
+        }
+        for (name, other) in [("api", "app"), ("work", "word"), ("lib", "lab")] {
+            assert!(!is_near(name, other, false), "{name} {other}");
         }
         for (name, other) in
-            [("s1", "s2"), ("release-1", "release-2"), ("api", "app"), ("work", "word"), ("notes", "notes.md"), ("a", "a")]
+            [("s1", "s2"), ("release-1", "release-2"), ("notes", "notes.md"), ("a", "a"), ("a", "b"), ("a", "ab"), ("web", "src")]
         {
-            assert!(!is_near(name, other), "{name} {other}");
+            assert!(!is_near(name, other, true) && !is_near(name, other, false), "{name} {other}");
         }
     }
 }

@@ -19,13 +19,35 @@ fn versions(f: &Fixture) -> (Vec<(Checkpoint, Vec<u8>)>, PathBuf) {
         let made = f.create().checkpoint;
         versions.push((made, fs::read(f.workspace.join("f7.rs")).unwrap()));
         if version == 0 {
-            let copied = std::process::Command::new("cp").arg("-a").arg(f.store.path()).arg(&early).status().unwrap();
-            assert!(copied.success());
+            copy_store(f, &early);
         }
     }
     f.write("lonely", &noise(200_000, 9));
     f.create();
     (versions, early)
+}
+
+fn copy_store(f: &Fixture, to: &Path) {
+    assert!(std::process::Command::new("cp").arg("-a").arg(f.store.path()).arg(to).status().unwrap().success());
+}
+
+/// The store as another process opens it.
+fn reopened(f: &Fixture) -> Store {
+    Store::open(f.store.path(), &OpenOptions::default()).unwrap()
+}
+
+/// Repairs the store from another one, after which everything is there.
+fn assert_brings_back_all(f: &Fixture, source: PathBuf, versions: &[(Checkpoint, Vec<u8>)]) {
+    let plan = check::plan_repair(f.store.layout(), &[source], &()).unwrap();
+    assert!(plan.lost.is_empty(), "{:?}", plan.lost);
+    check::repair(f.store.layout(), &plan, PATIENCE, &()).unwrap();
+    assert_eq!(readable(f, versions), versions.len());
+    assert_sound(f.store.path());
+}
+
+/// The newest version's content is read from a checkpoint.
+fn assert_has_newest(f: &Fixture, made: &Checkpoint, versions: &[(Checkpoint, Vec<u8>)]) {
+    assert!(content_of(&reopened(f), made).unwrap()["f7.rs"] == versions[11].1);
 }
 
 /// Flips a bit of the first version's content.
@@ -37,7 +59,7 @@ fn damage(f: &Fixture, versions: &[(Checkpoint, Vec<u8>)]) {
 }
 
 fn readable(f: &Fixture, versions: &[(Checkpoint, Vec<u8>)]) -> usize {
-    let store = Store::open(f.store.path(), &OpenOptions::default()).unwrap();
+    let store = reopened(f);
     let read = |(checkpoint, content): &&(Checkpoint, Vec<u8>)| match content_of(&store, checkpoint) {
         Ok(files) => {
             assert!(files["f7.rs"] == *content);
@@ -61,12 +83,8 @@ fn a_repair_keeps_what_builds_on_others_as_it_is_stored_and_recovers_all_in_one_
     let before = packs_bytes(&f.store);
     assert_eq!(readable(&f, &versions), 0);
     // The copy has the first version alone: all others wait for it.
-    let plan = check::plan_repair(f.store.layout(), &[early], &()).unwrap();
-    assert!(plan.lost.is_empty(), "{:?}", plan.lost);
-    check::repair(f.store.layout(), &plan, PATIENCE, &()).unwrap();
-    assert_eq!(readable(&f, &versions), versions.len());
+    assert_brings_back_all(&f, early, &versions);
     assert_no_longer(&f, before);
-    assert_sound(f.store.path());
 }
 
 #[test]
@@ -74,18 +92,13 @@ fn a_lost_pack_of_later_versions_is_recovered_as_later_versions() {
     let f = fixture();
     let (versions, _) = versions(&f);
     let whole = f._dir.path().join("whole");
-    let copied = std::process::Command::new("cp").arg("-a").arg(f.store.path()).arg(&whole).status().unwrap();
-    assert!(copied.success());
+    copy_store(&f, &whole);
     let before = packs_bytes(&f.store);
     for version in [3, 5, 6, 7, 9, 10] {
         fs::remove_file(content_place(&f, "f7.rs", &versions[version].0).0).unwrap();
     }
-    let plan = check::plan_repair(f.store.layout(), &[whole], &()).unwrap();
-    assert!(plan.lost.is_empty(), "{:?}", plan.lost);
-    check::repair(f.store.layout(), &plan, PATIENCE, &()).unwrap();
-    assert_eq!(readable(&f, &versions), versions.len());
+    assert_brings_back_all(&f, whole, &versions);
     assert_no_longer(&f, before);
-    assert_sound(f.store.path());
 }
 
 #[test]
@@ -104,16 +117,10 @@ fn what_waits_for_a_lost_base_is_kept_until_it_is_found() {
     // Nothing of it is reused, also by an index that is made of the packs alone, and without the list.
     fs::remove_dir_all(f.store.path().join("view")).unwrap();
     fs::remove_file(f.store.layout().cache().join("damaged")).unwrap();
-    let store = Store::open(f.store.path(), &OpenOptions::default()).unwrap();
+    let store = reopened(&f);
     let made = run(&store, &f.options(), &()).unwrap().checkpoint;
-    assert!(
-        content_of(&Store::open(f.store.path(), &OpenOptions::default()).unwrap(), &made).unwrap()["f7.rs"] == versions[11].1
-    );
-    let plan = check::plan_repair(f.store.layout(), &[early], &()).unwrap();
-    assert!(plan.lost.is_empty(), "{:?}", plan.lost);
-    check::repair(f.store.layout(), &plan, PATIENCE, &()).unwrap();
-    assert_eq!(readable(&f, &versions), versions.len());
-    assert_sound(f.store.path());
+    assert_has_newest(&f, &made, &versions);
+    assert_brings_back_all(&f, early, &versions);
     assert!(Damaged::read(f.store.layout()).is_empty());
 }
 
@@ -127,11 +134,10 @@ fn gc_does_not_make_anybody_forget_what_was_found_damaged() {
     // Enough small packs to be copied together, and garbage.
     let gone: Vec<_> = versions[2..5].iter().map(|(checkpoint, _)| checkpoint.record.id).collect();
     delete_checkpoints(&f.store, &gone, None, &()).unwrap();
-    let store = Store::open(f.store.path(), &OpenOptions::default()).unwrap();
+    let store = reopened(&f);
     gc::run(&store, &GcOptions { consolidate: true, ..GcOptions::below(100) }, &()).unwrap();
     let made = run(&store, &f.options(), &()).unwrap().checkpoint;
-    let read = content_of(&Store::open(f.store.path(), &OpenOptions::default()).unwrap(), &made).unwrap();
-    assert!(read["f7.rs"] == versions[11].1);
+    assert_has_newest(&f, &made, &versions);
 }
 
 #[test]
@@ -143,8 +149,7 @@ fn whoever_reads_damage_leaves_word_of_it() {
     assert_eq!(readable(&f, &versions), 0);
     assert!(!Damaged::read(f.store.layout()).is_empty());
     let made = f.create().checkpoint;
-    let read = content_of(&Store::open(f.store.path(), &OpenOptions::default()).unwrap(), &made).unwrap();
-    assert!(read["f7.rs"] == versions[11].1);
+    assert_has_newest(&f, &made, &versions);
 }
 
 /// Keeps what it was told.
@@ -170,12 +175,11 @@ fn a_pack_that_is_gone_is_noticed_before_it_is_reused() {
             false => fs::remove_file(&pack).unwrap(),
         }
         let notices = Notices::default();
-        let store = Store::open(f.store.path(), &OpenOptions::default()).unwrap();
+        let store = reopened(&f);
         let made = run(&store, &f.options(), &notices).unwrap().checkpoint;
         let said = notices.0.into_inner().unwrap();
         assert!(said.iter().any(|text| text.contains("missing or cut off")), "{said:?}");
-        let store = Store::open(f.store.path(), &OpenOptions::default()).unwrap();
-        assert!(content_of(&store, &made).unwrap()["f7.rs"] == versions[11].1);
-        assert!(check::verify(&store, &made, true, &()).unwrap().is_ok());
+        assert_has_newest(&f, &made, &versions);
+        assert!(check::verify(&reopened(&f), &made, true, &()).unwrap().is_ok());
     }
 }
