@@ -578,7 +578,8 @@ fn what_a_check_found_is_told_by_status_and_list() {
     let (s, pack, head) = without_its_largest_pack();
     s.expect(0, &["verify", &head]);
     assert!(!said_by_status(&s).contains("parhelia check"));
-    let away = s.path("away");
+    let (away, second) = (s.path("away"), s.path("second"));
+    assert!(std::process::Command::new("cp").arg("-a").arg(s.store()).arg(&second).status().unwrap().success());
     for find in [&["check"][..], &["check", "--read-data"], &["verify", &head], &["check", "--repair"]] {
         fs::copy(&pack, &away).unwrap();
         fs::remove_file(&pack).unwrap();
@@ -597,7 +598,7 @@ fn what_a_check_found_is_told_by_status_and_list() {
         assert!(!listed.contains('✗'), "{find:?}: {listed}");
     }
     // What is lost is found elsewhere.
-    s.expect(0, &["check", "--repair", "--from", &s.path("work").to_string_lossy()]);
+    s.expect(0, &["check", "--repair", "--from", &second.to_string_lossy()]);
     assert_eq!(said_by_status(&s), "");
 }
 
