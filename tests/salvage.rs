@@ -319,8 +319,8 @@ fn a_journal_without_a_whole_first_record_is_mended_and_gone_on_with() {
         ("zeros in the first record", |bytes| bytes[300..].fill(0)),
         ("half a header", |bytes| bytes.truncate(30)),
     ];
-    for (way, hurt) in ways {
-        for (is_mended, has_index) in [(true, true), (true, false), (false, true)] {
+    for (number, (way, hurt)) in ways.into_iter().enumerate() {
+        for (is_mended, has_index) in [(true, number % 2 == 0), (false, true)] {
             let s = Scratch::new();
             let work = s.path("work");
             let mut made = BTreeMap::new();
@@ -386,6 +386,7 @@ fn of_a_journal_of_which_nothing_is_left_no_verb_recommends_what_fails() {
         assert!(said.contains("check --salvage"), "{verb:?}: {said}");
         assert!(!said.contains("--rebuild-index") && !said.contains("check --repair"), "{verb:?}: {said}");
     }
-    s.expect(0, &["check", "--salvage", "--to", &s.path("new").to_string_lossy()]);
+    // Some of what the journal told is unknown.
+    s.expect(3, &["check", "--salvage", "--to", &s.path("new").to_string_lossy()]);
     assert_restores(&s, &s.path("new"), &made);
 }
