@@ -2,7 +2,7 @@
 
 mod report;
 
-use std::{io::IsTerminal, path::PathBuf};
+use std::{io::IsTerminal, os::unix::ffi::OsStrExt, path::PathBuf};
 
 use parhelia_session::rollback::{Options, Rollback};
 use parhelia_store::{clock, record::Checkpoint};
@@ -39,10 +39,10 @@ pub struct How {
     /// Also while another machine or container may still have the session
     #[arg(long)]
     pub take_over: bool,
-    /// Leave this path of the workspace as it is, with all that is in it; may be repeated
+    /// Leave this path as it is; from the current folder if that is in the workspace, else from the workspace; may be repeated
     #[arg(long, value_name = "PATH", value_hint = clap::ValueHint::AnyPath)]
     pub leave: Vec<PathBuf>,
-    /// Leave as it is what cannot be put back: files of another user, read-only mounts, files that are mounts
+    /// Leave as it is what cannot be put back: files of another user, read-only mounts, files that are mounts (what cannot be read stays anyway)
     #[arg(long)]
     pub leave_unwritable: bool,
     /// The session is resumed from there at once.
@@ -62,6 +62,21 @@ impl How {
             (_, true) => Summary::CheckpointUndo(outcome).into(),
             _ => Summary::CheckpointRollback(outcome).into(),
         }
+    }
+
+    /// The flags that change what a dry run shows, as they are typed.
+    pub fn typed(&self) -> String {
+        let flags = [
+            (self.recreate_workspace, "--recreate-workspace"),
+            (self.files_only, "--files-only"),
+            (self.stop, "--stop"),
+            (self.any_git_state, "--any-git-state"),
+            (self.take_over, "--take-over"),
+            (self.leave_unwritable, "--leave-unwritable"),
+        ];
+        let flags = flags.iter().filter(|(is_given, _)| *is_given).map(|(_, flag)| format!(" {flag}"));
+        let leave = self.leave.iter().map(|path| format!(" --leave {}", human::shell(path.as_os_str().as_bytes())));
+        flags.chain(leave).collect()
     }
 
     pub fn options(&self) -> Options {
@@ -122,7 +137,7 @@ pub fn roll(context: &mut Context, mut rollback: Rollback<'_>, target: &Checkpoi
         }
         if how.dry_run {
             report::dry_run(context, target, rollback.look(), &preview, how)?;
-            return Ok(Fate::Shown { spares: !preview.spared.is_empty() || !preview.left.is_empty() });
+            return Ok(Fate::Shown { spares: !preview.is_whole() });
         }
         let shown = rollback.look().shown();
         if !ask::is_agreed(context, &format!("Put {shown} back to {}? A safety checkpoint is made first.", described(target)))? {

@@ -36,7 +36,9 @@ pub fn notice(notice: &Notice) -> String {
         Notice::RollbackGivenUp { target, .. } => format!(". `parhelia checkpoint rollback {target}` begins it anew"),
         Notice::HooksNotInstalled { agent } => format!("; `parhelia hooks install --agent {agent}` installs them"),
         Notice::FolderKept { .. } => " (--other-folder changes it as well)".into(),
-        Notice::NotSecured { is_interrupted: false, .. } => "; --no-safety restores without one".into(),
+        Notice::NotSecured { is_interrupted: false, .. } => {
+            "; --exclude PATTERN leaves paths as they are, and --no-safety restores without one".into()
+        }
         Notice::RestoreMetDamage { checkpoint } => format!(
             "; `parhelia checkpoint verify {checkpoint} --deep` lists what is damaged, --exclude restores the rest, a mount shows it"
         ),
@@ -114,6 +116,9 @@ fn next_step(refusal: &Refusal) -> String {
             "; `parhelia checkpoint rollback {target}` with --dry-run names them all, and with --leave PATH for each, or with \
              --leave-unwritable, puts the rest back"
         ),
+        Refusal::CannotKeep { .. } => {
+            "; --exclude PATTERN leaves it as it is and restores the rest, --no-safety overwrites it without a copy".into()
+        }
         Refusal::GitUnknown { .. } | Refusal::GitState { .. } => {
             "; give --any-git-state to roll the files back all the same (git itself is not touched)".into()
         }

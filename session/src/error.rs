@@ -47,6 +47,24 @@ pub enum Error {
     /// Somebody else has it at the moment.
     #[error("{0}")]
     Busy(String),
+    /// Nothing of a restore could be done.
+    #[error(
+        "cannot restore {checkpoint} to {}: nothing could be restored: {path}: {reason}{}",
+        target.shown(),
+        if *more > 0 { format!(" (and {more} more)") } else { String::new() }
+    )]
+    NothingRestored {
+        /// The checkpoint.
+        checkpoint: Ulid,
+        /// The target.
+        target: PathBuf,
+        /// The first path that could not be restored.
+        path: String,
+        /// The reason.
+        reason: String,
+        /// The number of others.
+        more: usize,
+    },
     /// A rollback could not restore some paths.
     #[error("{path}: {reason} ({entries} entries could not be restored)")]
     NotRestored {

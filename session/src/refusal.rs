@@ -91,12 +91,29 @@ pub enum Refusal {
         entries: usize,
     },
     /// A path to be left that is none in the workspace, or all of it.
-    #[error("cannot leave {path}: it is no path in {workspace}; give one from there, as the dry run names it")]
+    #[error(
+        "cannot leave {path}: it is no path in the workspace {workspace}; give one in there, from the current folder or absolute"
+    )]
     NotInWorkspace {
         /// The path.
         path: String,
         /// The workspace.
         workspace: String,
+    },
+    /// A path to be left that nothing has.
+    #[error(
+        "cannot leave {path}: neither the workspace nor checkpoint {target} has {inside}; nothing was changed{}",
+        meant.as_ref().map(|meant| format!("; give {meant} if that is meant")).unwrap_or_default()
+    )]
+    NothingToLeave {
+        /// The path, as it was given.
+        path: String,
+        /// The same, from the workspace.
+        inside: String,
+        /// The checkpoint that was to be gone back to.
+        target: Ulid,
+        /// The path that it is if it begins in the workspace, where that is there.
+        meant: Option<String>,
     },
     /// The agent must be ended first, or left alone on purpose.
     #[error("the agent of session {session} is alive")]

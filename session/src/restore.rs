@@ -1,5 +1,8 @@
 //! A restore from its plan to its end. In place, what is replaced in a session's folder is in a safety checkpoint first.
 
+mod ahead;
+mod said;
+
 use std::{
     collections::BTreeSet,
     os::unix::ffi::{OsStrExt, OsStringExt},
@@ -12,6 +15,7 @@ use parhelia_store::{
     restore::{self, Options, Plan, RestoreReport, Skipped, Why},
 };
 
+use self::said::Said;
 use crate::{
     checkpoint::Conversation,
     environment::request_for_safety,
@@ -57,6 +61,7 @@ pub struct Planned<'a> {
     reached: Vec<Overwritten>,
     live: Vec<LiveAgent>,
     unsecured: Unsecured,
+    said: Said,
 }
 
 /// A restore that was done.
@@ -77,11 +82,11 @@ pub struct Restored {
 impl<'a> Planned<'a> {
     /// Plans. Changes nothing. What is refused is refused here.
     pub fn new(store: &Store, host: &dyn Host, mut request: RestoreRequest<'a>, observer: &dyn Observer) -> Result<Self> {
-        let checkpoint = request.checkpoint;
-        let mut plan = restore::plan(store, checkpoint, &request.options, observer)?;
+        let (checkpoint, said) = (request.checkpoint, Said::default());
+        let mut plan = said.plan(store, checkpoint, &request.options, observer)?;
         let Some(safeties) = request.in_place else {
             let (reached, live, unsecured) = Default::default();
-            return Ok(Planned { request, plan, reached, live, unsecured });
+            return Ok(Planned { request, plan, reached, live, unsecured, said });
         };
         let mut found = reached(store, &plan)?;
         if !safeties.other_folder {
@@ -89,7 +94,7 @@ impl<'a> Planned<'a> {
             refuse_another(store, &found, &plan, restored, safeties.is_relative)?;
             request.options.spare = kept(store, &plan, restored, observer)?;
             if !request.options.spare.is_empty() {
-                plan = restore::plan(store, checkpoint, &request.options, observer)?;
+                plan = said.plan(store, checkpoint, &request.options, observer)?;
                 found = reached(store, &plan)?;
             }
         }
@@ -108,7 +113,14 @@ impl<'a> Planned<'a> {
         if safeties.no_safety {
             found.clear();
         }
-        Ok(Planned { request, plan, reached: found, live, unsecured })
+        found.iter().try_for_each(|found| ahead::ensure_readable(&found.paths, &plan.target()))?;
+        Ok(Planned { request, plan, reached: found, live, unsecured, said })
+    }
+
+    /// Fails where nothing would be restored.
+    pub fn ensure_of_use(&self) -> Result<()> {
+        let skipped: Vec<Skipped> = self.plan.blocked().collect();
+        ahead::ensure_of_use(self.request.checkpoint, &self.plan.target(), &self.plan.summary.counts, &skipped)
     }
 
     /// The changes.
@@ -143,7 +155,7 @@ impl<'a> Planned<'a> {
             turns.push(turn.ok_or_else(|| intent::busy(&session.id))?);
         }
         if !turns.is_empty() {
-            self.plan = restore::plan(store, self.request.checkpoint, &self.request.options, observer)?;
+            self.plan = self.said.plan(store, self.request.checkpoint, &self.request.options, observer)?;
             self.reached = reached(store, &self.plan)?;
         }
         Ok(turns)
@@ -151,7 +163,7 @@ impl<'a> Planned<'a> {
 
     /// Makes the safety checkpoints, and restores.
     pub fn execute(self, store: &Store, host: &dyn Host, observer: &dyn Observer) -> Result<Restored> {
-        let Planned { request, mut plan, reached, live, unsecured } = self;
+        let Planned { request, mut plan, reached, live, unsecured, said } = self;
         let (checkpoint, target) = (request.checkpoint, plan.target());
         let mut safeties: Vec<Safety> = Vec::new();
         let since = clock::next();
@@ -179,7 +191,7 @@ impl<'a> Planned<'a> {
             }
             let mut options = request.options.clone();
             options.spare.extend(spared);
-            plan = restore::plan(store, checkpoint, &options, observer)?;
+            plan = said.plan(store, checkpoint, &options, observer)?;
         }
         if !safeties.is_empty() {
             // What is changed from here on is in none of them.
@@ -205,6 +217,13 @@ impl<'a> Planned<'a> {
             scan::left_out_of(store, checkpoint)?.iter().for_each(|notice| observer.warn(notice));
         }
         Ok(Restored { target, report, safeties, live, unsecured })
+    }
+}
+
+impl Restored {
+    /// Fails where nothing was restored.
+    pub fn ensure_of_use(&self, checkpoint: &Checkpoint) -> Result<()> {
+        ahead::ensure_of_use(checkpoint, &self.target, &self.report.counts, &self.report.skipped)
     }
 }
 

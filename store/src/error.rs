@@ -267,10 +267,29 @@ pub enum Error {
     #[error("{0}")]
     StoreMissing(Box<crate::seen::Missing>),
     /// The target of a restore is in the way.
-    #[error("{} exists and is not an empty folder; use --in-place to change it into the checkpoint, or another --to", path.shown())]
+    #[error(
+        "{} exists and is {}, or another --to",
+        path.shown(),
+        if *is_folder { "not an empty folder; use --in-place to change it into the checkpoint" } else { "no folder; use --in-place to replace it" }
+    )]
     TargetNotEmpty {
         /// The target.
         path: PathBuf,
+        /// True if it is a folder.
+        is_folder: bool,
+    },
+    /// More is to be written than the target's filesystem has free.
+    #[error(
+        "cannot restore to {}: no space left: {needed} bytes are to be written, and {free} are free; free some, or choose another place",
+        path.shown()
+    )]
+    NoRoom {
+        /// The target.
+        path: PathBuf,
+        /// Bytes that are to be written.
+        needed: u64,
+        /// Bytes that are free.
+        free: u64,
     },
     /// Another restore is changing the target.
     #[error("another restore is changing {}; wait until it is done", path.shown())]

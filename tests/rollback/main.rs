@@ -4,6 +4,7 @@ mod beside;
 mod done;
 mod interrupted;
 mod killed;
+mod left;
 mod places;
 mod said;
 mod work;

@@ -139,7 +139,7 @@ pub struct Content {
 pub struct Action {
     /// Path in the folder; `.` for the folder itself.
     pub path: String,
-    /// create, replace, metadata, link, delete, keep.
+    /// create, replace, metadata, link, delete, keep; empty of a folder that stays for some of what is in it.
     pub action: String,
 }
 
@@ -180,6 +180,8 @@ mirror! {
         pub kept: u64,
         /// Entries that capture left out, and that stay.
         pub spared: u64,
+        /// Mounts that the checkpoint does not have, and that stay.
+        pub mounted: u64,
         /// Entries, other than folders, that are as they should be.
         pub unchanged: u64,
         /// Names that are only joined to another file.

@@ -105,7 +105,9 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         context.out.flush()?;
     }
     let done = planned.execute(&store, &host, &progress)?;
-    context.out.did(format!("checkpoint {} is restored to {}", checkpoint.id(), shown(&done.target)));
+    if done.ensure_of_use(&checkpoint).is_ok() {
+        context.out.did(format!("checkpoint {} is restored to {}", checkpoint.id(), shown(&done.target)));
+    }
     for safety in &done.safeties {
         context.out.did(Notice::SafetyMade(safety.clone()).to_string());
     }

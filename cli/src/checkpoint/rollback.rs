@@ -39,7 +39,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let store = context.open()?;
     let (target, _pin) = context.pin(&store, &context.find_to_overwrite(&store, &args.checkpoint, None)?, "rollback")?;
     rollback::ensure_folder(&store, &target)?;
-    let shows = format!("checkpoint rollback {} --dry-run", target.id());
+    let shows = format!("checkpoint rollback {} --dry-run{}", target.id(), args.how.typed());
     let _turn = begin(context, &store, &target.record.session, &args.how, ("roll back", &shows))?;
     let host = context.host()?;
     let rollback = Rollback::plan(&store, &host, &target, None, args.how.options())?;
@@ -60,7 +60,7 @@ pub fn undo(context: &mut Context, args: &UndoArgs) -> Result<Code> {
     }
     let id = session.id;
     // One that was interrupted is finished first, and is then the one that is undone.
-    let _turn = begin(context, &store, &id, &args.how, ("undo", &format!("checkpoint undo {id} --dry-run")))?;
+    let _turn = begin(context, &store, &id, &args.how, ("undo", &format!("checkpoint undo {id} --dry-run{}", args.how.typed())))?;
     let (last, target) = rollback::to_undo(&store, &id, args.how.dry_run)?;
     let (target, _pin) = context.pin(&store, &target, "undo")?;
     let how = How { files_only: args.how.files_only || !last.with_conversation, undoes: true, ..args.how.clone() };

@@ -30,6 +30,14 @@ fn mark(change: RestoreChange) -> (char, [&'static str; 2], Style) {
         RestoreChange::Delete => {
             ('D', ["removed; the safety checkpoint has it", "to be removed; the safety checkpoint will have it"], Style::Red)
         }
+        RestoreChange::Empty => (
+            'D',
+            [
+                "emptied, but for what stays; the safety checkpoint has what went",
+                "to be emptied, but for what stays; the safety checkpoint will have what goes",
+            ],
+            Style::Red,
+        ),
         RestoreChange::Keep => ('K', ["kept", "to be kept"], Style::Dim),
     }
 }

@@ -1085,7 +1085,7 @@ export interface components {
             moved: string[];
             /** @description Paths that stay as they are, because the safety checkpoint does not have them. */
             spared: string[];
-            /** @description Entries that stay as they are, because they cannot be put back, or because that was asked for. */
+            /** @description Entries that stay, because they cannot be put back, hold what is left alone, or are mounts, or because that was asked for. */
             left: components["schemas"]["Skipped"][];
             /** @description Command that lets the agent go on. */
             next: string | null;
@@ -1125,7 +1125,7 @@ export interface components {
         Action: {
             /** @description Path in the folder; `.` for the folder itself. */
             path: string;
-            /** @description create, replace, metadata, link, delete, keep. */
+            /** @description create, replace, metadata, link, delete, keep; empty of a folder that stays for some of what is in it. */
             action: string;
         };
         /** @description A run that has begun. */

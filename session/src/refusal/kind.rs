@@ -19,6 +19,7 @@ impl Refusal {
             | Refusal::WorksElsewhere { .. }
             | Refusal::OtherSession { .. }
             | Refusal::NotInWorkspace { .. }
+            | Refusal::NothingToLeave { .. }
             | Refusal::NewNeedsPrompt
             | Refusal::NobodyAsked { .. }
             | Refusal::HasFinished { .. } => ErrorKind::Usage,

@@ -1,6 +1,9 @@
 //! Doing it: safety checkpoint, stash entry, intent, files, conversation; and back again where that fails.
 
-use std::path::{Path, PathBuf};
+use std::{
+    iter,
+    path::{Path, PathBuf},
+};
 
 use parhelia_store::{
     Store, clock, create,
@@ -88,6 +91,47 @@ pub fn foresee(
     let planned = plan(store, wanted.target, &look.workspace, unhex(&spare), None, progress)?;
     ensure_unblocked(&planned, wanted.target)?;
     Ok((planned, omitted))
+}
+
+/// Refuses what can be foreseen to be refused, so that no safety checkpoint is made for nothing. Errors are left to the rollback itself.
+pub(super) fn refuse_early(
+    store: &Store,
+    look: &Look,
+    wanted: &RollbackRequest<'_>,
+    progress: &dyn Progress,
+) -> Result<(), Refusal> {
+    let (target, quiet) = (wanted.target, Quiet(progress));
+    let refusal = |planned: &Plan| unwritable(planned, target, &wanted.options);
+    let Ok(planned) = plan(store, target, &look.workspace, unhex(&look.spare(iter::empty())), None, &quiet) else {
+        return Ok(());
+    };
+    if refusal(&planned).is_none() && !exchanges(&planned) {
+        return Ok(());
+    }
+    // What a safety checkpoint leaves out is not touched, and keeps the folders that it is in. Only a second look tells.
+    match foresee(store, look, wanted, &quiet) {
+        Ok((planned, _)) => refusal(&planned).map_or(Ok(()), Err),
+        Err(_) => Ok(()),
+    }
+}
+
+/// True if a folder goes for something else of its name.
+fn exchanges(planned: &Plan) -> bool {
+    let (mut gone, mut found) = (None, false);
+    let visited = planned.each_change(&mut |change, path| {
+        found |= gone.as_deref() == Some(path);
+        gone = (change == restore::RestoreChange::Delete).then(|| path.to_vec());
+    });
+    found || visited.is_err()
+}
+
+/// Says nothing, and hears when to stop.
+struct Quiet<'p>(&'p dyn Progress);
+
+impl Progress for Quiet<'_> {
+    fn is_cancelled(&self) -> bool {
+        self.0.is_cancelled()
+    }
 }
 
 /// The most entries that a refusal names.
@@ -277,7 +321,7 @@ pub(super) fn carry_out(
 /// True if a rollback is done although something was not put back, for this kind of reason. What has the checkpoint's content may be left.
 fn may_be_left(why: Why, leaves_unwritable: bool) -> bool {
     match why {
-        Why::Withheld | Why::Changed | Why::HeldAlike => true,
+        Why::Withheld | Why::Changed | Why::HeldAlike | Why::Kept => true,
         Why::Held => leaves_unwritable,
         Why::Failed | Why::Taken => false,
     }

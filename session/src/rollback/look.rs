@@ -3,7 +3,7 @@
 use std::{
     iter,
     os::unix::ffi::OsStrExt,
-    path::{Component, Path, PathBuf},
+    path::{Path, PathBuf},
     time::Duration,
 };
 
@@ -15,7 +15,7 @@ use parhelia_store::{
     record::Checkpoint,
 };
 
-use super::{Options, spoken::Spoken};
+use super::{Options, leave::Places, spoken::Spoken};
 use crate::{
     config::Config,
     conversation::{held, position},
@@ -100,24 +100,6 @@ fn refuse<T>(refusal: Refusal) -> Result<T> {
     Err(refusal.into())
 }
 
-/// A path that was given, from the workspace: it begins there, or is absolute.
-fn inside(workspace: &Path, path: &Path) -> Result<Vec<u8>> {
-    let outside = || Refusal::NotInWorkspace {
-        path: name::display(path.as_os_str().as_bytes()),
-        workspace: name::display(workspace.as_os_str().as_bytes()),
-    };
-    let below = if path.is_absolute() { path.strip_prefix(workspace).map_err(|_| outside())? } else { path };
-    let mut parts = Vec::new();
-    for part in below.components() {
-        match part {
-            Component::CurDir => {}
-            Component::Normal(part) => parts.push(part.as_bytes()),
-            _ => return refuse(outside()),
-        }
-    }
-    if parts.is_empty() { refuse(outside()) } else { Ok(parts.join(&b'/')) }
-}
-
 /// Looks at everything but the checkpoint's own content ([`whole`]). Changes nothing.
 pub fn look(store: &Store, wanted: &RollbackRequest<'_>) -> Result<Look> {
     let target = wanted.target;
@@ -129,7 +111,8 @@ pub fn look(store: &Store, wanted: &RollbackRequest<'_>) -> Result<Look> {
     }
     let place = session.workspace.as_ref().map(Place::folder).unwrap_or_default();
     let workspace = place.canonicalize().map_err(|source| Error::Io { action: "open the workspace", path: place, source })?;
-    let left = wanted.options.leave.iter().map(|path| inside(&workspace, path)).collect::<Result<Vec<_>>>()?;
+    let places = Places { store, target, workspace: &workspace, folder: wanted.host.folder() };
+    let left = wanted.options.leave.iter().map(|path| places.inside(path)).collect::<Result<Vec<_>>>()?;
     let mut look = Look {
         session,
         workspace,

@@ -8,6 +8,7 @@
 
 mod execute;
 mod finish;
+mod leave;
 mod look;
 mod since;
 mod spared;
@@ -16,8 +17,8 @@ mod stash;
 mod workflow;
 
 pub use crate::intent::{GoesBack, Intent, Last, Turn, last, open};
-use execute::unwritable;
 pub use execute::{Done, execute, foresee, plan};
+use execute::{refuse_early, unwritable};
 pub use finish::{finish, finish_earlier, take_turn};
 pub use look::{Look, RollbackRequest, look, whole};
 pub use since::{interrupted, interrupted_in};

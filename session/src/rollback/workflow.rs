@@ -12,7 +12,8 @@ use parhelia_store::{
 };
 
 use super::{
-    Done, Last, Look, RollbackRequest, STOPPED, Spoken, Turn, execute, foresee, last, look, open, spared, unwritable, whole,
+    Done, Last, Look, RollbackRequest, STOPPED, Spoken, Turn, execute, foresee, last, look, open, refuse_early, spared,
+    unwritable, whole,
 };
 use crate::{
     config::Config,
@@ -42,7 +43,8 @@ pub struct Options {
     pub take_over: bool,
     /// True if a workspace that is empty is filled, though its disk seems not to be mounted, or it seems to have been moved.
     pub recreate_workspace: bool,
-    /// Paths in the workspace that are left as they are, with all that is in them.
+    /// Paths in the workspace that are left as they are, with all that is in them: from the caller's folder if that is in the workspace, else
+    /// from the workspace, or absolute.
     pub leave: Vec<PathBuf>,
     /// True if what cannot be put back is left as it is.
     pub leave_unwritable: bool,
@@ -71,12 +73,24 @@ pub struct Preview {
     pub changes: Vec<(RestoreChange, Vec<u8>)>,
     /// Paths that would be left as they are, since no safety checkpoint could hold them.
     pub spared: Vec<Vec<u8>>,
-    /// Entries that would be left as they are, because they cannot be put back, or because that was asked for.
+    /// Entries that would stay, because they cannot be put back, hold what is left alone, or are mounts, or because that was asked for.
     pub left: Vec<Skipped>,
     /// The refusal of the rollback itself, where more cannot be put back than may be left.
     pub refused: Option<Refusal>,
     /// The place to which the conversation goes back.
     pub spoken: Option<Spoken>,
+}
+
+impl Preview {
+    /// True if everything would be as it is in the checkpoint, but for what stays on purpose.
+    pub fn is_whole(&self) -> bool {
+        self.spared.is_empty() && is_as_meant(&self.left)
+    }
+}
+
+/// True if nothing stays but what does so on purpose.
+fn is_as_meant(left: &[Skipped]) -> bool {
+    left.iter().all(|left| left.why == Why::Kept)
 }
 
 /// A rollback that was done.
@@ -90,15 +104,15 @@ pub struct Rolled {
     pub done: Done,
     /// Paths that were left as they are, since no safety checkpoint holds them, or why that is not known.
     pub spared: Result<Vec<Vec<u8>>>,
-    /// Entries that were left as they are, because they cannot be put back, or because that was asked for.
+    /// Entries that stay, because they cannot be put back, hold what is left alone, or are mounts, or because that was asked for.
     pub left: Vec<Skipped>,
 }
 
 impl Rolled {
-    /// True if everything is as it is in the checkpoint.
+    /// True if everything is as it is in the checkpoint, but for what stays on purpose.
     pub fn is_whole(&self) -> bool {
         let is_spared = self.spared.as_ref().is_ok_and(|spared| !spared.is_empty());
-        !is_spared && self.left.is_empty() && !self.done.report.skipped.iter().any(|skipped| skipped.why == Why::Changed)
+        !is_spared && is_as_meant(&self.left) && !self.done.report.skipped.iter().any(|skipped| skipped.why == Why::Changed)
     }
 }
 
@@ -165,10 +179,14 @@ pub fn to_undo(store: &Store, session: &str, dry_run: bool) -> Result<(Last, Che
     }
 }
 
-/// The entries that a rollback leaves as they are: those that it was asked to, and those of a plan or a report that cannot be put back.
+/// The entries that a rollback leaves as they are: those that it was asked to, and those of a plan or a report that cannot be put back, or stay
+/// though the checkpoint does not have them.
 fn left(asked: &[Vec<u8>], skipped: impl Iterator<Item = Skipped>) -> Vec<Skipped> {
     let asked = asked.iter().map(|path| Skipped { path: path.clone(), error: "left as it is, as asked".into(), why: Why::Held });
-    asked.chain(skipped.filter(|skipped| matches!(skipped.why, Why::Held | Why::HeldAlike))).collect()
+    let left = skipped.filter(|skipped| matches!(skipped.why, Why::Held | Why::HeldAlike | Why::Kept));
+    let mut left: Vec<Skipped> = asked.chain(left).collect();
+    left.sort_by(|a, b| a.path.cmp(&b.path));
+    left
 }
 
 impl<'a> Rollback<'a> {
@@ -224,7 +242,7 @@ impl<'a> Rollback<'a> {
         plan.each_change(&mut |change, path| changes.push((change, path.to_vec())))?;
         let spoken = self.look.spoken(self.store, self.target)?;
         let refused = unwritable(&plan, self.target, &self.options);
-        let left = left(&self.look.left, plan.blocked());
+        let left = left(&self.look.left, plan.blocked().chain(plan.kept()));
         Ok(Preview { changes, spared: spared::of(self.store, omitted, self.target)?, left, refused, spoken })
     }
 
@@ -243,13 +261,16 @@ impl<'a> Rollback<'a> {
             }
             run::end_agent(self.store, self.host, &self.look.session, run, PATIENCE, (STOPPED, Some(Goal::Paused)), || Ok(()))?;
         }
+        if self.look.stops.is_none() && !self.is_previewed {
+            refuse_early(self.store, &self.look, &self.request(), observer)?;
+        }
         // Processes that a dead run has left behind would go on changing what is restored.
         let stopped = run::stop_leftovers(self.store, &self.look.session, &self.look.workspace, PATIENCE)?;
         Notice::of_leftovers(&stopped).iter().for_each(|notice| observer.warn(notice));
         let done = execute(self.store, &self.look, &self.request(), self.undone.as_ref(), observer)?;
         summary::kept::renew(self.store, &self.look.session.id, observer);
         let spared = spared::by(self.store, done.safety, self.target);
-        let left = left(&self.look.left, done.report.skipped.iter().cloned());
+        let left = left(&self.look.left, done.report.skipped.iter().chain(&done.report.kept).cloned());
         Ok(Rolled { workspace: self.look.shown(), session: self.look.session, done, spared, left })
     }
 

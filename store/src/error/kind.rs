@@ -48,6 +48,7 @@ impl Error {
             Error::Cancelled => ErrorKind::Cancelled,
             Error::Io { .. }
             | Error::NoMatch { .. }
+            | Error::NoRoom { .. }
             | Error::NothingCaptured { .. }
             | Error::NotAnArchive { .. }
             | Error::FormatNewer { .. }
@@ -65,6 +66,7 @@ impl Error {
         match self {
             Error::At { source, .. } | Error::Beside { source, .. } => source.is_disk_full(),
             Error::Io { source, .. } => matches!(source.kind(), StorageFull | QuotaExceeded),
+            Error::NoRoom { .. } => true,
             _ => false,
         }
     }

@@ -100,8 +100,14 @@ pub fn both(first: RestoreReport, mut second: RestoreReport) -> RestoreReport {
     let unchanged = counts.unchanged;
     counts.merge(&more);
     counts.unchanged = unchanged;
-    (counts.kept, counts.spared) = (more.kept, more.spared);
+    (counts.kept, counts.spared, counts.mounted) = (more.kept, more.spared, more.mounted);
     second.counts = counts;
+    // What the first has emptied may be whole for the second: nothing of it goes any more.
+    for kept in first.kept {
+        if !second.kept.iter().any(|known| known.path == kept.path) {
+            second.kept.push(kept);
+        }
+    }
     second.foreign_owners = second.foreign_owners.max(first.foreign_owners);
     let again = std::mem::replace(&mut second.parted, first.parted);
     for parted in again {

@@ -149,7 +149,7 @@ pub fn is_mount(folder: BorrowedFd<'_>, name: &[u8]) -> bool {
 }
 
 /// Asks whether names may be made in an open folder.
-fn may_write(folder: BorrowedFd<'_>) -> rustix::io::Result<()> {
+pub fn may_write(folder: BorrowedFd<'_>) -> rustix::io::Result<()> {
     let access = Access::WRITE_OK | Access::EXEC_OK;
     match rustix::fs::accessat(folder, ".", access, AtFlags::EACCESS) {
         // A kernel without faccessat2.

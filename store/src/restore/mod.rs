@@ -120,6 +120,8 @@ pub struct RestoreReport {
     pub foreign_owners: u64,
     /// Entries that could not be made as they were.
     pub skipped: Vec<Skipped>,
+    /// Entries that the checkpoint does not have and that stay on purpose ([`Plan::kept`]).
+    pub kept: Vec<Skipped>,
     /// Hard-linked files that were written without some of their names.
     pub parted: Vec<Parted>,
     /// All the names in [`Parted::outside`].
@@ -195,6 +197,7 @@ fn attempt(store: &Store, checkpoint: &Checkpoint, mut plan: Plan, progress: &dy
         counts: run.made(&out)?,
         foreign_owners: run.foreign.load(Ordering::Relaxed),
         skipped: plan.blocked().chain(skipped).chain(left).collect(),
+        kept: plan.kept.iter().filter(|kept| !kept.is_part).map(|kept| plan.kept_as(kept)).chain(out.kept).collect(),
         parted: plan.parted.iter().map(|p| Parted { names: shown(&p.names), outside: shown(&p.outside) }).collect(),
         links_outside: plan.parted.iter().flat_map(|p| shown(&p.outside)).collect(),
     };

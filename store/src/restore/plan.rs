@@ -1,12 +1,16 @@
 //! Plan of a restore, found out before anything is touched.
 
 mod changes;
+mod room;
 mod settle;
 mod walk;
 
 use std::{
     collections::HashMap,
-    os::{fd::OwnedFd, unix::ffi::OsStrExt},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::ffi::OsStrExt,
+    },
     path::PathBuf,
     sync::{Arc, atomic::AtomicBool},
 };
@@ -22,10 +26,11 @@ use super::{
     summary::Summary,
     table::{Folder, Item, Packs, entry_path},
     target::{self, Target},
-    walk::{Blocked, Extra, Found, Walk},
+    walk::{Blocked, Extra, Found, Kept, Walk},
 };
 use crate::{
     clock::Clock,
+    damaged::Damaged,
     error::{Error, Result},
     filesystem::{FilesystemId, Filesystems},
     id::OpId,
@@ -54,6 +59,7 @@ pub struct Plan {
     pub(super) items: Vec<Item>,
     pub(super) links: Vec<Link>,
     pub(super) extras: Vec<Extra>,
+    pub(super) kept: Vec<Kept>,
     pub(super) blocked: Vec<Blocked>,
     pub(super) exchanged: HashMap<(u32, u32), u64>,
     pub(super) packs: Packs,
@@ -138,6 +144,7 @@ pub fn plan(store: &Store, checkpoint: &Checkpoint, options: &Options, progress:
     let target = target::find(store, &options.target, entry, options.in_place)?;
     progress.phase(Phase::Plan, node.as_folder().map(|(_, totals)| totals.entries), None);
     let root = open_root(&target)?;
+    let above = room::open_above(&target)?;
     let spared = root.as_ref().map(|_| spared(store, checkpoint, options, &target)).transpose()?.unwrap_or_default();
     let cache = cache_of(store, &target, options);
     let links = store.links(checkpoint)?;
@@ -151,6 +158,7 @@ pub fn plan(store: &Store, checkpoint: &Checkpoint, options: &Options, progress:
         trust: Trust::new(cache.as_ref(), &Clock::now()),
         filesystems: Filesystems::default(),
         writers: Writers::default(),
+        damaged: Damaged::read(store.layout()),
         links: &links,
         progress,
         entries_max: node.as_folder().map_or(1, |(_, totals)| totals.entries),
@@ -160,6 +168,9 @@ pub fn plan(store: &Store, checkpoint: &Checkpoint, options: &Options, progress:
     };
     let mut found = walk_from(walk, checkpoint, &node, &target, root.clone())?;
     let (joined, parted) = settle(store, &mut found, &links, cache.as_ref(), options.delete)?;
+    if let Some(folder) = root.as_ref().map(|root| root.as_fd()).or(above.as_ref().map(|above| above.as_fd())) {
+        room::ensure_room(&target, folder, &found)?;
+    }
     tell_apart(&found, &joined.apart, progress)?;
     let summary = Summary {
         target: target.path().to_string_lossy().into_owned(),
@@ -177,6 +188,7 @@ pub fn plan(store: &Store, checkpoint: &Checkpoint, options: &Options, progress:
         items: found.items,
         links: joined.links,
         extras: found.extras,
+        kept: found.kept,
         blocked: found.blocked,
         exchanged: found.exchanged,
         packs: found.packs,

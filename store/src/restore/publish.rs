@@ -17,7 +17,7 @@ use self::names::{put_back, rename_new, swap};
 use super::{
     held::{Held, Hold},
     remove::{Removed, foresee, remove},
-    run::{Done, Run, temporary},
+    run::{Done, Run, Skipped, Why, temporary},
     staged,
     table::{Action, Stamp},
     target::Target,
@@ -34,7 +34,7 @@ fn goes(removed: &Removed, path: &[u8]) -> Result<(), String> {
     match (&removed.held, removed.kept) {
         (_, false) => Ok(()),
         (Some(held), true) => Err(format!("{HOLDS_HELD}: {}", held.reason(path))),
-        (None, true) => Err(HOLDS_SPARED.to_owned()),
+        (None, true) => Err(format!("{HOLDS_SPARED}: {}", removed.stays.shown())),
     }
 }
 
@@ -45,6 +45,8 @@ pub struct Published {
     pub deleted: u64,
     /// Entries whose metadata was set.
     pub metadata: u64,
+    /// Folders that were emptied but for what stays on purpose.
+    pub kept: Vec<Skipped>,
     /// Stamps of entries as they are now.
     pub done: Done,
 }
@@ -57,7 +59,7 @@ impl Run<'_> {
         };
         let path = self.plan.target();
         match rename_new(above.as_fd(), staged, name) {
-            Err(Errno::EXIST | Errno::NOTEMPTY | Errno::NOTDIR) => return Err(Error::TargetNotEmpty { path }),
+            Err(Errno::EXIST | Errno::NOTEMPTY | Errno::NOTDIR) => return Err(Error::TargetNotEmpty { path, is_folder: true }),
             other => other.at_target("rename into place", &path)?,
         }
         self.check_is_there(&path)?;
@@ -282,6 +284,9 @@ impl Run<'_> {
             };
             let removed = remove(fd.as_fd(), &extra.name, &path, &self.plan.spared);
             out.deleted += removed.entries;
+            if let Some(error) = removed.stays.reason(&path) {
+                out.kept.push(Skipped { path: path.clone(), error, why: Why::Kept });
+            }
             let is_known = || {
                 let mut blocked = self.plan.blocked.iter();
                 blocked.any(|blocked| (blocked.folder, &blocked.name) == (extra.folder, &extra.name))

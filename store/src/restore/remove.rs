@@ -27,6 +27,48 @@ pub struct Removed {
     pub kept: bool,
     /// The first entry that is kept because it cannot be removed.
     pub held: Option<Stuck>,
+    /// Entries that are kept on purpose.
+    pub stays: Stays,
+}
+
+/// Entries that a removal leaves where they are on purpose. The store, and what other restores build, is counted and not named: it is no
+/// part of what is restored.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stays {
+    /// The path of the first one that is named.
+    first: Option<Vec<u8>>,
+    /// The number of those that are no mounts; a folder that stays as a whole is one.
+    pub spared: u64,
+    /// The number of those that are mounts.
+    pub mounted: u64,
+}
+
+impl Stays {
+    fn note(&mut self, path: Vec<u8>, is_mount: bool) {
+        self.first.get_or_insert(path);
+        if is_mount { self.mounted += 1 } else { self.spared += 1 }
+    }
+
+    /// The path of the first one, and the number of the others.
+    pub fn shown(&self) -> String {
+        let first = self.first.as_deref().map_or_else(|| "the store".to_owned(), name::display);
+        match (self.spared + self.mounted).saturating_sub(1) {
+            0 => first,
+            more => format!("{first} and {more} more"),
+        }
+    }
+
+    /// The reason for which the entry at a path stays; none where nothing of it does on purpose.
+    pub fn reason(&self, path: &[u8]) -> Option<String> {
+        let first = self.first.as_deref()?;
+        Some(match (first == path, self.spared, self.mounted) {
+            (true, 0, _) => Hold::own(Held::Mounted).to_string(),
+            (true, ..) => "it is left alone".into(),
+            (false, 0, 1) => format!("it stays, since {} in it is a mount of its own", self.shown()),
+            (false, 1, 0) => format!("it stays, since {} in it is left out of checkpoints, or left alone", self.shown()),
+            (false, ..) => format!("it stays, since {} in it are mounts, left out of checkpoints, or left alone", self.shown()),
+        })
+    }
 }
 
 /// An entry that cannot be removed.
@@ -77,6 +119,7 @@ struct Sweep<'a> {
     place: (u64, Option<u64>),
     entries: u64,
     held: Option<Stuck>,
+    stays: Stays,
     /// The cause that holds the names in the open folder, once it was asked.
     inside: Option<Option<Held>>,
 }
@@ -89,7 +132,11 @@ enum Found {
     /// A folder of this user that cannot be looked into before its mode is changed.
     Closed,
     /// Something that stays as it is.
-    Kept,
+    Spared,
+    /// The store.
+    Own,
+    /// Another filesystem, or another mount.
+    Mounted,
     /// Something that cannot be looked at, or looked into.
     Held(Hold),
 }
@@ -99,20 +146,21 @@ impl<'a> Sweep<'a> {
         let begun = Descent::new(folder, b"", Vec::new()).and_then(|walk| {
             let place = (sys::stat_fd(folder)?.dev, sys::mount_id(folder, b"")?);
             let is_root = rustix::process::geteuid().is_root();
-            Ok(Sweep { walk, entry, path, spared, removes, is_root, place, entries: 0, held: None, inside: None })
+            let (held, stays, inside) = Default::default();
+            Ok(Sweep { walk, entry, path, spared, removes, is_root, place, entries: 0, held, stays, inside })
         });
         match begun {
             Ok(sweep) => sweep.run(),
             Err(e) => {
                 let held = Some(Stuck { path: path.to_vec(), hold: Hold::own(Held::unseen(e)) });
-                Removed { entries: 0, kept: true, held }
+                Removed { entries: 0, kept: true, held, stays: Stays::default() }
             }
         }
     }
 
     fn run(mut self) -> Removed {
         match self.spared.covers(self.path) {
-            true => self.walk.keep(),
+            true => self.keep(self.entry, false),
             false => self.take(self.entry),
         }
         loop {
@@ -131,11 +179,11 @@ impl<'a> Sweep<'a> {
             }
             let mut name = match left {
                 Ok(Some(name)) => name,
-                Ok(None) => return Removed { entries: self.entries, kept: stays, held: self.held },
+                Ok(None) => return self.removed(stays),
                 // There is no way back to the rest.
                 Err(e) => {
                     self.note(self.path.to_vec(), Hold::own(Held::after(e)));
-                    return Removed { entries: self.entries, kept: true, held: self.held };
+                    return self.removed(true);
                 }
             };
             if self.walk.is_first() {
@@ -152,17 +200,38 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// Notes that an entry of the open folder stays, and with it those above. Mounts always stay.
+    fn removed(self, kept: bool) -> Removed {
+        Removed { entries: self.entries, kept, held: self.held, stays: self.stays }
+    }
+
+    /// Notes that an entry of the open folder cannot be removed, and that it and the folders above stay. A mount stays on purpose.
     fn stays(&mut self, name: &[u8], hold: Hold) {
-        self.walk.keep();
         if hold == Hold::own(Held::Mounted) {
-            return;
+            return self.keep(name, true);
         }
-        let path = match self.walk.is_first() {
+        self.walk.keep();
+        let path = self.path_of(name);
+        self.note(path, hold);
+    }
+
+    /// Notes that an entry of the open folder stays on purpose, and with it the folders above.
+    fn keep(&mut self, name: &[u8], is_mount: bool) {
+        self.walk.keep();
+        let path = self.path_of(name);
+        self.stays.note(path, is_mount);
+    }
+
+    /// Notes that something of this program's stays in the open folder.
+    fn keep_own(&mut self) {
+        self.walk.keep();
+        self.stays.spared += 1;
+    }
+
+    fn path_of(&mut self, name: &[u8]) -> Vec<u8> {
+        match self.walk.is_first() {
             true => self.path.to_vec(),
             false => self.walk.at_path(name, <[u8]>::to_vec),
-        };
-        self.note(path, hold);
+        }
     }
 
     fn note(&mut self, path: Vec<u8>, hold: Hold) {
@@ -177,11 +246,13 @@ impl<'a> Sweep<'a> {
 
     fn visit(&mut self, name: &[u8]) {
         let spared = self.spared;
-        if spared.is_being_built(self.walk.folder(), name) || self.walk.at_path(name, |path| spared.covers_exactly(path)) {
-            self.walk.keep();
-            return;
+        if spared.is_being_built(self.walk.folder(), name) {
+            return self.keep_own();
         }
-        self.take(name);
+        match self.walk.at_path(name, |path| spared.covers_exactly(path)) {
+            true => self.keep(name, false),
+            false => self.take(name),
+        }
     }
 
     /// Removes an entry that is not spared by itself, or goes down into it.
@@ -203,7 +274,9 @@ impl<'a> Sweep<'a> {
         }
         match self.look(name) {
             Found::Folder(fd, stat, names) => self.enter(name, fd, &stat, names),
-            Found::Kept => self.walk.keep(),
+            Found::Spared => self.keep(name, false),
+            Found::Own => self.keep_own(),
+            Found::Mounted => self.keep(name, true),
             Found::Gone => {}
             Found::Held(hold) => self.stays(name, hold),
             Found::Other | Found::Closed if self.removes => self.refused(name, refused),
@@ -265,7 +338,7 @@ impl<'a> Sweep<'a> {
         match looked {
             Ok(found) => found,
             // A mount whose server is dead is a mount all the same.
-            Err(_) if is_mount(above, name) => Found::Kept,
+            Err(_) if is_mount(above, name) => Found::Mounted,
             Err(e) => Found::Held(Hold::own(Held::unseen(e))),
         }
     }
@@ -291,8 +364,11 @@ impl<'a> Sweep<'a> {
     }
 
     fn look_into(&self, fd: OwnedFd, stat: Stat) -> Result<Found> {
-        if self.spared.is_store(&stat) || (stat.dev, sys::mount_id(fd.as_fd(), b"")?) != self.place {
-            return Ok(Found::Kept);
+        if self.spared.is_store(&stat) {
+            return Ok(Found::Own);
+        }
+        if (stat.dev, sys::mount_id(fd.as_fd(), b"")?) != self.place {
+            return Ok(Found::Mounted);
         }
         // Whoever may not enter a folder does not find the way back up either.
         match sys::stat_at(fd.as_fd(), b".") {
@@ -302,7 +378,7 @@ impl<'a> Sweep<'a> {
         }
         let names = sys::names(fd.as_fd())?;
         match self.spared.covers_one_of(&names) {
-            true => Ok(Found::Kept),
+            true => Ok(Found::Spared),
             false => Ok(Found::Folder(fd, stat, names)),
         }
     }

@@ -53,6 +53,8 @@ pub enum Why {
     Changed,
     /// It cannot be changed, made or removed here, and is not what the checkpoint has.
     Held,
+    /// It stays on purpose, by itself or for what is in it: a mount, or what capture left out.
+    Kept,
     /// It has the checkpoint's content, and its mode, owner, time or attributes cannot be set.
     HeldAlike,
 }

@@ -26,6 +26,8 @@ pub struct Counts {
     pub kept: u64,
     /// Entries that capture left out, and that stay.
     pub spared: u64,
+    /// Mounts that the checkpoint does not have, and that stay.
+    pub mounted: u64,
     /// Entries, other than folders, that are as they should be.
     pub unchanged: u64,
     /// Names that are only joined to another file.
@@ -68,6 +70,13 @@ impl Counts {
         }
     }
 
+    /// True if nothing is made, changed or removed, and nothing is as it should be.
+    pub fn is_nothing(&self) -> bool {
+        let made = [self.files, self.folders_created, self.others_created, self.replaced, self.linked];
+        let rest = [self.metadata_changed, self.deleted, self.unchanged];
+        made.into_iter().chain(rest).all(|count| count == 0)
+    }
+
     pub(super) fn merge(&mut self, other: &Counts) {
         self.files += other.files;
         self.files_created += other.files_created;
@@ -78,6 +87,7 @@ impl Counts {
         self.deleted += other.deleted;
         self.kept += other.kept;
         self.spared += other.spared;
+        self.mounted += other.mounted;
         self.unchanged += other.unchanged;
         self.linked += other.linked;
         self.bytes = self.bytes.saturating_add(other.bytes);
@@ -111,6 +121,8 @@ pub enum RestoreChange {
     Link,
     /// It goes, with all that is in it.
     Delete,
+    /// Of what is in it, some goes. It stays for the rest.
+    Empty,
     /// It stays, though the checkpoint does not have it.
     Keep,
 }

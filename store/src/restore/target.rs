@@ -122,7 +122,11 @@ pub fn find(store: &Store, path: &Path, entry: Option<&[u8]>, in_place: bool) ->
     };
     check_outside(store, &path)?;
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-        return if in_place && is_folder { Ok(Target::InPlace(path)) } else { Err(Error::TargetNotEmpty { path }) };
+        return if in_place && is_folder {
+            Ok(Target::InPlace(path))
+        } else {
+            Err(Error::TargetNotEmpty { path, is_folder: true })
+        };
     };
     let (parent, name) = (parent.to_owned(), name.as_bytes().to_vec());
     let found = match fs::symlink_metadata(&path) {
@@ -132,13 +136,13 @@ pub fn find(store: &Store, path: &Path, entry: Option<&[u8]>, in_place: bool) ->
     };
     match found {
         None if is_folder => Ok(Target::Fresh { parent, name }),
-        Some(_) if !is_folder && !in_place => Err(Error::TargetNotEmpty { path }),
+        Some(found) if !is_folder && !in_place => Err(Error::TargetNotEmpty { path, is_folder: found.is_dir() }),
         _ if !is_folder => Ok(Target::Entry { parent, name, replace: in_place }),
         Some(found) if !found.is_dir() => Err(Error::Refused(format!("{} exists and is no folder", path.display()))),
         Some(_) if in_place => Ok(Target::InPlace(path)),
-        Some(_) if !is_empty(&path)? => Err(Error::TargetNotEmpty { path }),
+        Some(_) if !is_empty(&path)? => Err(Error::TargetNotEmpty { path, is_folder: true }),
         // Another folder in its place would not be the one that a shell stands in, or a container has mounted.
         Some(_) => Ok(Target::InPlace(path)),
-        None => Err(Error::TargetNotEmpty { path }),
+        None => Err(Error::TargetNotEmpty { path, is_folder: true }),
     }
 }

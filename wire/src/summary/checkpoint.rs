@@ -218,7 +218,7 @@ pub struct RolledBack {
     pub moved: Vec<String>,
     /// Paths that stay as they are, because the safety checkpoint does not have them.
     pub spared: Vec<String>,
-    /// Entries that stay as they are, because they cannot be put back, or because that was asked for.
+    /// Entries that stay, because they cannot be put back, hold what is left alone, or are mounts, or because that was asked for.
     pub left: Vec<Skipped>,
     /// Command that lets the agent go on.
     pub next: Option<String>,

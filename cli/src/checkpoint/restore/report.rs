@@ -25,7 +25,8 @@ pub fn dry_run(context: &mut Context, checkpoint: &Checkpoint, planned: &Planned
     print_changes(context, plan)?;
     let skipped: Vec<Skipped> = plan.blocked().collect();
     print_skipped(context, &skipped)?;
-    let counts = counts_text(&plan.summary.counts, "to write");
+    planned.ensure_of_use()?;
+    let counts = counts_text(&plan.summary.counts, "to write", skipped.len());
     context.out.remark(format!("Would restore {} to {}: {counts}.", checkpoint.id(), shown(&plan.target())))?;
     for (folder, session) in planned.secured() {
         context.out.remark(format!("Would first make a safety checkpoint of {} (session {session}).", shown(folder)))?;
@@ -88,7 +89,8 @@ pub fn print(context: &mut Context, args: &Args, checkpoint: &Checkpoint, restor
     for safety in safeties {
         context.out.remark(words::safety_remark(safety))?;
     }
-    let counts = counts_text(&report.counts, "written");
+    restored.ensure_of_use(checkpoint)?;
+    let counts = counts_text(&report.counts, "written", report.skipped.len());
     context.out.remark(format!("Restored {} to {}: {counts}.", checkpoint.id(), shown(target)))?;
     context.out.summary(Summary::CheckpointRestore(Box::new(wire::summary::Restored {
         id: checkpoint.id(),
@@ -111,7 +113,8 @@ pub fn print(context: &mut Context, args: &Args, checkpoint: &Checkpoint, restor
 /// Every path that something happens to, deletions first: they cannot be undone by restoring again.
 pub fn print_changes(context: &mut Context, plan: &Plan) -> Result<()> {
     let mut changes: Vec<(bool, Vec<u8>, RestoreChange)> = Vec::new();
-    plan.each_change(&mut |change, path| changes.push((change != RestoreChange::Delete, path.to_vec(), change)))?;
+    let is_kept = |change| !matches!(change, RestoreChange::Delete | RestoreChange::Empty);
+    plan.each_change(&mut |change, path| changes.push((is_kept(change), path.to_vec(), change)))?;
     changes.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
     for (_, path, change) in changes {
         let (mark, style) = match change {
@@ -119,12 +122,13 @@ pub fn print_changes(context: &mut Context, plan: &Plan) -> Result<()> {
             RestoreChange::Replace => ('M', Style::Yellow),
             RestoreChange::Metadata => ('m', Style::Dim),
             RestoreChange::Link => ('L', Style::Cyan),
-            RestoreChange::Delete => ('D', Style::Red),
+            RestoreChange::Delete | RestoreChange::Empty => ('D', Style::Red),
             RestoreChange::Keep => ('K', Style::Dim),
         };
         let action = Action::of(&path, change);
         let mark = context.out.styled(style, mark);
-        context.out.line(format!("{mark} {}", action.path))?;
+        let rest = if change == RestoreChange::Empty { " (emptied, but for what stays)" } else { "" };
+        context.out.line(format!("{mark} {}{rest}", action.path))?;
         context.out.object(Line::Action(action))?;
     }
     Ok(())
@@ -139,14 +143,16 @@ fn print_skipped(context: &mut Context, skipped: &[Skipped]) -> Result<()> {
     Ok(())
 }
 
-fn counts_text(counts: &Counts, written: &str) -> String {
+fn counts_text(counts: &Counts, written: &str, skipped: usize) -> String {
     let parts = [
         (counts.linked, "made a hard link"),
         (counts.metadata_changed, "given other metadata"),
         (counts.deleted, "removed"),
         (counts.kept, "kept that the checkpoint does not have"),
         (counts.spared, "spared that its capture left out"),
+        (counts.mounted, "left alone as mounts"),
         (counts.unchanged, "unchanged"),
+        (skipped as u64, "not restored"),
     ];
     let files = format!("{}, {} {written}", human::count(counts.files, "file"), human::size(counts.bytes));
     let parts: Vec<String> =

@@ -6,17 +6,19 @@ use parhelia_store::{
     OpenOptions, Store,
     create::{self, Options as CreateOptions},
     record::{Checkpoint, Rules, Trigger},
+    restore::Why,
 };
 use serde_json::json;
 
 use super::{AtCommit, Fixture, actor, fixture, interrupted, wanted};
 use crate::{
     config::Config,
-    error::Error,
+    error::{Error, Refusal},
     intent,
     retention::SAFETY,
     rollback::{
-        Done, Options, RollbackRequest, Stash, execute, execute::rules, finish::has_moved, foresee, last, look, open, whole,
+        Done, Options, RollbackRequest, Stash, execute, execute::rules, finish::has_moved, foresee, last, look, open,
+        refuse_early, whole,
     },
     testing::Caller,
 };
@@ -113,10 +115,15 @@ fn a_spared_file_in_the_way_is_seen_before_anything_is_changed() {
     write(&f, &["file", "place/kept.now", "new"]);
     let mut settings = Config::default();
     settings.capture.exclude = vec!["*.now".into()];
-    let is_told = |e: &Error| matches!(e, Error::RollbackFailed { target, why } if *target == first.record.id && why.to_string().contains("place"));
+    let is_told =
+        |e: &Error| matches!(e, Error::Refused(Refusal::Unwritable { named, .. }) if named[0].contains("place/kept.now"));
     let wanted = wanted(&first, &settings);
-    let foreseen = foresee(&f.store, &look(&f.store, &wanted).unwrap(), &wanted, &());
-    assert!(foreseen.as_ref().is_err_and(is_told), "{:?}", foreseen.err());
+    let looked = look(&f.store, &wanted).unwrap();
+    let (plan, _) = foresee(&f.store, &looked, &wanted, &()).unwrap();
+    assert_eq!(plan.blocked().map(|blocked| (blocked.path, blocked.why)).collect::<Vec<_>>(), [(b"place".to_vec(), Why::Held)]);
+    // That is known before a safety checkpoint is made.
+    let early = refuse_early(&f.store, &looked, &wanted, &()).map_err(Error::from);
+    assert!(early.as_ref().is_err_and(is_told), "{early:?}");
     let done = rolled_back(&f, &first, &settings);
     assert!(done.as_ref().is_err_and(is_told), "{done:?}");
     assert!(

@@ -4,9 +4,10 @@ use super::Plan;
 use crate::{
     error::Result,
     restore::{
-        run::Skipped,
+        run::{Skipped, Why},
         summary::RestoreChange,
         table::{Action, entry_path},
+        walk::Kept,
     },
 };
 
@@ -42,7 +43,11 @@ impl Plan {
             visit(RestoreChange::Link, &path);
         }
         for extra in &self.extras {
-            let change = if self.options.delete { RestoreChange::Delete } else { RestoreChange::Keep };
+            let change = match (self.options.delete, extra.stays) {
+                (true, false) => RestoreChange::Delete,
+                (true, true) => RestoreChange::Empty,
+                (false, _) => RestoreChange::Keep,
+            };
             visit(change, &entry_path(&self.folders, extra.folder, &extra.name));
         }
         Ok(())
@@ -61,6 +66,16 @@ impl Plan {
             visit(&entry_path(&self.folders, extra.folder, &extra.name));
         }
         Ok(())
+    }
+
+    /// Entries that the checkpoint does not have and that stay on purpose although extras go: mounts, and folders with something in them that
+    /// capture left out or that is left alone.
+    pub fn kept(&self) -> impl Iterator<Item = Skipped> {
+        self.kept.iter().map(|kept| self.kept_as(kept))
+    }
+
+    pub(in crate::restore) fn kept_as(&self, kept: &Kept) -> Skipped {
+        Skipped { path: entry_path(&self.folders, kept.folder, &kept.name), error: kept.reason.clone(), why: Why::Kept }
     }
 
     /// Entries that cannot be made, changed or removed, because something has to stay.

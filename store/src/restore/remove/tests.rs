@@ -41,11 +41,11 @@ fn mode(path: &Path) -> u32 {
 }
 
 fn removed(entries: u64, kept: bool) -> Removed {
-    Removed { entries, kept, held: None }
+    Removed { entries, kept, held: None, stays: Stays::default() }
 }
 
 fn held(path: &str, held: Held) -> Removed {
-    Removed { entries: 0, kept: true, held: Some(Stuck { path: path.into(), hold: Hold::own(held) }) }
+    Removed { entries: 0, kept: true, held: Some(Stuck { path: path.into(), hold: Hold::own(held) }), stays: Stays::default() }
 }
 
 #[test]
@@ -70,7 +70,9 @@ fn folders_that_stay_get_their_modes_back() {
         make(dir, &["a/read-only", "a/closed/inner", "a/named"], &modes);
         let top = File::open(dir).unwrap();
         let spared = Spared::default().and(&[b"a/read-only/file".to_vec(), b"a/closed/inner/file".to_vec()]);
-        assert_eq!(remove(top.as_fd(), b"a", b"a", &spared), removed(2, true));
+        let found = remove(top.as_fd(), b"a", b"a", &spared);
+        assert_eq!((found.entries, found.kept, &found.held, found.stays.spared), (2, true, &None, 2));
+        assert!(found.stays.reason(b"a").unwrap().contains("/file and 1 more in it"), "{found:?}");
         for (folder, mode) in modes.iter().filter(|(folder, _)| *folder == "a/read-only" || *folder == "a/closed") {
             assert_eq!(self::mode(&dir.join(folder)), *mode, "{folder}");
         }
@@ -80,7 +82,8 @@ fn folders_that_stay_get_their_modes_back() {
         assert!(dir.join("a/closed/inner/file").exists() && dir.join("a/read-only/file").exists());
         // One that holds a name that is left alone is closed again at once.
         make(dir, &["b/named"], &[("b/named", 0o300)]);
-        assert_eq!(remove(top.as_fd(), b"b", b"b", &Spared::default().and_names(&[b"file".to_vec()])), removed(0, true));
+        let found = remove(top.as_fd(), b"b", b"b", &Spared::default().and_names(&[b"file".to_vec()]));
+        assert_eq!((found.entries, found.kept, found.stays.shown()), (0, true, "b/named".into()));
         assert_eq!(mode(&dir.join("b/named")), 0o300);
         make(dir, &[], &[("b/named", 0o700)]);
         assert!(dir.join("b/named/file").exists());

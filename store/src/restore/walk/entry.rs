@@ -138,6 +138,9 @@ impl Walk<'_> {
             Some(action) => {
                 if !self.options.withholds(node) {
                     out.counts.add(action, node);
+                    if let (true, Kind::File { holes, .. }) = (action != Action::Meta, &node.kind) {
+                        out.hole_bytes += holes.iter().map(|hole| hole.bytes).sum::<u64>();
+                    }
                 }
                 out.items.push(self.item(at, node, action)?);
             }
@@ -196,7 +199,7 @@ impl Walk<'_> {
         let folder = at.job.folder;
         let blocked = match (foreseen.kept, self.options.delete || foreseen.entries <= 1) {
             (true, _) => match &foreseen.held {
-                None => Blocked::by_folder(folder, &node.name, HOLDS_SPARED),
+                None => Blocked::around(folder, &node.name, format!("{HOLDS_SPARED}: {}", foreseen.stays.shown())),
                 Some(held) if held.is_by_flag() => Blocked::around(folder, &node.name, HOLDS_FROZEN.into()),
                 Some(held) => Blocked::around(folder, &node.name, format!("{HOLDS_HELD}: {}", held.reason(&path))),
             },
@@ -247,6 +250,20 @@ impl Walk<'_> {
         out.children.push((folder, job));
     }
 
+    /// Fails where content is known to be damaged, and still is: writing it would fail as well.
+    fn ensure_readable(&self, blob: BlobId, size: u64) -> Result<()> {
+        if self.damaged.is_empty() {
+            return Ok(());
+        }
+        let content = self.store.blob(blob, size)?;
+        let is_known = |id: BlobId| Ok(self.view.locate(id.object())?.is_some_and(|at| self.damaged.has(id.object(), at)));
+        let known = content.runs().iter().map(|run| is_known(run.id)).collect::<Result<Vec<_>>>()?;
+        match known.contains(&true) {
+            true => content.read_verified(|_| Ok(())),
+            false => Ok(()),
+        }
+    }
+
     fn item(&self, at: &Place<'_>, node: &Node, action: Action) -> Result<(Item, Option<PackId>)> {
         let mut item = plain_item(at, action);
         let Kind::File { size, blob, .. } = &node.kind else { return Ok((item, None)) };
@@ -254,6 +271,8 @@ impl Walk<'_> {
             return Ok((item, None));
         }
         let (source, location) = locate(self.store, &self.view, *blob, *size)?;
+        self.ensure_readable(*blob, *size)
+            .map_err(|e| e.at(&name::join(&folder_path(&self.lock().folders, at.job.folder), &node.name)))?;
         item.source = source;
         let Some(location) = location else { return Ok((item, None)) };
         (item.offset, item.block_bytes) = (location.offset, location.block_bytes);

@@ -21,6 +21,21 @@ pub struct Extra {
     pub name: Box<[u8]>,
     /// The number of entries that go, it and what is in it, if it is removed.
     pub entries: u64,
+    /// True if something in it stays, so that it does itself.
+    pub stays: bool,
+}
+
+/// An entry that the checkpoint does not have and that stays on purpose, by itself or for what is in it.
+#[derive(Debug)]
+pub struct Kept {
+    /// The folder it is in.
+    pub folder: u32,
+    /// Its name.
+    pub name: Box<[u8]>,
+    /// The reason.
+    pub reason: String,
+    /// True if something in it goes, as is said of [`Extra`] as well.
+    pub is_part: bool,
 }
 
 /// An entry that cannot be made, changed or removed: a folder is in its place that has to stay, or this process cannot change it.
@@ -37,7 +52,7 @@ pub struct Blocked {
 }
 
 impl Blocked {
-    /// An entry in whose place a folder has to stay.
+    /// An entry in whose place a folder with other files is.
     pub fn by_folder(folder: u32, name: &[u8], reason: &'static str) -> Self {
         Blocked { folder, name: name.into(), reason: reason.into(), why: Why::Failed }
     }
@@ -105,6 +120,8 @@ pub struct Found {
     pub linked: Vec<Linked>,
     /// Entries that the checkpoint does not have.
     pub extras: Vec<Extra>,
+    /// Entries that stay on purpose although extras go; of those that capture left out, only folders that stay for them.
+    pub kept: Vec<Kept>,
     /// Entries that have to stay, or cannot be made.
     pub blocked: Vec<Blocked>,
     /// The number of entries that go with each folder in whose place something else is made.
@@ -113,6 +130,8 @@ pub struct Found {
     pub packs: Packs,
     /// Sums.
     pub counts: Counts,
+    /// Bytes of the holes in what is written.
+    pub hole_bytes: u64,
     /// True if a live folder could not be looked into, so that nothing is known of what is in it.
     pub is_partial: bool,
 }

@@ -5,7 +5,7 @@ use std::{os::fd::AsFd, sync::atomic::Ordering};
 use super::{
     Job, Outcome, Walk,
     entry::Place,
-    found::{Blocked, Extra},
+    found::{Blocked, Extra, Kept},
     live::Live,
 };
 use crate::{
@@ -78,7 +78,7 @@ impl Walk<'_> {
                 self.progress.notice(&format!(
                     "{path}: something is mounted there, and the checkpoint has an empty folder; it is left as it is"
                 ));
-                out.counts.spared += left as u64;
+                out.counts.mounted += 1;
                 return Ok(out);
             }
             while let Some(name) = live.names.get_mut(live.next).map(std::mem::take) {
@@ -136,6 +136,11 @@ impl Walk<'_> {
             }
         }
         let foreseen = foresee(live.fd.as_fd(), &name, &full, self.spared);
+        out.counts.spared += foreseen.stays.spared;
+        out.counts.mounted += foreseen.stays.mounted;
+        if let Some(reason) = foreseen.stays.reason(&full).filter(|_| self.options.delete) {
+            out.kept.push(Kept { folder: job.folder, name: name.clone().into(), reason, is_part: foreseen.entries > 0 });
+        }
         if let Some(held) = foreseen.held.as_ref().filter(|_| self.options.delete) {
             out.blocked.push(Blocked::around(job.folder, &name, held.reason(&full)));
             if foreseen.entries == 0 {
@@ -144,11 +149,10 @@ impl Walk<'_> {
             }
         }
         if foreseen.entries == 0 {
-            out.counts.spared += u64::from(foreseen.kept);
             return Ok(());
         }
         self.has_matched.fetch_or(self.options.delete, Ordering::Relaxed);
-        out.extras.push(Extra { folder: job.folder, name: name.into(), entries: foreseen.entries });
+        out.extras.push(Extra { folder: job.folder, name: name.into(), entries: foreseen.entries, stays: foreseen.kept });
         Ok(())
     }
 }

@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use self::{entry::Place, live::Live};
 pub use self::{
     entry::locate,
-    found::{Blocked, Extra, Found, Group, HOLDS_FROZEN, HOLDS_HELD, HOLDS_SPARED, Linked, NOT_EMPTY},
+    found::{Blocked, Extra, Found, Group, HOLDS_FROZEN, HOLDS_HELD, HOLDS_SPARED, Kept, Linked, NOT_EMPTY},
 };
 use super::{
     Options,
@@ -29,6 +29,7 @@ use super::{
     table::{Action, Dirs, Folder, Item, Listing, Stamp, folder_path},
 };
 use crate::{
+    damaged::Damaged,
     errno::{self, Presence},
     error::{Error, Result, TargetContext},
     filesystem::{FilesystemId, Filesystems},
@@ -56,6 +57,8 @@ pub struct Walk<'a> {
     pub trust: Trust,
     pub filesystems: Filesystems,
     pub writers: Writers,
+    /// What is known to be damaged: it is read before anything is planned with it.
+    pub damaged: Damaged,
     pub links: &'a Links,
     pub progress: &'a dyn Progress,
     /// Number of entries, by the sums of what is restored.
@@ -88,10 +91,12 @@ struct Outcome {
     stamps: Vec<Stamp>,
     linked: Vec<Linked>,
     extras: Vec<Extra>,
+    kept: Vec<Kept>,
     blocked: Vec<Blocked>,
     exchanged: Vec<((u32, u32), u64)>,
     children: Vec<(Folder, Job)>,
     counts: Counts,
+    hole_bytes: u64,
     is_as_cached: bool,
     filesystem: FilesystemId,
     mount: u64,
@@ -259,8 +264,10 @@ impl Walk<'_> {
         }
         found.linked.extend(out.linked);
         found.extras.extend(out.extras);
+        found.kept.extend(out.kept);
         found.blocked.extend(out.blocked);
         found.exchanged.extend(out.exchanged);
         found.counts.merge(&out.counts);
+        found.hole_bytes += out.hole_bytes;
     }
 }
