@@ -62,10 +62,10 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         return salvage::run(context, &layout, args.to.as_deref(), &progress);
     }
     if args.repair {
-        let mend = check::plan_mend(&layout, &progress)?;
+        let mend = check::plan_mend(&layout, &args.from, &progress)?;
         print_mend(context, &mend, args)?;
         if !args.dry_run && !mend.is_nothing() {
-            let mended = check::mend(&layout, lock_timeout, &progress)?;
+            let mended = check::mend(&layout, &args.from, lock_timeout, &progress)?;
             context.out.did("the journal and the settings were mended");
             print_strays(context, &mended.strays, false)?;
         }
@@ -145,6 +145,10 @@ fn print_mend(context: &mut Context, mend: &Mend, args: &Args) -> Result<()> {
     for place in &mend.journal {
         context.out.object(Line::MendedRecords(place.into()))?;
         tell!("parhelia: the journal: {}", place.damage);
+    }
+    for found in &mend.refilled {
+        let (first, last, from) = (found.first, found.last, found.from.display());
+        context.out.remark(format!("{will} take records {first} to {last} of the journal from {from}."))?;
     }
     if !mend.journal.is_empty() {
         let lost = match mend.loses_records() {

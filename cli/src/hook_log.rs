@@ -34,7 +34,11 @@ pub fn open() -> Option<File> {
 /// Warnings of a workflow as lines that begin with the event's name.
 pub struct Log<'a>(pub &'a str);
 
-impl Progress for Log<'_> {}
+impl Progress for Log<'_> {
+    fn warning(&self, text: &str) {
+        line(&format!("{}: {text}", self.0));
+    }
+}
 
 impl Observer for Log<'_> {
     fn warn(&self, notice: &Notice) {

@@ -124,6 +124,10 @@ impl Progress for Bar {
         self.beside(|| tell!("parhelia: note: {text}"));
     }
 
+    fn warning(&self, text: &str) {
+        self.beside(|| tell!("parhelia: {text}"));
+    }
+
     fn is_cancelled(&self) -> bool {
         self.cancel.load(Ordering::Relaxed)
     }

@@ -346,6 +346,9 @@ fn remedy(place: &Path) -> &'static str {
     if place.ends_with("journal") {
         return "`parhelia check --salvage` makes a new store of what the packs hold";
     }
+    if place.ends_with("packs") {
+        return "if they are on another disk, mount it; `parhelia check --repair` gives up what is lost, and then new checkpoints can be made";
+    }
     let is_in_journal = place.parent().is_some_and(|folder| folder.ends_with("journal"));
     match place.extension().and_then(|extension| extension.to_str()) {
         Some("log") if is_in_journal => {

@@ -56,6 +56,14 @@ pub fn read_all(file: &File, bytes_max: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// The folder that some filesystems make in their root. It says nothing about what the root is for.
+pub(crate) const LOST_AND_FOUND: &str = "lost+found";
+
+/// The number of entries of a folder, beside what its filesystem makes.
+pub(crate) fn entries(folder: &Path) -> io::Result<usize> {
+    Ok(std::fs::read_dir(folder)?.filter(|entry| !entry.as_ref().is_ok_and(|entry| entry.file_name() == LOST_AND_FOUND)).count())
+}
+
 /// Makes a folder in the store's own folder. One that exists is fine.
 pub fn make_folder(path: &Path) -> io::Result<()> {
     let (above, name) = split(path)?;

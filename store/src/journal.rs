@@ -15,6 +15,7 @@ mod rest;
 mod write;
 
 use std::{
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
 };
@@ -78,6 +79,8 @@ pub struct Tail {
     pub missing: u64,
     /// A segment that was read has bytes behind its last record: the journal was cut there, now or once.
     pub was_cut: bool,
+    /// The places where it was: the sequence that comes first behind each.
+    pub cuts: BTreeSet<u64>,
     /// Records that are lost for good: the first and the last of each stretch.
     pub lost: Vec<(u64, u64)>,
 }
@@ -85,8 +88,8 @@ pub struct Tail {
 impl Tail {
     /// One that ends at a place, with nothing behind it.
     fn to(end: &Position, was_cut: bool) -> Self {
-        let (records, torn_bytes, is_doubtful, missing, lost) = Default::default();
-        Tail { records, end: end.clone(), torn_bytes, is_doubtful, missing, was_cut, lost }
+        let (records, torn_bytes, is_doubtful, missing, cuts, lost) = Default::default();
+        Tail { records, end: end.clone(), torn_bytes, is_doubtful, missing, was_cut, cuts, lost }
     }
 
     /// What was read around damage.
@@ -109,6 +112,7 @@ struct Reading {
     at: Position,
     hash: [u8; 32],
     was_cut: bool,
+    cuts: BTreeSet<u64>,
     /// True if the segment was moved when records before it were lost: the next one names another end.
     was_moved: bool,
     /// The end of the segment before this one, as this one names it.
@@ -133,7 +137,12 @@ impl Journal {
     }
 
     fn segment_path(&self, first: u64) -> PathBuf {
-        self.folder.join(format!("{first:020}.log"))
+        self.folder.join(Self::segment_name(first))
+    }
+
+    /// The file name of the segment that begins with a record.
+    pub(crate) fn segment_name(first: u64) -> String {
+        format!("{first:020}.log")
     }
 
     /// The segments' first sequences, in order.
@@ -193,7 +202,15 @@ impl Journal {
     /// Shows every record from `from` up to a sequence, or to the end.
     pub fn look_up_to(&self, from: &Position, last: u64, mut look: impl FnMut(&Raw<'_>) -> Result<(), Refused>) -> Result<Tail> {
         let hash = unhex::<32>(&from.hash).ok_or_else(|| self.corrupt(from.segment, from.offset, "its position"))?;
-        let mut reading = Reading { at: from.clone(), hash, was_cut: false, was_moved: false, began_behind: 0, lost: Vec::new() };
+        let mut reading = Reading {
+            at: from.clone(),
+            hash,
+            was_cut: false,
+            cuts: BTreeSet::new(),
+            was_moved: false,
+            began_behind: 0,
+            lost: Vec::new(),
+        };
         match self.go_on(&mut reading, last, &mut look) {
             // On a network filesystem, an append may just be arriving in pieces.
             Err(Error::Corrupt { .. }) => self.go_on(&mut reading, last, &mut look),
@@ -231,7 +248,7 @@ impl Journal {
     }
 
     /// The place before a segment's first record.
-    fn beginning_of(&self, first: u64) -> Result<Position> {
+    pub(crate) fn beginning_of(&self, first: u64) -> Result<Position> {
         let (header, _) = Frames::open(&self.segment_path(first), 0)?;
         let header =
             header.filter(|header| header.first == first).ok_or_else(|| self.corrupt(first, 0, "the segment's header"))?;
@@ -252,6 +269,7 @@ impl Journal {
                 reading.lost.push((at.sequence + 1, first - 1));
             }
             (at.sequence, *hash, reading.was_cut) = (first - 1, header.previous_hash, true);
+            reading.cuts.insert(first);
         } else if begins && first > 1 {
             let needs = format!("a journal that begins with record {first}, behind a snapshot");
             return Err(Error::FormatNewer { path: self.folder.clone(), needs });
@@ -285,8 +303,9 @@ impl Journal {
                 return Err(self.corrupt(first, reading.at.offset, "the segment is shorter than it was"));
             };
             self.check_continues(i == 0, &header, reading)?;
-            let Reading { at, hash, was_cut, lost, .. } = &mut *reading;
+            let Reading { at, hash, was_cut, cuts, lost, .. } = &mut *reading;
             *was_cut |= left > 0;
+            cuts.extend((left > 0).then_some(first));
             (at.segment, at.offset) = (first, frames.at);
             while at.sequence < last
                 && let Some((length, body, next)) = frames.next(at.sequence + 1, hash)?
@@ -302,7 +321,7 @@ impl Journal {
             }
             if at.sequence >= last {
                 at.hash = hex(hash);
-                return Ok(Tail { lost: lost.clone(), ..Tail::to(at, *was_cut) });
+                return Ok(Tail { cuts: cuts.clone(), lost: lost.clone(), ..Tail::to(at, *was_cut) });
             }
             left = frames.left();
             if i + 1 == segments.len() && left > 0 {
@@ -310,7 +329,7 @@ impl Journal {
                 rest = Some(frames.rest(at.sequence + 1, hash, &self.keys.seal)?);
             }
         }
-        let Reading { at, hash, was_cut, lost, .. } = reading;
+        let Reading { at, hash, was_cut, cuts, lost, .. } = reading;
         at.hash = hex(hash);
         let missing = hint.map_or(0, |hint| hint.saturating_sub(at.sequence));
         let reason = match rest {
@@ -320,8 +339,9 @@ impl Journal {
             _ if missing > 0 && segments.is_empty() => return Err(self.gone(NO_SEGMENTS)),
             _ => {
                 let is_doubtful = rest == Some(Rest::Doubtful);
-                let lost = lost.clone();
-                return Ok(Tail { torn_bytes, is_doubtful, missing, lost, ..Tail::to(at, *was_cut || left > 0) });
+                cuts.extend((left > 0).then_some(at.sequence + 1));
+                let (cuts, lost) = (cuts.clone(), lost.clone());
+                return Ok(Tail { torn_bytes, is_doubtful, missing, cuts, lost, ..Tail::to(at, *was_cut || left > 0) });
             }
         };
         Err(self.corrupt(at.segment, at.offset, reason))

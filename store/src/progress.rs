@@ -33,6 +33,10 @@ pub trait Progress: Sync {
     fn advance(&self, _files: u64, _bytes: u64) {}
     /// Something that the user should know and that is no failure.
     fn notice(&self, _text: &str) {}
+    /// Something that the user should know even where notices are not shown: the store is not what it should be.
+    fn warning(&self, text: &str) {
+        self.notice(text);
+    }
     /// True to stop as soon as it is safe. The work then fails with [`crate::Error::Cancelled`].
     fn is_cancelled(&self) -> bool {
         false

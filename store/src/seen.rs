@@ -8,6 +8,7 @@
 mod missing;
 
 use std::{
+    collections::BTreeSet,
     fmt, fs,
     io::Write as _,
     os::unix::{ffi::OsStrExt, fs::OpenOptionsExt},
@@ -23,12 +24,17 @@ use self::missing::resolved;
 use crate::{
     clock, disk,
     error::{Error, IoContext, Result},
+    files,
     id::{OpId, Ulid, hex},
     journal::{Journal, Position},
     layout::Layout,
     name,
     projection::Place,
 };
+
+/// Endings of the names of the journal's segments, and of those that were set aside.
+const SEGMENT: &str = ".log";
+const SET_ASIDE: &str = ".damaged";
 
 /// The text of the file: what was seen of a store at a place.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -40,6 +46,10 @@ struct Seen {
     end: Position,
     /// The time at which that was noted.
     at: String,
+    /// Names of the files in the journal's folder then: each damage that was known has begun one of them, or set one aside. Earlier releases
+    /// noted none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    files: Option<BTreeSet<String>>,
 }
 
 /// A store that does not go as far as it did.
@@ -89,6 +99,7 @@ fn place_id(place: &Path) -> String {
 pub(crate) struct Memory {
     file: Option<PathBuf>,
     root: PathBuf,
+    journal: PathBuf,
     store: Ulid,
     younger: Option<Younger>,
     /// The synced end of what was appended through this handle.
@@ -101,7 +112,7 @@ impl Memory {
         let root = resolved(&layout.root);
         let file = folder.map(|folder| folder.join(format!("{store}-{}.json", place_id(&root))));
         let seen = file.as_deref().and_then(read).filter(|seen| seen.store == store);
-        let is_older = |seen: &Seen| !goes_on(layout, end, &seen.end) && !has_lost_records(layout);
+        let is_older = |seen: &Seen| !goes_on(layout, end, &seen.end) && !has_lost_records(layout, seen);
         let younger = seen.filter(is_older).map(|seen| Younger {
             path: layout.root.clone(),
             sequence: end.sequence,
@@ -109,7 +120,7 @@ impl Memory {
             seen_at: seen.at,
             lost: seen.place.lost().map(|lost| lost.to_string()),
         });
-        Memory { file, root, store, younger, appended: Mutex::default() }
+        Memory { file, root, journal: layout.journal(), store, younger, appended: Mutex::default() }
     }
 
     pub(crate) fn younger(&self) -> Option<&Younger> {
@@ -132,7 +143,13 @@ impl Memory {
     pub(crate) fn write(&self, end: &Position) -> Result<()> {
         let Some(file) = &self.file else { return Ok(()) };
         let Ok(place) = Place::of(&self.root) else { return Ok(()) };
-        let seen = Seen { store: self.store, place, end: end.clone(), at: clock::timestamp().to_string() };
+        let seen = Seen {
+            store: self.store,
+            place,
+            end: end.clone(),
+            at: clock::timestamp().to_string(),
+            files: Some(journal_files(&self.journal)),
+        };
         if let Some(folder) = file.parent() {
             fs::create_dir_all(folder).ok();
             disk::make_folder(folder)?;
@@ -175,12 +192,26 @@ fn goes_on(layout: &Layout, end: &Position, seen: &Position) -> bool {
     }
 }
 
-/// True if the journal shows by itself that records of it were lost or damaged: it is no older copy, and gc and `check` know of that.
-fn has_lost_records(layout: &Layout) -> bool {
+/// True if the journal shows by itself that records of it were lost or damaged since it was seen: it is no older copy, and gc and `check` know
+/// of that. An older copy has the damage that was known already.
+fn has_lost_records(layout: &Layout, seen: &Seen) -> bool {
+    let is_known = |first: &u64| seen.files.as_ref().is_some_and(|files| files.contains(&Journal::segment_name(*first)));
+    let is_new = |name: &String| seen.files.as_ref().is_some_and(|files| !files.contains(name));
     match Journal::of(layout).look_through(&Position::start(), |_| Ok(())) {
-        Ok(tail) => tail.was_cut || tail.is_doubtful || tail.missing > 0,
+        Ok(tail) => {
+            let has_new_cut = tail.cuts.iter().any(|first| !is_known(first));
+            let has_set_aside = || journal_files(&layout.journal()).iter().any(|name| name.ends_with(SET_ASIDE) && is_new(name));
+            has_new_cut || tail.is_doubtful || tail.missing > 0 || has_set_aside()
+        }
         Err(e) => matches!(e, Error::Corrupt { .. }),
     }
+}
+
+/// Names of the journal's segments, and of those that were set aside.
+fn journal_files(journal: &Path) -> BTreeSet<String> {
+    let names = files::list(journal).unwrap_or_default();
+    let names = names.iter().filter_map(|path| path.file_name()?.to_str());
+    names.filter(|name| name.ends_with(SEGMENT) || name.ends_with(SET_ASIDE)).map(str::to_owned).collect()
 }
 
 #[cfg(test)]
@@ -229,5 +260,44 @@ mod tests {
         open().accept_older().unwrap();
         assert!(open().younger().is_none());
         gc::run(&open(), &Default::default(), &()).unwrap();
+    }
+
+    #[test]
+    fn damage_that_was_known_already_does_not_excuse_an_older_copy() {
+        let dir = tempfile::tempdir().unwrap();
+        let (root, older) = (dir.path().join("store"), dir.path().join("older"));
+        let options = OpenOptions { create: true, memory: Some(dir.path().join("state")), ..OpenOptions::default() };
+        let open = || Store::open(&root, &options).unwrap();
+        let commit = || drop(open().append_events(&[NewEvent::new("test.noted", "it", Actor::default())], &()).unwrap());
+        let newest = || Journal::of(open().layout()).segments().unwrap().pop().unwrap();
+        let tear = || {
+            let path = root.join("journal").join(Journal::segment_name(newest()));
+            fs::File::options().append(true).open(path).unwrap().write_all(b"torn").unwrap();
+        };
+        commit();
+        commit();
+        tear();
+        let torn = dir.path().join("torn");
+        copy(&root, &torn);
+        commit();
+        copy(&root, &older);
+        commit();
+        commit();
+        let newer = dir.path().join("newer");
+        copy(&root, &newer);
+        for copied in [&older, &torn] {
+            copy(copied, &root);
+            assert!(open().younger().is_some(), "{}", copied.display());
+            assert!(gc::run(&open(), &Default::default(), &()).is_err());
+        }
+        // Damage that is new is none of an older copy.
+        copy(&newer, &root);
+        assert!(open().younger().is_none());
+        let path = root.join("journal").join(Journal::segment_name(newest()));
+        let length = fs::metadata(&path).unwrap().len();
+        fs::File::options().write(true).open(&path).unwrap().set_len(length - 9).unwrap();
+        fs::remove_file(root.join("journal/synced")).unwrap();
+        fs::remove_dir_all(root.join("view")).unwrap();
+        assert!(open().younger().is_none());
     }
 }

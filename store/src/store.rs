@@ -12,8 +12,8 @@ use std::{
     time::Duration,
 };
 
-use self::make::{has_content, missing};
-pub(crate) use self::make::{make, make_ballast};
+use self::make::has_content;
+pub(crate) use self::make::{make, make_ballast, missing};
 use crate::{
     config::Config,
     error::{Error, IoContext, Result},

@@ -192,6 +192,8 @@ impl TestStore {
         let lock = self.store.lock(&())?;
         let view = self.store.refresh()?;
         if !view.lost(&draft.reused)?.is_empty() {
+            // As whoever ends without a commit does.
+            draft.pin.leave();
             return Err(Error::Overtaken { tries: 1 });
         }
         let settled =

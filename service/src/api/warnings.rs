@@ -16,7 +16,11 @@ impl Warnings {
     }
 }
 
-impl Progress for Warnings {}
+impl Progress for Warnings {
+    fn warning(&self, text: &str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(text.to_owned());
+    }
+}
 
 impl Observer for Warnings {
     fn warn(&self, notice: &Notice) {

@@ -56,6 +56,10 @@ impl Progress for Cancellable<'_> {
         self.observer.notice(text);
     }
 
+    fn warning(&self, text: &str) {
+        self.observer.warning(text);
+    }
+
     fn is_cancelled(&self) -> bool {
         self.is_cancelled.load(Ordering::Relaxed) || self.observer.is_cancelled()
     }

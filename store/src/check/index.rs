@@ -12,8 +12,8 @@ use crate::{
     layout::{Layout, NEW_INDEX},
     lock::{IndexLock, WriterLock},
     pin::Pin,
-    progress::{Phase, Progress},
-    statcache,
+    progress::{self, Phase, Progress},
+    statcache, store,
     view::{self, View},
 };
 
@@ -23,7 +23,7 @@ pub fn rebuild_index(layout: &Layout, lock_timeout: Duration, progress: &dyn Pro
     let root = &layout.root;
     let config = match Config::of(layout) {
         Err(e) if e.is_not_found() => {
-            return Err(Error::NoStore { path: root.to_owned(), hint: "there is no store.json; --store chooses another" });
+            return Err(store::missing(layout));
         }
         other => other?,
     };
@@ -56,7 +56,12 @@ pub fn rebuild_index(layout: &Layout, lock_timeout: Duration, progress: &dyn Pro
 fn view_under_lock(layout: &Layout, lock_timeout: Duration, progress: &dyn Progress) -> Result<View> {
     note_lost_records(layout);
     loop {
+        progress::check(progress)?;
         let known = View::from_journal(layout)?;
+        // The end of a journal that was read around damage is never confirmed.
+        if let Some(damage) = known.damage() {
+            return Err(damage);
+        }
         let _writer = WriterLock::take(&layout.root, lock_timeout, progress)?;
         if Journal::of(layout).confirms(known.end())? {
             return Ok(known);

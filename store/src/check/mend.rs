@@ -1,18 +1,22 @@
 //! Mending what must be whole before packs can be judged: the two copies of the settings, and the journal.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
-use super::strays::{self, Strays};
+use super::{
+    refill::{self, Copies, Refilled, Stretch},
+    strays::{self, Strays},
+};
 use crate::{
     append::Chain,
     config::{Config, SettingsFault},
     error::{Error, Result},
     event::{Actor, NewEvent, kind},
     files,
-    journal::{Entry, Gap, Journal},
+    journal::{Entry, Gap, Journal, Position},
     layout::Layout,
     lock::WriterLock,
     progress::Progress,
+    store,
     view::View,
 };
 
@@ -23,6 +27,8 @@ pub struct Mend {
     pub settings: Option<SettingsFault>,
     /// Damaged places of the journal.
     pub journal: Vec<MendedRecords>,
+    /// Lost records of the journal that another copy of the store has.
+    pub refilled: Vec<Refilled>,
     /// Packs and checkpoints of which the journal has lost what it told. Behind damaged places, they are found once those are mended.
     pub strays: Strays,
 }
@@ -52,7 +58,7 @@ impl MendedRecords {
 impl Mend {
     /// True if there is nothing to mend.
     pub fn is_nothing(&self) -> bool {
-        self.settings.is_none() && self.journal.is_empty() && self.strays.is_nothing()
+        self.settings.is_none() && self.journal.is_empty() && self.refilled.is_empty() && self.strays.is_nothing()
     }
 
     /// True if records of the journal are lost.
@@ -61,19 +67,27 @@ impl Mend {
     }
 }
 
-/// Finds out what is to be mended, and changes nothing but the hint of records that the index knows and the journal has lost.
-pub fn plan_mend(layout: &Layout, progress: &dyn Progress) -> Result<Mend> {
-    let settings = Config::faults(layout)?;
+/// Finds out what is to be mended, and changes nothing but the hint of records that the index knows and the journal has lost. What the journal has
+/// lost is also looked for in the stores among `from`.
+pub fn plan_mend(layout: &Layout, from: &[PathBuf], progress: &dyn Progress) -> Result<Mend> {
+    let settings = Config::faults(layout).map_err(|e| if e.is_not_found() { store::missing(layout) } else { e })?;
     let around = Journal::of(layout).damage()?;
     let journal: Vec<_> = around.iter().flat_map(|around| &around.gaps).map(MendedRecords::of).collect();
+    let refilled = match Copies::of(layout, from)? {
+        copies if copies.is_empty() => Vec::new(),
+        copies => copies.have(&match &around {
+            Some(around) => refill::of_damaged(around),
+            None => lost_in(layout)?,
+        }),
+    };
     super::index::note_lost_records(layout);
     let strays = if journal.is_empty() { strays::find(layout, progress)? } else { Strays::default() };
-    Ok(Mend { settings, journal, strays })
+    Ok(Mend { settings, journal: found_elsewhere(journal, &refilled), refilled, strays })
 }
 
 /// Mends the settings and the journal. Waits for the writer lock up to `lock_timeout`. Returns what was mended.
-pub fn mend(layout: &Layout, lock_timeout: Duration, progress: &dyn Progress) -> Result<Mend> {
-    let planned = plan_mend(layout, progress)?;
+pub fn mend(layout: &Layout, from: &[PathBuf], lock_timeout: Duration, progress: &dyn Progress) -> Result<Mend> {
+    let planned = plan_mend(layout, from, progress)?;
     if planned.is_nothing() {
         return Ok(planned);
     }
@@ -87,9 +101,29 @@ pub fn mend(layout: &Layout, lock_timeout: Duration, progress: &dyn Progress) ->
         Config::mend(layout)?;
     }
     let mended = Journal::of(layout).mend(layout, &|| cut(layout))?;
+    let copies = Copies::of(layout, from)?;
+    let refilled = if copies.is_empty() { Vec::new() } else { copies.refill(&Journal::of(layout), &lost_in(layout)?)? };
     let strays = strays::find(layout, progress)?;
     strays.adopt(layout, progress)?;
-    Ok(Mend { settings, journal: mended.iter().map(MendedRecords::of).collect(), strays })
+    let journal = found_elsewhere(mended.iter().map(MendedRecords::of).collect(), &refilled);
+    Ok(Mend { settings, journal, refilled, strays })
+}
+
+/// What the journal has lost between records that it has.
+fn lost_in(layout: &Layout) -> Result<Vec<Stretch>> {
+    let journal = Journal::of(layout);
+    refill::of_whole(&journal, &journal.look_through(&Position::start(), |_| Ok(()))?)
+}
+
+/// Damaged places of the journal, where what other copies have is not lost.
+fn found_elsewhere(mut journal: Vec<MendedRecords>, refilled: &[Refilled]) -> Vec<MendedRecords> {
+    for place in &mut journal {
+        if let Some(found) = refilled.iter().find(|found| found.first == place.first) {
+            place.lost = Some(0);
+            place.damage.push_str(&format!("; the journal of {} has what stood there", found.from.display()));
+        }
+    }
+    journal
 }
 
 /// The event that says for good that the journal's last records are lost.
@@ -151,12 +185,12 @@ mod tests {
             assert!(refused.is_damage() && refused.to_string().contains("check --repair"), "byte {at}: {refused}");
             assert_eq!(fs::read(&path).unwrap(), bytes, "byte {at}");
             assert!(!run(test.store.layout(), &CheckOptions::default(), &()).unwrap().is_clean());
-            let mended = mend(test.store.layout(), PATIENCE, &()).unwrap();
+            let mended = mend(test.store.layout(), &[], PATIENCE, &()).unwrap();
             assert!(!mended.is_nothing() && !mended.loses_records(), "byte {at}: {mended:?}");
             assert_eq!(fs::read(&path).unwrap(), good, "byte {at}");
         }
         assert!(run(test.store.layout(), &CheckOptions::default(), &()).unwrap().is_clean());
-        assert!(mend(test.store.layout(), PATIENCE, &()).unwrap().is_nothing());
+        assert!(mend(test.store.layout(), &[], PATIENCE, &()).unwrap().is_nothing());
     }
 
     #[test]
@@ -175,14 +209,14 @@ mod tests {
             let kept: Vec<_> = (0..5).filter(|i| !lost.contains(i)).map(|i| ids[i]).collect();
             let listed = |store: &Store| store.checkpoints().unwrap().iter().map(|c| c.record.id).collect::<Vec<_>>();
             assert_eq!(listed(&opened(&test)), kept, "{lost:?}");
-            let mended = mend(test.store.layout(), PATIENCE, &()).unwrap();
+            let mended = mend(test.store.layout(), &[], PATIENCE, &()).unwrap();
             assert!(mended.loses_records(), "{lost:?}");
-            assert_eq!(fs::read(&path).unwrap(), bytes, "{lost:?}: damaged bytes stay");
+            // A segment that begins with lost records is set aside.
+            let damaged = if lost.start == 0 { path.with_extension("damaged") } else { path.clone() };
+            assert_eq!(fs::read(&damaged).unwrap(), bytes, "{lost:?}: damaged bytes stay");
             let store = opened(&test);
-            // In the order in which they were committed: what was lost stands where it was. The name of a segment that begins with lost records is taken.
-            let mut order = ids.clone();
-            order.rotate_left(if lost.start == 0 { lost.end } else { 0 });
-            assert_eq!(listed(&store), order, "{lost:?}");
+            // In the order in which they were committed: what was lost stands where it was.
+            assert_eq!(listed(&store), ids, "{lost:?}");
             assert!(store.view().damage().is_none());
             let numbered = store.checkpoints().unwrap().into_iter().filter(|c| kept.contains(&c.record.id));
             assert!(numbered.into_iter().all(|c| ids[c.sequence as usize - 1] == c.record.id), "no record gets another number");
@@ -199,6 +233,32 @@ mod tests {
             }
             fs::write(&path, &good).unwrap();
             fs::write(&synced, &hint).unwrap();
+        }
+    }
+
+    #[test]
+    fn records_that_another_copy_of_the_journal_has_are_not_lost() {
+        for (lost, is_mended_before) in [(0..1, false), (1..3, false), (3..4, true), (0..2, true)] {
+            let (test, path, offsets) = store();
+            let (good, ids) = (fs::read(&path).unwrap(), test.ids());
+            let copy = test.store.path().with_file_name("copy");
+            assert!(std::process::Command::new("cp").arg("-a").args([test.store.path(), &copy]).status().unwrap().success());
+            let mut bytes = good.clone();
+            bytes[offsets[lost.start] + 60..offsets[lost.end] - 20].fill(b'#');
+            fs::write(&path, &bytes).unwrap();
+            let from = [copy];
+            if is_mended_before {
+                Journal::of(test.store.layout()).mend(test.store.layout(), &|| cut(test.store.layout())).unwrap();
+            }
+            let expected = Refilled { first: lost.start as u64 + 1, last: lost.end as u64, from: from[0].clone() };
+            assert_eq!(plan_mend(test.store.layout(), &from, &()).unwrap().refilled, [expected.clone()]);
+            let mended = mend(test.store.layout(), &from, PATIENCE, &()).unwrap();
+            assert!(mended.refilled == [expected] && !mended.loses_records(), "{mended:?}");
+            let listed: Vec<_> = opened(&test).checkpoints().unwrap().iter().map(|c| (c.record.id, c.sequence)).collect();
+            assert_eq!(listed, ids.iter().copied().zip(1..).collect::<Vec<_>>());
+            let report = run(test.store.layout(), &CheckOptions::default(), &()).unwrap();
+            assert!(report.is_clean() && report.notes.is_empty(), "{lost:?}: {:?} {:?}", report.findings, report.notes);
+            assert!(mend(test.store.layout(), &from, PATIENCE, &()).unwrap().is_nothing());
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 
 use jiff::Timestamp;
 
-use super::salvage;
+use super::{refill::place_before, salvage};
 use crate::{
     append::Chain,
     error::Result,
@@ -30,7 +30,8 @@ pub struct Strays {
     records: Vec<Checkpoint>,
 }
 
-/// Finds them. None unless something shows that records are lost: a journal that is whole knows every pack that was committed.
+/// Finds them. A journal that is whole and up to date knows every pack that was committed. Where nothing else shows that records are lost, a
+/// sealed checkpoint does of which it does not know, and then the packs of that operation alone are taken in.
 pub(super) fn find(layout: &Layout, progress: &dyn Progress) -> Result<Strays> {
     // What is seen first was committed before the journal is read, or its writer still has a pin.
     let on_disk: Vec<PackId> =
@@ -42,19 +43,20 @@ pub(super) fn find(layout: &Layout, progress: &dyn Progress) -> Result<Strays> {
     let there: HashSet<PackId> = on_disk.iter().copied().collect();
     let lacks_a_pack = known.iter().any(|(id, state)| state.condemned.is_none() && !there.contains(id));
     let mut found = Strays::default();
-    if !tail.was_cut && tail.missing == 0 && tail.lost.is_empty() && !lacks_a_pack {
-        return Ok(found);
-    }
+    let shows_loss = tail.was_cut || tail.missing > 0 || !tail.lost.is_empty() || lacks_a_pack;
     let committed: HashSet<_> = commits(&tail).map(|record| layout.keys.ids.record(record.as_bytes()).object()).collect();
     let told: HashSet<Ulid> = view.checkpoints()?.iter().map(|c| c.record.id).chain(view.deleted().iter().copied()).collect();
-    let mut records = BTreeMap::new();
+    let (mut records, mut ops) = (BTreeMap::new(), HashSet::new());
     // A pin that is left proves that its operation ended without a commit.
     for id in on_disk.into_iter().filter(|id| !known.contains_key(id) && pins.iter().all(|pin| pin.op != id.op())) {
         if let Some((info, sealed)) = salvage::whole_pack(layout, id, progress)? {
             found.packs.push(info);
-            records.extend(sealed.into_iter().filter(|(id, _)| !committed.contains(id)));
+            let new: Vec<_> = sealed.into_iter().filter(|(id, _)| !committed.contains(id)).collect();
+            ops.extend((!new.is_empty()).then_some(id.op()));
+            records.extend(new);
         }
     }
+    found.packs.retain(|pack| shows_loss || ops.contains(&pack.id.op()));
     for checkpoint in salvage::in_order(records, &layout.keys.ids) {
         if !told.contains(&checkpoint.record.id) {
             found.checkpoints.push(checkpoint.record.id);
@@ -77,8 +79,8 @@ impl Strays {
         self.packs.is_empty() && self.checkpoints.is_empty()
     }
 
-    /// Has the journal name them. A checkpoint stands where records are lost for good, if it is older than what follows there, and a segment of the
-    /// journal does not begin with those records; others are the last ones. The caller holds the writer lock since before they were found.
+    /// Has the journal name them. A checkpoint stands where records are lost for good, if it is older than what follows there; others are the last
+    /// ones. The caller holds the writer lock since before they were found.
     pub(super) fn adopt(&self, layout: &Layout, progress: &dyn Progress) -> Result<()> {
         if self.is_nothing() {
             return Ok(());
@@ -91,8 +93,8 @@ impl Strays {
             let room = usize::try_from(last - first + 1).unwrap_or(usize::MAX);
             let follows = next_commit(layout, &tail, *last);
             let older = left.iter().take_while(|c| follows.is_some_and(|at| c.record.created_at <= at)).count().min(room);
-            let place = journal.place_behind(first - 1)?;
-            // A gap in which something stands has a segment of its own already, and so has one at the beginning of a segment.
+            let place = place_before(&journal, *first)?;
+            // A gap in which something stands has a segment of its own already.
             if older == 0 || journal.segments()?.contains(first) {
                 continue;
             }

@@ -287,12 +287,20 @@ fn note_strangers(layout: &Layout, view: &View, report: &mut CheckReport) {
     if !kept.packs.is_empty() {
         let of = |c: &Checkpoint| format!("{} of session {} ({})", c.id(), c.record.session, c.record.created_at);
         let checkpoints: Vec<String> = kept.checkpoints.iter().map(of).collect();
-        report.notes.push(format!(
-            "the journal, which was cut short once, does not know {} whole packs in {}; gc keeps them. They hold {}",
-            kept.packs.len(),
-            place.display(),
-            checkpoints.join(", ")
-        ));
+        let (packs, place, checkpoints) = (kept.packs.len(), place.display(), checkpoints.join(", "));
+        match kept.is_journal_older {
+            true => report.add(
+                FindingKind::Journal,
+                format!(
+                    "the journal does not know {packs} whole packs in {place}, as if it were an older copy; gc keeps them. They hold {checkpoints}. \
+                     Put the newer journal back, finish a `copy-store` that was interrupted, or \
+                     have `parhelia check --repair` take them in"
+                ),
+            ),
+            false => report.notes.push(format!(
+                "the journal, which was cut short once, does not know {packs} whole packs in {place}; gc keeps them. They hold {checkpoints}"
+            )),
+        }
     }
 }
 

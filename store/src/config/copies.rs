@@ -90,7 +90,11 @@ impl Config {
         }
         match copy(layout) {
             Ok(copy) if copy == config => Ok(None),
-            Ok(_) => fault(layout.config_copy(), "it says something else than store.json".into()),
+            Ok(_) => {
+                let path = layout.config_copy();
+                let reason = format!("{} says something else than store.json", path.display());
+                fault(path, reason)
+            }
             Err(e) if e.is_not_found() => Ok(None),
             Err(e) => fault(layout.config_copy(), e.fault()),
         }

@@ -24,7 +24,8 @@ const PARTIAL: &str = "store.json.copying";
 pub(super) const UNDER_WAY: &str = ".copying";
 /// Folders of a store that are not copied as they are: packs and the journal are copied in order, and the others are this machine's, or can be
 /// derived.
-const NOT_BESIDE: [&str; 9] = ["packs", "journal", "view", "pins", "cache", "leases", "mounts", "turns", "outbox"];
+const NOT_BESIDE: [&str; 10] =
+    ["packs", "journal", "view", "pins", "cache", "leases", "mounts", "turns", "outbox", files::LOST_AND_FOUND];
 /// Folders beside packs and journal nest no deeper.
 const DEPTH_MAX: u32 = 8;
 /// Longer than `store.json`, or a document beside packs and journal, may be.
@@ -170,7 +171,7 @@ fn begin(store: &Store, to: &Path, make: bool) -> Result<()> {
     if fs::symlink_metadata(&partial).is_ok() {
         return ensure_same(store, &Config::read(&partial, to)?, to);
     }
-    match fs::read_dir(to).map(Iterator::count) {
+    match files::entries(to) {
         Ok(0) => {}
         Ok(_) => return Err(Error::NotAStore { path: to.to_owned(), reason: "it has other files and no store.json".into() }),
         Err(e) if e.kind() == ErrorKind::NotFound => {}

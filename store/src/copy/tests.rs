@@ -388,7 +388,7 @@ fn a_damaged_journal_is_not_copied_and_a_mended_one_is_with_the_settings() {
     }
     fs::write(&segment, hurt(whole.len() / 2)).unwrap();
     let layout = place.store.layout();
-    check::mend(layout, PATIENCE, &()).unwrap();
+    check::mend(layout, &[], PATIENCE, &()).unwrap();
     let store = Store::open(&place.path("store"), &OpenOptions::default()).unwrap();
     run(&store, &place.path("copy"), &CopyOptions::default(), &()).unwrap();
     assert_eq!(fs::read(place.path("store/store.json")).unwrap(), fs::read(place.path("copy/store.json")).unwrap());

@@ -22,6 +22,7 @@ mod stamps;
 mod state;
 mod synced;
 mod unchanged;
+mod unmounted;
 mod walk;
 
 use std::{

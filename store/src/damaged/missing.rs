@@ -4,12 +4,13 @@ use std::{collections::HashSet, fs, io};
 
 use super::{Damaged, note, whole};
 use crate::{
-    error::{IoContext, Result},
+    error::{Error, IoContext, Result},
     files::Folder,
+    healed,
     id::PackId,
     layout::Layout,
     name,
-    pack::Location,
+    pack::{Location, PackFile},
     progress::Progress,
     store::Store,
 };
@@ -18,8 +19,8 @@ use crate::{
 /// length of each of ten thousand takes longer than a checkpoint.
 const LENGTHS_MAX: usize = 256;
 
-/// Looks whether every pack has its file, and notes those that are gone, and of the last ones those that were cut off. No pack is opened: a create that is about to reuse them
-/// stores what lay there again, as far as it comes upon it.
+/// Looks whether every pack has its file, and notes those that are gone, and of the last ones those that were cut off: a create that is about to
+/// reuse them stores what lay there again, as far as it comes upon it. Fails where no pack at all is there: their disk may not be mounted.
 pub(crate) fn note_missing_packs(store: &Store, progress: &dyn Progress) -> Result<()> {
     store.refresh()?;
     if find(store)?.is_empty() {
@@ -27,18 +28,36 @@ pub(crate) fn note_missing_packs(store: &Store, progress: &dyn Progress) -> Resu
     }
     // gc may have removed them since this view was made.
     store.reopen()?;
-    let (missing, known) = (find(store)?, Damaged::read(store.layout()));
-    let new: Vec<Location> = missing.into_iter().map(whole).filter(|at| !known.has_block(*at)).collect();
+    let (layout, missing, known) = (store.layout(), find(store)?, Damaged::read(store.layout()));
+    if missing.len() == store.view().current_packs()?.len() && missing.iter().all(|id| !layout.pack(*id).exists()) {
+        let reason = match missing.len() {
+            1 => "the store's only pack is not there".to_owned(),
+            packs => format!("none of the store's {packs} packs is there"),
+        };
+        return Err(Error::Corrupt { what: "packs".into(), place: layout.packs(), reason });
+    }
+    let missing = missing.into_iter().filter(|id| !is_healed(layout, *id));
+    let new: Vec<Location> = missing.map(whole).filter(|at| !known.has_block(*at)).collect();
     let next = "what this checkpoint needs of it is stored again; run `parhelia check` to see what else needs it";
     match new.as_slice() {
         [] => return Ok(()),
-        [at] => progress.notice(&format!("pack {} is missing or cut off: {next}", at.pack)),
+        [at] => progress.warning(&format!("pack {} is missing or cut off: {next}", at.pack)),
         [at, others @ ..] => {
-            progress.notice(&format!("pack {} and {} more are missing or cut off: {next}", at.pack, others.len()));
+            progress.warning(&format!("pack {} and {} more are missing or cut off: {next}", at.pack, others.len()));
         }
     }
     note(store, new, None);
     Ok(())
+}
+
+/// True if only so much of a pack was cut off that its parity gives all of it back.
+fn is_healed(layout: &Layout, id: PackId) -> bool {
+    let examined = PackFile::open_unchecked(layout, id).and_then(|file| file.examine());
+    let is_healed = examined.is_ok_and(|examined| examined.is_some_and(|examined| examined.lost == 0));
+    if is_healed {
+        healed::note(layout, id);
+    }
+    is_healed
 }
 
 fn find(store: &Store) -> Result<Vec<PackId>> {

@@ -29,6 +29,7 @@
 //!   at all.
 //! - Every block that the index leads to can be decoded, even if nothing in it lives: what blocks build on lives if anything in them does,
 //!   and else goes together with their pack, or not at all.
+//! - A second copy of something that lives goes only where the copy that the index finds was read and is whole.
 //! - Every object in a pack that stays is in the index, there or elsewhere: a creator whose view is older may have found its second
 //!   copy in that pack. A dead object's home goes together with every pack that holds another copy, or not at all.
 
@@ -59,6 +60,7 @@ pub use self::{
     unexplained::Unexplained,
 };
 use crate::{
+    damaged,
     error::{Error, ErrorKind, Result},
     id::{OpId, PackId, Ulid},
     journal::Journal,
@@ -227,13 +229,14 @@ fn attempt(
     progress: &dyn Progress,
 ) -> Result<GcReport> {
     // Flattening copies much at once, or nothing: on a full disk, what can be freed without it comes first.
-    let (mut flatten, mut lacks_room) = (options.repacks(), false);
+    let (mut flatten, mut leaves_flattening, mut lacks_room) = (options.repacks(), false, false);
     loop {
         let (mut survey, chosen) = survey_and_choose(store, &HashSet::new(), flatten, options, progress)?;
+        damaged::note(store, survey.unreadable_homes(), None);
         let mut choice = room.fit(&survey, &chosen);
         lacks_room |= choice != chosen;
         if lacks_room && !survey.rebased.is_empty() {
-            flatten = false;
+            (flatten, leaves_flattening) = (false, true);
             continue;
         }
         let mut added = NewPacks::new(store, pin.op, numbers);
@@ -256,7 +259,10 @@ fn attempt(
             }
             choice = survey.choose(&GcOptions::no_repack());
         }
-        let left_packs = if lacks_room { chosen.all().difference(&choice.all()).count().max(1) as u64 } else { 0 };
+        let left_packs = match lacks_room {
+            true => survey.left_packs(&chosen, &choice).max(u64::from(leaves_flattening)),
+            false => 0,
+        };
         if left_packs > 0 {
             progress.notice(&format!(
                 "the disk has too little room to copy all at once; packs that are left for later: {left_packs}"
@@ -284,8 +290,8 @@ fn survey_and_choose<'s>(
     options: &GcOptions,
     progress: &dyn Progress,
 ) -> Result<(Survey<'s>, Choice)> {
-    let survey = Survey::of(store, without, flatten, progress)?;
-    let choice = choose(&survey, options, progress)?;
+    let mut survey = Survey::of(store, without, flatten, progress)?;
+    let choice = choose(store, &mut survey, options, progress)?;
     if survey.copied_bytes(&choice) <= survey.repacked_bytes(&choice) || survey.is_repair(&choice) {
         return Ok((survey, choice));
     }
@@ -297,7 +303,7 @@ fn survey_and_choose<'s>(
 }
 
 /// Chooses what goes. Nothing goes while the journal lacks records: what those need cannot be told from garbage.
-fn choose(survey: &Survey, options: &GcOptions, progress: &dyn Progress) -> Result<Choice> {
+fn choose(store: &Store, survey: &mut Survey<'_>, options: &GcOptions, progress: &dyn Progress) -> Result<Choice> {
     if !survey.view.unreadable()?.is_empty() {
         progress.notice("a checkpoint cannot be read by this release, which does not know what it needs, so gc removes nothing");
         return Ok(Choice::default());
@@ -306,11 +312,26 @@ fn choose(survey: &Survey, options: &GcOptions, progress: &dyn Progress) -> Resu
         progress.notice("records of the journal are missing or damaged, so gc removes nothing; run `parhelia check`");
         return Ok(Choice::default());
     }
+    // The end of a dead writer is told by its pin, so these were committed. They may need anything.
+    let older = unexplained(store)?;
+    if older.is_journal_older {
+        progress.notice(&format!(
+            "the journal seems to be an older copy: packs hold checkpoints that it does not know ({}), so gc removes nothing; put the newer \
+             journal back, or run `parhelia check --repair`, which takes them in",
+            older.checkpoints.len()
+        ));
+        return Ok(Choice::default());
+    }
     if survey.has_unreadable_blocks {
         progress.notice("blocks cannot be read that may build on others, so gc removes nothing; run `parhelia check --repair`");
         return Ok(Choice::default());
     }
-    Ok(survey.choose(options))
+    loop {
+        let choice = survey.choose(options);
+        if !survey.keeps_only_copies(store, &choice, progress)? {
+            return Ok(choice);
+        }
+    }
 }
 
 /// Packs to delete, and packs to repack.

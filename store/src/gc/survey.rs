@@ -2,12 +2,13 @@
 
 mod bases;
 mod choice;
+mod doubles;
 mod flatten;
 mod pinned;
 mod recipes;
 
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,
 };
 
@@ -24,6 +25,9 @@ use crate::{
     store::Store,
     view::View,
 };
+
+/// So many checkpoints that cannot be followed are named.
+const HURT_NAMED: usize = 20;
 
 /// Use of one pack.
 #[derive(Debug)]
@@ -49,6 +53,10 @@ pub(super) struct PackUse {
     /// Packs that may only go together with this one: those that hold dead parts of dead recipes that are here, or dead bases of dead blocks
     /// that are here, and those in which the index finds dead objects of which a second copy is here.
     leans_on: BTreeSet<PackId>,
+    /// The homes of live objects of which a second copy is here.
+    doubled: BTreeSet<Location>,
+    /// One of those homes cannot be read, so that this pack may have the only whole copy.
+    has_only_copies: bool,
 }
 
 /// Locations of everything that lives.
@@ -66,6 +74,8 @@ pub(super) struct Survey<'a> {
     pub(super) rebased: Rebased,
     /// There are blocks of which it cannot be told what they build on.
     pub(super) has_unreadable_blocks: bool,
+    /// Homes of objects with a second copy, and whether they could be read.
+    homes: BTreeMap<Location, bool>,
 }
 
 impl<'a> Survey<'a> {
@@ -84,8 +94,25 @@ impl<'a> Survey<'a> {
         let roots: Vec<&Checkpoint> = all.iter().filter(|checkpoint| !without.contains(&checkpoint.record.id)).collect();
         progress.phase(Phase::Mark, Some(roots.iter().map(|c| c.record.workspace.entries).sum()), None);
         let mut marker = Marker::new(store, view.clone());
+        let mut hurt: Vec<(String, Error)> = Vec::new();
         for checkpoint in &roots {
-            marker.checkpoint(checkpoint, progress)?;
+            match marker.checkpoint(checkpoint, progress) {
+                Err(e) if e.is_damage() => hurt.push((checkpoint.id(), e)),
+                other => other?,
+            }
+        }
+        if let Some((_, error)) = hurt.first() {
+            let named: Vec<&str> = hurt.iter().take(HURT_NAMED).map(|(id, _)| id.as_str()).collect();
+            let more = match hurt.len() - named.len() {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            let named = named.join(", ");
+            progress.warning(&format!(
+                "gc removes nothing, because nobody knows what these checkpoints need: {named}{more} ({error}); `parhelia check --repair \
+                 --from COPY` may bring back what they lack; without a copy, gc works again once they are deleted"
+            ));
+            return Err(hurt.swap_remove(0).1);
         }
         let mut checkpoints = roots.len() as u64;
         for checkpoint in &pinned {
@@ -95,7 +122,8 @@ impl<'a> Survey<'a> {
         let packs = known.map(|(id, state)| PackUse::new(id, state.bytes)).collect();
         let end = view.end().clone();
         let rebased = Rebased::new();
-        let mut survey = Survey { view, end, checkpoints, marker, packs, rebased, has_unreadable_blocks: false };
+        let homes = BTreeMap::new();
+        let mut survey = Survey { view, end, checkpoints, marker, packs, rebased, has_unreadable_blocks: false, homes };
         survey.mark_bases(store, flatten, progress)?;
         survey.find_homes(store)?;
         let dead_recipes = survey.read_directories(store, progress)?;
@@ -167,6 +195,8 @@ impl<'a> Survey<'a> {
                                     alive += bytes;
                                     continue;
                                 }
+                                let home = view.locate(entry.id)?.filter(|home| home.pack != pack.id);
+                                pack.doubled.extend(home);
                             }
                             None => {
                                 let home = view.locate(entry.id)?.map(|home| home.pack).filter(|home| *home != pack.id);
@@ -234,6 +264,8 @@ impl PackUse {
             has_known_damage: false,
             has_broken_objects: false,
             leans_on: BTreeSet::new(),
+            doubled: BTreeSet::new(),
+            has_only_copies: false,
         }
     }
 }

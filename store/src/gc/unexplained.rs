@@ -1,6 +1,6 @@
-//! Packs that no record of the journal explains. Most are what a run left that ended without a commit. But where the journal was cut, a
-//! record may have gone that was committed: its packs are whole, and one of them holds the sealed checkpoint. Those stay. Where a pack is gone
-//! that the journal names, the journal may be an older copy: then every whole pack may hold what that pack held, and stays.
+//! Packs that no record of the journal explains. Most are what a run left that ended without a commit: its pin tells. But where the journal was
+//! cut, or is an older copy, a record may have gone that was committed: its packs are whole, and one of them holds the sealed checkpoint. Those
+//! stay. Where a pack is gone that the journal names, every whole pack may hold what that pack held, and stays.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -21,6 +21,8 @@ pub struct Unexplained {
     pub packs: BTreeSet<PackId>,
     /// The checkpoints in them that no record of the journal tells of.
     pub checkpoints: Vec<Checkpoint>,
+    /// True if the journal looks whole and has no place for them: it seems to be an older copy.
+    pub is_journal_older: bool,
 }
 
 /// True if a pack that the journal names, and has not given up, is gone.
@@ -37,9 +39,6 @@ pub(crate) fn find(layout: &Layout, unknown: &[PackId]) -> Result<Unexplained> {
     }
     let tail = Journal::of(layout).read(&Position::start())?;
     let is_older = lacks_a_pack(layout, &tail)?;
-    if !tail.was_cut && tail.missing == 0 && !is_older {
-        return Ok(found);
-    }
     let committed: HashSet<_> = tail
         .records
         .iter()
@@ -73,6 +72,7 @@ pub(crate) fn find(layout: &Layout, unknown: &[PackId]) -> Result<Unexplained> {
             found.checkpoints.extend(sealed.and_then(|sealed| Checkpoint::decode(0, sealed, &layout.keys.ids).ok()));
         }
     }
+    found.is_journal_older = !found.checkpoints.is_empty() && !tail.was_cut && tail.missing == 0;
     found.packs = unknown.iter().filter(|pack| ops.contains(&pack.op())).copied().collect();
     Ok(found)
 }

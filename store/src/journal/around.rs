@@ -100,6 +100,13 @@ impl Gap {
         self.bit.is_none() && !self.loses_records() && self.resumes.as_ref().is_some_and(is_first)
     }
 
+    /// The first and the last record that are lost, the chain hash before them, and that of the last; `None` where nobody knows the last.
+    pub(crate) fn between(&self) -> Option<(u64, u64, String, String)> {
+        let (next, resumes) = (self.next?, self.resumes.as_ref()?);
+        let lost = (self.first, next - 1, hex(&self.hash), hex(&resumes.previous));
+        (self.loses_records() && next > self.first).then_some(lost)
+    }
+
     /// True if records are lost with it.
     pub(crate) fn loses_records(&self) -> bool {
         let follows = self.resumes.as_ref().is_some_and(|resumes| resumes.previous == self.hash);

@@ -83,6 +83,14 @@ impl Journal {
             // Something stands between its header and its first record. It goes on where it did.
             header = SegmentHeader { is_behind_gap, previous_hash: resumes.previous, ..own };
         }
+        // A segment that begins with what is lost keeps no record. Out of the way, it leaves its name to what takes their place.
+        let is_emptied = gap.first == gap.segment && next != gap.segment;
+        if is_emptied {
+            let (emptied, _) = self.segment_bytes(gap.segment)?;
+            if let Some(emptied) = SegmentHeader::decode(&emptied) {
+                header.previous_end = emptied.previous_end;
+            }
+        }
         if length > bytes.len() as u64 {
             return Err(self.corrupt(resumes.segment, bytes.len() as u64, "it is longer than a segment may be"));
         }
@@ -98,6 +106,9 @@ impl Journal {
         if resumes.segment != gap.segment && !is_in_place {
             // Its first records are lost, so that nothing leads to it any more.
             self.set_aside(resumes.segment)?;
+        }
+        if is_emptied {
+            self.set_aside(gap.segment)?;
         }
         Ok(())
     }

@@ -42,6 +42,11 @@ impl<'a> Writer<'a> {
         writer
     }
 
+    /// Chain hash of the last record so far.
+    pub(crate) fn hash(&self) -> String {
+        hex(&self.hash)
+    }
+
     /// Writes a segment in a gap.
     pub(crate) fn finish_in_gap(self) -> Result<()> {
         self.put()

@@ -24,7 +24,7 @@ use crate::{
 /// The settings are gone, and what they were for is not.
 const SETTINGS_LOST: &str = "it has packs and no store.json; `parhelia check --salvage` makes a store of them in another folder";
 
-pub(super) fn missing(layout: &Layout) -> Error {
+pub(crate) fn missing(layout: &Layout) -> Error {
     let root = &layout.root;
     if has_content(layout) {
         return Error::NotAStore { path: root.to_owned(), reason: SETTINGS_LOST.into() };
@@ -32,7 +32,7 @@ pub(super) fn missing(layout: &Layout) -> Error {
     if let Some(error) = leads_nowhere(root) {
         return error;
     }
-    match fs::read_dir(root).map(Iterator::count) {
+    match files::entries(root) {
         Ok(0) => Error::NoStore {
             path: root.to_owned(),
             hint: "the folder is empty; if a disk belongs there, mount it; `parhelia init` makes a new store",
@@ -78,7 +78,8 @@ pub(crate) fn make(layout: &Layout, config: &Config) -> Result<bool> {
     for entry in fs::read_dir(root).at("read folder", root)? {
         let name = entry.at("read folder", root)?.file_name();
         let name = name.to_string_lossy();
-        if !ours.contains(&name.as_ref()) && !name.starts_with("store.") {
+        let is_ours = ours.contains(&name.as_ref()) || name.starts_with("store.") || name == files::LOST_AND_FOUND;
+        if !is_ours {
             return Err(Error::NotAStore { path: root.clone(), reason: "it has other files and no store.json".into() });
         }
     }

@@ -130,9 +130,10 @@ impl Script {
         let mut unknown = in_order(found.iter().filter(|(_, checkpoint)| !told.contains(&checkpoint.record.id)));
         script.unknown = unknown.iter().copied().collect();
         unknown.reverse();
-        let mut expected = 1;
+        let (mut expected, mut is_behind_gap) = (1, false);
         for (sequence, body, entry) in &memory.records {
-            let is_behind_gap = *sequence != expected;
+            // Until the next commit: an event may follow the gap first.
+            is_behind_gap |= *sequence != expected;
             expected = sequence + 1;
             let Entry::Commit { record, .. } = entry else {
                 if matches!(entry, Entry::Event(_) | Entry::Unknown(_)) {
@@ -148,6 +149,7 @@ impl Script {
                 script.lines.push(Line::Commit(older));
             }
             script.lines.push(Line::Commit(id));
+            is_behind_gap = false;
         }
         script.lines.extend(unknown.into_iter().rev().map(Line::Commit));
         script.checkpoints = found;

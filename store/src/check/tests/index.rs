@@ -90,3 +90,16 @@ fn checkpoints_are_made_while_the_index_is_made_anew() {
     let left = left.filter(|name| name != "checked");
     assert_eq!(left.collect::<Vec<_>>(), Vec::<std::ffi::OsString>::new());
 }
+
+#[test]
+fn a_damaged_journal_is_no_reason_to_derive_an_index_for_ever() {
+    let test = TestStore::new();
+    test.checkpoint(&files(1, 9));
+    test.checkpoint(&files(2, 9));
+    let journal = test.store.layout().journal().join("00000000000000000001.log");
+    let mut bytes = fs::read(&journal).unwrap();
+    bytes[300] ^= 1;
+    fs::write(&journal, bytes).unwrap();
+    let refused = rebuild_index(test.store.layout(), PATIENCE, &()).unwrap_err();
+    assert!(refused.is_damage() && refused.to_string().contains("flipped bit"), "{refused}");
+}

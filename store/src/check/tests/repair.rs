@@ -27,16 +27,19 @@ fn a_repair_beside_gc_is_refused_where_a_good_copy_went_and_the_next_takes_it_fr
     let Kind::File { blob, .. } = test.store.node_at(&test.get(b), b"dir1/file1").unwrap().kind else { panic!("no file") };
     let home = test.store.refresh().unwrap().locate(blob.object()).unwrap().unwrap();
     let path = test.store.layout().pack(home.pack);
-    let mut bytes = fs::read(&path).unwrap();
+    let whole = fs::read(&path).unwrap();
+    let mut bytes = whole.clone();
     bytes[(home.offset + u64::from(home.block_bytes)) as usize - 5] ^= 4;
     fs::write(&path, &bytes).unwrap();
 
     let plan = plan_repair(test.store.layout(), &[], &()).unwrap();
     assert!(plan.lost.is_empty() && plan.damaged_packs == [home.pack], "{plan:?}");
-    // For whoever writes meanwhile, the bytes stay where they are.
+    // gc lets the other copy go only while this one reads as whole. For whoever writes meanwhile, the bytes stay where they are.
+    fs::write(&path, &whole).unwrap();
     let writer = Pin::take(&test.store.layout().pins(), true, "test").unwrap();
     let report = crate::gc::run(&test.store, &crate::gc::GcOptions::no_repack(), &()).unwrap();
     assert_eq!(report.condemned_packs, 1, "{report:?}");
+    fs::write(&path, &bytes).unwrap();
     let refused = repair(test.store.layout(), &plan, PATIENCE, &()).unwrap_err();
     assert!(refused.to_string().contains("run the repair again"), "{refused}");
     let packs = test.store.refresh().unwrap().packs().unwrap();

@@ -14,13 +14,18 @@ const SMALL_PACK_BYTES: u64 = 4 << 20;
 /// More small packs than this are copied together.
 const SMALL_PACKS_MAX: usize = 16;
 
+/// Copies that gain less are not missed.
+const GAINED_BYTES_MIN: u64 = 16 << 10;
+
 impl<'a> Survey<'a> {
     /// Decides which packs go.
     pub(crate) fn choose(&self, options: &GcOptions) -> Choice {
         let mut choice = Choice::default();
         let mut small = Vec::new();
         for pack in &self.packs {
-            if pack.live_objects == 0 {
+            if pack.has_only_copies {
+                continue;
+            } else if pack.live_objects == 0 {
                 choice.delete.insert(pack.id);
             } else if pack.is_damaged {
                 continue;
@@ -86,6 +91,13 @@ impl<'a> Survey<'a> {
         self.packs.iter().filter(|pack| choice.repack.contains(&pack.id)).map(|pack| pack.bytes).sum()
     }
 
+    /// Number of packs that `chosen` copies and `done` does not; 0 where copying them would gain next to nothing.
+    pub(crate) fn left_packs(&self, chosen: &Choice, done: &Choice) -> u64 {
+        let left: BTreeSet<PackId> = chosen.all().difference(&done.all()).copied().collect();
+        let gains = self.packs.iter().filter(|pack| left.contains(&pack.id)).map(PackUse::unused_bytes).sum::<u64>();
+        if gains < GAINED_BYTES_MIN { 0 } else { left.len() as u64 }
+    }
+
     /// True if something broken goes by it, which is worth more than bytes.
     pub(crate) fn is_repair(&self, choice: &Choice) -> bool {
         self.packs.iter().any(|pack| pack.has_broken_objects && choice.repack.contains(&pack.id))
@@ -98,7 +110,7 @@ impl<'a> Survey<'a> {
         let mut stay: Vec<&PackUse> = self
             .packs
             .iter()
-            .filter(|pack| !condemned.contains(&pack.id) && !pack.is_damaged && pack.unused_bytes() > 0)
+            .filter(|pack| !condemned.contains(&pack.id) && !pack.must_stay() && pack.unused_bytes() > 0)
             .collect();
         stay.sort_by_key(|pack| (u128::from(pack.live_bytes) * 1_000_000 / u128::from(pack.bytes.max(1)), pack.id));
         let mut unused: u64 = stay.iter().map(|pack| pack.unused_bytes()).sum();
@@ -113,7 +125,7 @@ impl<'a> Survey<'a> {
 
     /// Copies what leans on packs that go.
     fn add_leaning(&self, choice: &mut Choice, condemned: &mut BTreeSet<PackId>) {
-        while let Some(pack) = self.packs.iter().find(|pack| !pack.is_damaged && pack.leans_on_any(condemned)) {
+        while let Some(pack) = self.packs.iter().find(|pack| !pack.must_stay() && pack.leans_on_any(condemned)) {
             choice.repack.insert(pack.id);
             condemned.insert(pack.id);
         }
@@ -154,6 +166,11 @@ impl<'a> Survey<'a> {
 }
 
 impl PackUse {
+    /// True if it cannot be copied, or is not to be.
+    fn must_stay(&self) -> bool {
+        self.is_damaged || self.has_only_copies
+    }
+
     fn leans_on_any(&self, condemned: &BTreeSet<PackId>) -> bool {
         !condemned.contains(&self.id) && self.leans_on.iter().any(|id| condemned.contains(id))
     }

@@ -86,3 +86,39 @@ fn an_object_in_several_packs_is_found_in_the_same_one_however_the_index_was_mad
     crate::check::rebuild_index(test.store.layout(), std::time::Duration::from_secs(60), &()).unwrap();
     assert_eq!(homes(&test.open()), one_by_one);
 }
+
+#[test]
+fn the_only_whole_copy_of_what_is_damaged_at_home_stays() {
+    for options in [GcOptions::below(70), everything(), GcOptions::default()] {
+        let test = TestStore::new();
+        test.cut.set(20_000);
+        let other = test.another();
+        let all = files(1, 9);
+        // Two creators write the same at once.
+        let (a, b) = (test.draft("one", &all), other.draft("two", &all));
+        let (a, b) = (test.commit(a).unwrap(), other.commit(b).unwrap());
+        other.store.absorb().unwrap();
+        let test = test.another();
+        let (path, bytes) = all.iter().find(|(_, bytes)| bytes.len() > 50).unwrap();
+        let home = test.store.view().locate(crate::testing::blob_id(bytes).object()).unwrap().unwrap();
+        let before = pack_files(&test);
+        let whole = std::fs::read(test.store.layout().pack(home.pack)).unwrap();
+        let mut hurt = whole.clone();
+        let end = (home.offset + u64::from(home.block_bytes)) as usize;
+        hurt[end - 4..end].iter_mut().for_each(|byte| *byte ^= 0xff);
+        std::fs::write(test.store.layout().pack(home.pack), &hurt).unwrap();
+        let planned = plan(&test.store, &options, &()).unwrap();
+        assert!(planned.delete.is_empty() && planned.repack.is_empty(), "{path}: {planned:?}");
+        run(&test.store, &options, &()).unwrap();
+        assert_eq!(pack_files(&test), before, "{path}");
+        // The next create stores it again where it comes upon it.
+        assert!(crate::damaged::Damaged::read(test.store.layout()).has_block(home));
+        // Whole again, the second copy may go.
+        std::fs::write(test.store.layout().pack(home.pack), &whole).unwrap();
+        let test = test.another();
+        let checked = crate::check::CheckOptions { read_data_percent: Some(100) };
+        crate::check::run(test.store.layout(), &checked, &()).unwrap();
+        assert!(run(&test.store, &options, &()).unwrap().dropped_packs > 0);
+        all_read_back(&test, &BTreeMap::from([(a, all.clone()), (b, all)]));
+    }
+}

@@ -97,3 +97,29 @@ fn the_packs_of_a_record_that_was_cut_off_stay() {
     assert_kept(&test.another(), lost);
     all_read_back(&test.another(), &BTreeMap::from([(kept, files(1, 9))]));
 }
+
+#[test]
+fn an_older_journal_is_told_by_the_packs_and_nothing_goes_until_they_are_taken_in() {
+    let (test, kept, lost) = with_lost_record(|test, before| {
+        test.put_back_journal(before);
+        let layout = test.store.layout();
+        std::fs::remove_file(layout.journal().join("synced")).unwrap();
+        std::fs::remove_dir_all(layout.view()).unwrap();
+    });
+    // What a run left that ended without a commit is told by its pin, and goes.
+    test.draft("test", &files(4, 9)).pin.leave();
+    let packs = pack_files(&test);
+    let report = run(&test.store, &everything(), &()).unwrap();
+    assert_eq!((report.condemned_packs, report.dropped_packs, report.orphans), (0, 0, 1), "{report:?}");
+    assert_eq!(pack_files(&test), packs - 1);
+    assert_kept(&test, lost);
+    let checked = crate::check::run(test.store.layout(), &Default::default(), &()).unwrap();
+    assert!(checked.findings.iter().any(|finding| finding.message.contains(&lost.to_string())), "{:?}", checked.findings);
+    let patience = std::time::Duration::from_secs(60);
+    let mended = crate::check::mend(test.store.layout(), &[], patience, &()).unwrap();
+    assert_eq!(mended.strays.checkpoints, [lost]);
+    let test = test.another();
+    assert!(run(&test.store, &everything(), &()).unwrap().dropped_packs > 0);
+    all_read_back(&test.another(), &BTreeMap::from([(kept, files(1, 9)), (lost, files(3, 9))]));
+    assert!(crate::check::run(test.store.layout(), &Default::default(), &()).unwrap().is_clean());
+}
