@@ -20,7 +20,8 @@ use crate::{
 const LENGTHS_MAX: usize = 256;
 
 /// Looks whether every pack has its file, and notes those that are gone, and of the last ones those that were cut off: a create that is about to
-/// reuse them stores what lay there again, as far as it comes upon it. Fails where no pack at all is there: their disk may not be mounted.
+/// reuse them stores what lay there again, as far as it comes upon it. Fails where there are several and none is there: their disk may not be
+/// mounted.
 pub(crate) fn note_missing_packs(store: &Store, progress: &dyn Progress) -> Result<()> {
     store.refresh()?;
     if find(store)?.is_empty() {
@@ -29,11 +30,10 @@ pub(crate) fn note_missing_packs(store: &Store, progress: &dyn Progress) -> Resu
     // gc may have removed them since this view was made.
     store.reopen()?;
     let (layout, missing, known) = (store.layout(), find(store)?, Damaged::read(store.layout()));
-    if missing.len() == store.view().current_packs()?.len() && missing.iter().all(|id| !layout.pack(*id).exists()) {
-        let reason = match missing.len() {
-            1 => "the store's only pack is not there".to_owned(),
-            packs => format!("none of the store's {packs} packs is there"),
-        };
+    // Of a single pack it cannot be told: the workspace may still have what it held.
+    let is_all = missing.len() > 1 && missing.len() == store.view().current_packs()?.len();
+    if is_all && missing.iter().all(|id| !layout.pack(*id).exists()) {
+        let reason = format!("none of the store's {} packs is there", missing.len());
         return Err(Error::Corrupt { what: "packs".into(), place: layout.packs(), reason });
     }
     let missing = missing.into_iter().filter(|id| !is_healed(layout, *id));
