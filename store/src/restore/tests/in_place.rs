@@ -99,12 +99,12 @@ fn names_that_are_left_alone_stay_with_their_folder_and_come_back_where_they_are
     let dry = plan(&place.store, &checkpoint, &options, &()).unwrap();
     let mut deleted = Vec::new();
     let mut note = |change, path: &[u8]| {
-        if change == RestoreChange::Delete {
-            deleted.push(crate::name::display(path));
+        if matches!(change, RestoreChange::Delete | RestoreChange::Empty) {
+            deleted.push((crate::name::display(path), change));
         }
     };
     dry.each_change(&mut note).unwrap();
-    assert_eq!(deleted, ["deep"], "what stays whole is no change");
+    assert_eq!(deleted, [("deep".to_owned(), RestoreChange::Empty)], "what stays whole is no change");
     drop(dry);
     place.restore(&checkpoint, &options).unwrap();
     let read = |name: &str| fs::read_to_string(place.src(name)).unwrap_or_default();
