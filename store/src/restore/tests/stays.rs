@@ -204,7 +204,7 @@ fn what_cannot_be_given_is_not_nothing_and_takes_privileges_with_it() {
 
 #[test]
 fn counts_add_up() {
-    let of = |all: [u64; 12]| {
+    let of = |all: [u64; 13]| {
         let [
             files,
             files_created,
@@ -215,6 +215,7 @@ fn counts_add_up() {
             deleted,
             kept,
             spared,
+            mounted,
             unchanged,
             linked,
             bytes,
@@ -229,14 +230,15 @@ fn counts_add_up() {
             deleted,
             kept,
             spared,
+            mounted,
             unchanged,
             linked,
             bytes,
         }
     };
-    let mut sum = of([2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37]);
-    sum.merge(&of([3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41]));
-    assert_eq!(sum, of([5, 8, 12, 18, 24, 30, 36, 42, 52, 60, 68, 78]));
+    let mut sum = of([2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41]);
+    sum.merge(&of([3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43]));
+    assert_eq!(sum, of([5, 8, 12, 18, 24, 30, 36, 42, 52, 60, 68, 78, 84]));
     let node = |kind| Node { name: b"n".to_vec(), meta: testing::meta(), links: 1, kind };
     let file = node(Kind::File { size: 5, blob: crate::testing::blob_id(b"12345"), holes: Vec::new() });
     for (action, node, expected) in [
