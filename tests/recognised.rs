@@ -239,7 +239,7 @@ fn a_folders_first_checkpoint_joins_no_session_that_was_imported() {
     let archive = text(&s.path("out.tar.zst"));
     s.expect(0, &["export", &format!("{name}@latest"), "-o", &archive, "--quiet"]);
     fs::remove_dir_all(s.store()).unwrap();
-    s.expect(0, &["init", "--quiet"]);
+    s.expect(0, &["init", "--new", "--quiet"]);
     write(&work.join("f"), b"here").unwrap();
     let imported = s.summary(&["import", &archive]);
     assert_eq!(imported["session"], json!(name));

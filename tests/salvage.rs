@@ -312,7 +312,8 @@ fn all_hurt_checkpoints_and_paths_are_named_newest_first() {
 
 #[test]
 fn a_journal_without_a_whole_first_record_is_mended_and_gone_on_with() {
-    let ways: [(&str, fn(&mut Vec<u8>)); 5] = [
+    type Hurt = fn(&mut Vec<u8>);
+    let ways: [(&str, Hurt); 5] = [
         ("header alone", |bytes| bytes.truncate(64)),
         ("empty", Vec::clear),
         ("zeros behind the header", |bytes| bytes[64..].fill(0)),

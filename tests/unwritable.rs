@@ -353,5 +353,5 @@ fn what_a_plan_has_to_say_is_said_once() {
     // A file in the place of one is called a file.
     let one = format!("{then}:file");
     let said = s.expect(4, &["checkpoint", "restore", &one, "--to", text(&s.path("work/file"))]);
-    assert!(said.contains("exists and is no folder; use --in-place to replace it"), "{said}");
+    assert!(said.contains("exists and is no folder; use another --to, or --in-place to replace it"), "{said}");
 }

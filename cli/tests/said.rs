@@ -72,7 +72,7 @@ fn a_file_in_the_way_is_not_said_to_be_full() {
     home.run(&["checkpoint", "create", "s", "-w", "work"]).expect(0);
     fs::write(home.folder.path().join("e"), "").unwrap();
     let run = home.run(&["checkpoint", "restore", "s@latest:a", "--to", "e"]).expect(4);
-    assert!(run.err.contains("exists and is not an empty folder; use --in-place"), "{run:?}");
+    assert!(run.err.contains("exists and is no folder; use another --to, or --in-place"), "{run:?}");
 }
 
 #[test]

@@ -268,9 +268,13 @@ pub enum Error {
     StoreMissing(Box<crate::seen::Missing>),
     /// The target of a restore is in the way.
     #[error(
-        "{} exists and is {}, or another --to",
+        "{} exists and is {}",
         path.shown(),
-        if *is_folder { "not an empty folder; use --in-place to change it into the checkpoint" } else { "no folder; use --in-place to replace it" }
+        if *is_folder {
+            "not an empty folder; use another --to, or --in-place to change it into the checkpoint"
+        } else {
+            "no folder; use another --to, or --in-place to replace it"
+        }
     )]
     TargetNotEmpty {
         /// The target.

@@ -40,11 +40,6 @@ impl Reason {
         matches!(self, Reason::Excluded(_) | Reason::Unreadable(_))
     }
 
-    /// True if the checkpoint cannot give the entry back as it was captured: it has not got it, or not all of its attributes.
-    pub fn is_lacking(&self) -> bool {
-        self.is_left_out() || matches!(self, Reason::Attributes(_))
-    }
-
     /// True if the entry is not in the checkpoint as it was, though no rule says so.
     pub fn is_shortfall(&self) -> bool {
         !matches!(self, Reason::Excluded(_))

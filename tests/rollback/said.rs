@@ -43,9 +43,9 @@ fn what_would_be_done_is_what_is_done() {
     fs::remove_file(at("in the way")).unwrap();
     write(&at("in the way/Cargo.toml"), b"[package]").unwrap();
     write(&at("in the way/target/built"), b"built").unwrap();
-    let said = work.scratch.expect(1, &["checkpoint", "rollback", &id, "--dry-run"]);
+    let said = work.scratch.expect(4, &["checkpoint", "rollback", &id, "--dry-run"]);
     assert!(said.contains("in the way"), "{said}");
-    assert!(work.scratch.expect(1, &["checkpoint", "rollback", &id, "--yes"]).contains("in the way"));
+    assert!(work.scratch.expect(4, &["checkpoint", "rollback", &id, "--yes"]).contains("in the way"));
 }
 
 #[test]

@@ -17,6 +17,7 @@ use parhelia_store::{
 
 use super::{
     look::{Look, RollbackRequest, whole},
+    spared,
     stash::{self, Stash},
 };
 use crate::{
@@ -86,8 +87,7 @@ pub fn foresee(
         let options = create::Options { workspace, session, rules, judge, ..create::Options::default() };
         omitted = create::look(store, &options, progress)?.2;
     }
-    let spared = omitted.iter().filter(|omission| omission.reason.is_lacking());
-    let spare = look.spare(spared.map(|omission| omission.path.clone()));
+    let spare = look.spare(spared::kept(store, omitted.clone(), Some(wanted.target)));
     let planned = plan(store, wanted.target, &look.workspace, unhex(&spare), None, progress)?;
     ensure_unblocked(&planned, wanted.target)?;
     Ok((planned, omitted))
@@ -181,8 +181,7 @@ pub fn execute(
     overridden(store, host, (target.record.id, &look.session.id), &safeties, progress);
     let safety = safety(store, look, wanted, progress)?;
     whole(store, target, Some(&safety), progress)?;
-    let omitted = store.omissions(&safety)?.into_iter().filter(|omission| omission.reason.is_lacking());
-    let spare = look.spare(omitted.map(|omission| omission.path));
+    let spare = look.spare(spared::kept(store, store.omissions(&safety)?, Some(target)));
     // What cannot be planned is refused before there is an intent, which everybody who comes later would have to finish.
     let planned = plan(store, target, &look.workspace, unhex(&spare), Some(since), progress)?;
     ensure_unblocked(&planned, target)?;

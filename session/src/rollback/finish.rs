@@ -16,6 +16,7 @@ use super::{
     execute::{carry_out, existing, go_back, plan, revert, unhex},
     look::{hex, sessions_below},
     since::{newer_of_another, worked_on},
+    spared,
 };
 use crate::{
     error::{Refusal, Result},
@@ -64,7 +65,7 @@ pub fn finish(store: &Store, host: &dyn Host, session: &Session, observer: &dyn 
         let judge = scan::judge(store, &host.config(&intent.workspace)?.secrets)?;
         let made = before_finishing(store, session, &intent, known, (actor, judge), observer)?;
         observer.warn(&Notice::SavedBeforeFinishing { safety: made.record.id });
-        let omitted = store.omissions(&made)?.into_iter().filter(|omission| omission.reason.is_lacking());
+        let kept: Vec<Vec<u8>> = spared::kept(store, store.omissions(&made)?, target.as_ref()).collect();
         let below = sessions_below(store, &intent.workspace, &session.id, target.as_ref())?.into_iter().map(|(path, _)| path);
         let worked_on = match (&target, &safety) {
             (Some(target), Some(safety)) => worked_on(store, target, safety, &made)?,
@@ -73,7 +74,7 @@ pub fn finish(store: &Store, host: &dyn Host, session: &Session, observer: &dyn 
         if !worked_on.is_empty() {
             observer.warn(&Notice::ChangedSince { paths: named(&worked_on) });
         }
-        intent.spare.extend(hex(omitted.map(|omission| omission.path).chain(below).chain(worked_on)));
+        intent.spare.extend(hex(kept.into_iter().chain(below).chain(worked_on)));
     }
     if intent.goes_back {
         go_back(store, host, &session.id, &intent)?;

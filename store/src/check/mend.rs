@@ -251,7 +251,7 @@ mod tests {
                 Journal::of(test.store.layout()).mend(test.store.layout(), &|| cut(test.store.layout())).unwrap();
             }
             let expected = Refilled { first: lost.start as u64 + 1, last: lost.end as u64, from: from[0].clone() };
-            assert_eq!(plan_mend(test.store.layout(), &from, &()).unwrap().refilled, [expected.clone()]);
+            assert_eq!(plan_mend(test.store.layout(), &from, &()).unwrap().refilled, std::slice::from_ref(&expected));
             let mended = mend(test.store.layout(), &from, PATIENCE, &()).unwrap();
             assert!(mended.refilled == [expected] && !mended.loses_records(), "{mended:?}");
             let listed: Vec<_> = opened(&test).checkpoints().unwrap().iter().map(|c| (c.record.id, c.sequence)).collect();

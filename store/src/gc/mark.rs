@@ -1,6 +1,9 @@
 //! Following references: from checkpoints to everything that they need.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use crate::{
     codec::Malformed,
@@ -71,6 +74,8 @@ pub(super) struct Marker<'a> {
     store: &'a Store,
     pub(super) view: Arc<View>,
     pub(super) live: HashMap<ObjectKey, Mark>,
+    /// Of these, the sealed records of checkpoints.
+    records: HashSet<ObjectKey>,
     /// Objects that were added while `notes_fresh` was set, and others that must stay where they are.
     pub(super) fresh: Vec<ObjectKey>,
     pub(super) notes_fresh: bool,
@@ -78,7 +83,7 @@ pub(super) struct Marker<'a> {
 
 impl<'a> Marker<'a> {
     pub(super) fn new(store: &'a Store, view: Arc<View>) -> Self {
-        Marker { store, view, live: HashMap::new(), fresh: Vec::new(), notes_fresh: false }
+        Marker { store, view, live: HashMap::new(), records: HashSet::new(), fresh: Vec::new(), notes_fresh: false }
     }
 
     fn add(&mut self, id: ObjectId) -> bool {
@@ -106,6 +111,12 @@ impl<'a> Marker<'a> {
             Mark(NOWHERE | BASE_ALONE)
         });
         is_new
+    }
+
+    /// Takes the marks off sealed records that no pack has: the journal has them as well, and nothing reads them here.
+    pub(super) fn pass_over_lost_records(&mut self) {
+        let records = &self.records;
+        self.live.retain(|key, mark| mark.home().is_some() || !records.contains(key));
     }
 
     /// Notes that nothing is copied so far.
@@ -155,6 +166,7 @@ impl Visitor for Marker<'_> {
 
     fn record(&mut self, checkpoint: &Checkpoint, _place: &GraphPath<'_>) -> Result<()> {
         self.add(checkpoint.digest.object());
+        self.records.insert(checkpoint.digest.object().key());
         Ok(())
     }
 

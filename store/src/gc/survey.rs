@@ -161,7 +161,8 @@ impl<'a> Survey<'a> {
             packs[pack].live_objects += 1;
             Ok(())
         })?;
-        match live.iter().find(|(_, mark)| mark.home().is_none()) {
+        self.marker.pass_over_lost_records();
+        match self.marker.live.iter().find(|(_, mark)| mark.home().is_none()) {
             Some((key, _)) => Err(Error::Missing { kind: "object", id: hex(key) }),
             None => Ok(()),
         }

@@ -21,7 +21,8 @@ pub struct Unexplained {
     pub packs: BTreeSet<PackId>,
     /// The checkpoints in them that no record of the journal tells of.
     pub checkpoints: Vec<Checkpoint>,
-    /// True if the journal looks whole and has no place for them: it seems to be an older copy.
+    /// True if the journal looks whole, and one of them follows another: it seems to be an older copy. A single one may be what a run left
+    /// that was killed, and whose pin is gone: by a power cut, or because somebody removed it.
     pub is_journal_older: bool,
 }
 
@@ -72,7 +73,10 @@ pub(crate) fn find(layout: &Layout, unknown: &[PackId]) -> Result<Unexplained> {
             found.checkpoints.extend(sealed.and_then(|sealed| Checkpoint::decode(0, sealed, &layout.keys.ids).ok()));
         }
     }
-    found.is_journal_older = !found.checkpoints.is_empty() && !tail.was_cut && tail.missing == 0;
+    let ids: HashSet<_> = found.checkpoints.iter().map(|checkpoint| checkpoint.record.id).collect();
+    let has_line =
+        found.checkpoints.iter().any(|checkpoint| checkpoint.record.parent.is_some_and(|parent| ids.contains(&parent)));
+    found.is_journal_older = has_line && !tail.was_cut && tail.missing == 0;
     found.packs = unknown.iter().filter(|pack| ops.contains(&pack.op())).copied().collect();
     Ok(found)
 }
