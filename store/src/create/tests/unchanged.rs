@@ -216,9 +216,9 @@ fn content_that_is_new_and_not_the_heads_makes_no_checkpoint() {
     let other = Options { session: "other".into(), workspace: elsewhere.clone(), ..f.options() };
     // Damage elsewhere is not damage of this head.
     fs::create_dir(&elsewhere).unwrap();
-    fs::write(elsewhere.join("g"), noise(90_000, 2)).unwrap();
+    fs::write(elsewhere.join("g"), noise(3000, 2)).unwrap();
     run(&f.store, &other, &()).unwrap();
-    let chunk = crate::testing::blob_id(&noise(90_000, 2)).object();
+    let chunk = crate::testing::blob_id(&noise(3000, 2)).object();
     let at = f.store.locate(crate::pack::ObjectKind::Chunk, chunk).unwrap();
     fs::remove_file(f.store.layout().pack(at.pack)).unwrap();
     assert!(run(&f.store, &options, &()).unwrap().skipped);
