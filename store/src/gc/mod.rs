@@ -314,10 +314,10 @@ fn choose(store: &Store, survey: &mut Survey<'_>, options: &GcOptions, progress:
     }
     // The end of a dead writer is told by its pin, so these were committed. They may need anything.
     let older = unexplained(store)?;
-    if older.is_journal_older {
+    if older.is_journal_whole && !older.checkpoints.is_empty() {
         progress.notice(&format!(
-            "the journal seems to be an older copy: packs hold checkpoints that it does not know ({}), so gc removes nothing; put the newer \
-             journal back, or run `parhelia check --repair`, which takes them in",
+            "packs hold checkpoints that the journal does not know ({}), as if it were an older copy, so gc removes nothing in use; put the \
+             newer journal back, or run `parhelia check --repair`, which takes them in",
             older.checkpoints.len()
         ));
         return Ok(Choice::default());

@@ -21,8 +21,10 @@ pub struct Unexplained {
     pub packs: BTreeSet<PackId>,
     /// The checkpoints in them that no record of the journal tells of.
     pub checkpoints: Vec<Checkpoint>,
-    /// True if the journal looks whole, and one of them follows another: it seems to be an older copy. A single one may be what a run left
-    /// that was killed, and whose pin is gone: by a power cut, or because somebody removed it.
+    /// True if the journal looks whole and has no place for them: it may be an older copy.
+    pub is_journal_whole: bool,
+    /// True if that is more than likely: one of them follows another. A single one may be what a run left that was killed, and whose pin is gone,
+    /// by a power cut or because somebody removed it.
     pub is_journal_older: bool,
 }
 
@@ -76,7 +78,8 @@ pub(crate) fn find(layout: &Layout, unknown: &[PackId]) -> Result<Unexplained> {
     let ids: HashSet<_> = found.checkpoints.iter().map(|checkpoint| checkpoint.record.id).collect();
     let has_line =
         found.checkpoints.iter().any(|checkpoint| checkpoint.record.parent.is_some_and(|parent| ids.contains(&parent)));
-    found.is_journal_older = has_line && !tail.was_cut && tail.missing == 0;
+    found.is_journal_whole = !tail.was_cut && tail.missing == 0;
+    found.is_journal_older = has_line && found.is_journal_whole;
     found.packs = unknown.iter().filter(|pack| ops.contains(&pack.op())).copied().collect();
     Ok(found)
 }

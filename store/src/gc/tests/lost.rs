@@ -114,7 +114,8 @@ fn an_older_journal_is_told_by_the_packs_and_nothing_goes_until_they_are_taken_i
     assert_eq!(pack_files(&test), packs - 1);
     assert_kept(&test, lost);
     let checked = crate::check::run(test.store.layout(), &Default::default(), &()).unwrap();
-    assert!(checked.findings.iter().any(|finding| finding.message.contains(&lost.to_string())), "{:?}", checked.findings);
+    // A single one may be what was left by a run, so that it is no fault by itself.
+    assert!(checked.is_clean() && checked.notes.iter().any(|note| note.contains(&lost.to_string())), "{:?}", checked.notes);
     let patience = std::time::Duration::from_secs(60);
     let mended = crate::check::mend(test.store.layout(), &[], patience, &()).unwrap();
     assert_eq!(mended.strays.checkpoints, [lost]);
