@@ -61,7 +61,7 @@ fn parhelia(options: &Options) -> Command {
 fn run(options: &Options) -> Result<()> {
     let tree = options.folder.join("tree");
     scale::generate(&tree, options.files)?;
-    process::run(parhelia(options).args(["init", "--quiet"]))?;
+    process::run(parhelia(options).args(["init", "--new", "--quiet"]))?;
     process::run(parhelia(options).args(["checkpoint", "create", "bench", "--workspace"]).arg(&tree))?;
     let (single, store) = (Mount::new(options, "single", &["latest"])?, Mount::new(options, "store-mount", &[])?);
     let session = store.at.join("sessions/bench");

@@ -44,7 +44,7 @@ impl Served {
     /// Starts a service in an empty folder.
     pub fn start(place: &Place) -> Result<Self> {
         process::make_dir(&place.folder.join("home"))?;
-        process::run(command(place, &["init", "--quiet"]).stdin(Stdio::null()))?;
+        process::run(command(place, &["init", "--new", "--quiet"]).stdin(Stdio::null()))?;
         let log = place.folder.join("service.log");
         let log = File::create(&log).context(|| format!("make {}", log.display()))?;
         let mut command = command(place, &["serve", "--socket", "socket", "--tmux-socket", "tmux"]);

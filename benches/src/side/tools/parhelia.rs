@@ -92,7 +92,7 @@ impl Parhelia {
 
     /// Makes the store where there is none.
     pub fn make_store(&self) -> Result<()> {
-        process::run(std::process::Command::new(&self.binary).arg("--store").arg(&self.home).args(["init", "--quiet"]))
+        process::run(std::process::Command::new(&self.binary).arg("--store").arg(&self.home).args(["init", "--new", "--quiet"]))
     }
 
     fn data_blocks(&self) -> Result<u64> {
