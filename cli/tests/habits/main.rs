@@ -1,4 +1,4 @@
-//! What people type without thinking, by subject.
+//! Commands that people type without thinking, by subject.
 
 #![allow(clippy::unwrap_used)]
 

@@ -11,7 +11,7 @@ use parhelia_store::{
 
 use crate::{error::Result, scan};
 
-/// What a rollback must not remove, by what its safety checkpoint leaves out or lacks. Of an entry of which only attributes are lacking and which
+/// Paths that a rollback must not remove, by what its safety checkpoint leaves out or lacks. Of an entry of which only attributes are lacking and which
 /// the target has, the plan asks itself.
 pub(super) fn kept<'o>(
     store: &'o Store,

@@ -109,7 +109,7 @@ pub fn mend(layout: &Layout, from: &[PathBuf], lock_timeout: Duration, progress:
     Ok(Mend { settings, journal, refilled, strays })
 }
 
-/// What the journal has lost between records that it has.
+/// Losses of the journal between records that it has.
 fn lost_in(layout: &Layout) -> Result<Vec<Stretch>> {
     let journal = Journal::of(layout);
     refill::of_whole(&journal, &journal.look_through(&Position::start(), |_| Ok(()))?)

@@ -62,7 +62,7 @@ impl Copies {
         found.next()
     }
 
-    /// What copies have of what is lost.
+    /// Lost records that copies have.
     pub(super) fn have(&self, lost: &[Stretch]) -> Vec<Refilled> {
         lost.iter().filter_map(|lost| Some(self.find(lost)?.0)).collect()
     }

@@ -1,4 +1,4 @@
-//! What the store has lost. A copy that still has it must not be made like the store.
+//! Losses of the store. A copy that still has it must not be made like the store.
 
 use std::collections::BTreeMap;
 

@@ -20,7 +20,7 @@
 //! 5. *Sweep*: the bytes of a condemned pack go once every writer that ran when it was condemned is over. Packs that nothing knows and
 //!    whose writer is over go as well, `sweep`, but for those that a lost record of the journal may have been about, `unexplained`.
 //!
-//! Where the disk has too little room for all copies at once, steps 1 to 5 are done in rounds, `room`.
+//! Steps 1 to 5 are done in rounds if the disk has too little room for all copies at once, `room`.
 //!
 //! **What always holds.**
 //! - Everything that a live checkpoint reaches is in the index.

@@ -5,7 +5,7 @@ use crate::{error::Result, filesystem, format::BALLAST_BYTES, layout::Layout, st
 
 /// Bytes that copies leave free.
 const RESERVE_BYTES: u64 = 256 << 10;
-/// Where no more than this can be copied, nothing is.
+/// Room for copies below which nothing is copied.
 const COPIES_BYTES_MIN: u64 = 16 << 10;
 
 /// The ballast is made again when this many times its length are free.

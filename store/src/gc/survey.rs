@@ -70,7 +70,7 @@ pub(super) struct Survey<'a> {
     pub(super) marker: Marker<'a>,
     /// The packs that are not condemned; a mark's home is a number in this list.
     pub(super) packs: Vec<PackUse>,
-    /// What builds on something else from now on, because what it builds on goes; nothing where that would save too little.
+    /// Objects that build on something else from now on, because what they build on goes; nothing where that would save too little.
     pub(super) rebased: Rebased,
     /// There are blocks of which it cannot be told what they build on.
     pub(super) has_unreadable_blocks: bool,

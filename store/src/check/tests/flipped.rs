@@ -62,7 +62,7 @@ fn versions(folder: &Path, versions: u64, files: u64) -> Store {
     store
 }
 
-/// Which blocks each path of each checkpoint needs.
+/// The blocks that each path of each checkpoint needs.
 struct Needs<'s> {
     store: &'s Store,
     /// By object, the blocks that have to be read for it: its own, and those of what that builds on.

@@ -82,7 +82,7 @@ impl BuiltBlocks {
         share(&self.blocks[block].location, u64::from(version.raw_bytes), self.blocks[block].raw_bytes)
     }
 
-    /// What an object builds on, at first hand and further, up to what builds on nothing.
+    /// The objects that an object builds on, at first hand and further, up to what builds on nothing.
     pub(super) fn chain(&self, key: &ObjectKey) -> impl Iterator<Item = ObjectId> {
         let first = self.base_of(key);
         std::iter::successors(first, |id| self.base_of(&id.key())).take(STEPS_MAX)

@@ -31,7 +31,7 @@ const CANDIDATES_MAX: usize = 8;
 pub(in crate::gc) struct NewBase {
     /// The base; `None` where the object is stored whole.
     pub(in crate::gc) on: Option<ObjectKey>,
-    /// Where the first version lies, and at which of its block's bytes: what was side by side stays so.
+    /// Place of the first version, and its offset in its block: what was side by side stays so.
     pub(in crate::gc) order: (Location, u64),
     /// An estimate of how much longer it is as stored, in bytes.
     pub(super) grows_bytes: i64,

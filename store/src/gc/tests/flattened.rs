@@ -1,4 +1,4 @@
-//! What is left when most versions are gone: as much as a new store of the others takes, or a little more, and never more than before.
+//! The size that is left when most versions are gone: as much as a new store of the others takes, or a little more, and never more than before.
 
 use std::{
     fs,
