@@ -14,7 +14,10 @@ use std::{
 
 use tempfile::TempDir;
 
-pub use self::{progress::AtBegin, sink::Sink};
+pub use self::{
+    progress::{AtBegin, Notices},
+    sink::Sink,
+};
 use crate::{
     clock,
     delete::delete_checkpoints,

@@ -1,20 +1,9 @@
-use std::sync::Mutex;
-
 use super::*;
 use crate::{
     event::Actor,
-    testing::{TestStore, files},
+    testing::{Notices, TestStore, files},
     view::tests::with_cached_lengths,
 };
-
-#[derive(Default)]
-struct Notices(Mutex<Vec<String>>);
-
-impl Progress for Notices {
-    fn notice(&self, text: &str) {
-        self.0.lock().unwrap().push(text.to_owned());
-    }
-}
 
 #[test]
 fn an_event_that_is_recorded_is_no_failure_though_the_index_is_not_updated() {

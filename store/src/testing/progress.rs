@@ -1,4 +1,4 @@
-//! Progress that does something as an operation begins.
+//! Progress for tests: one does something as an operation begins, one keeps what it is told.
 
 use std::sync::Mutex;
 
@@ -22,5 +22,15 @@ impl<F: FnOnce() + Send> Progress for AtBegin<F> {
         if let Some(work) = self.0.lock().unwrap().take() {
             work();
         }
+    }
+}
+
+/// Keeps the notices that it is given.
+#[derive(Default)]
+pub struct Notices(pub Mutex<Vec<String>>);
+
+impl Progress for Notices {
+    fn notice(&self, text: &str) {
+        self.0.lock().unwrap().push(text.to_owned());
     }
 }

@@ -1,19 +1,10 @@
 //! Packs that are not there as a whole, and packs of which parity gives back what was cut off.
 
-use std::sync::Mutex;
-
 use super::*;
-use crate::{layout::Layout, testing::content_of};
-
-/// Keeps what it was told.
-#[derive(Default)]
-struct Notices(Mutex<Vec<String>>);
-
-impl Progress for Notices {
-    fn notice(&self, text: &str) {
-        self.0.lock().unwrap().push(text.to_owned());
-    }
-}
+use crate::{
+    layout::Layout,
+    testing::{Notices, content_of},
+};
 
 #[test]
 fn nothing_is_stored_beside_packs_of_which_none_is_there() {

@@ -1,12 +1,13 @@
 //! An index that goes up to records that the journal has lost proves that they were committed.
 
-use std::{collections::BTreeSet, path::PathBuf, sync::Mutex};
+use std::{collections::BTreeSet, path::PathBuf};
 
 use super::*;
 use crate::{
     Store,
     check::{self, CheckOptions, FindingKind},
     delete::delete_checkpoints,
+    testing::Notices,
     view::{Db, Family},
 };
 
@@ -14,15 +15,6 @@ const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
 
 /// Paths and bytes of segments.
 type Logs = BTreeMap<PathBuf, Vec<u8>>;
-
-#[derive(Default)]
-struct Notices(Mutex<Vec<String>>);
-
-impl Progress for Notices {
-    fn notice(&self, text: &str) {
-        self.0.lock().unwrap().push(text.to_owned());
-    }
-}
 
 /// A store with an index up to the last of three checkpoints, and its journal after the first one and after the last.
 fn indexed() -> (TestStore, Vec<Ulid>, [Logs; 2]) {

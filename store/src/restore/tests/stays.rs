@@ -2,9 +2,10 @@
 
 mod filesystems;
 
-use std::{process::Command, sync::Mutex};
+use std::process::Command;
 
 use super::*;
+use crate::testing::Notices;
 use crate::tree::Meta;
 
 /// A filesystem in memory that is mounted at a folder, until this goes. These tests need root.
@@ -29,16 +30,6 @@ impl Mounted {
 impl Drop for Mounted {
     fn drop(&mut self) {
         _ = Command::new("umount").arg(&self.0).status();
-    }
-}
-
-/// Keeps the notices.
-#[derive(Default)]
-struct Notices(Mutex<Vec<String>>);
-
-impl Progress for Notices {
-    fn notice(&self, text: &str) {
-        self.0.lock().unwrap().push(text.to_owned());
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::damaged::Damaged;
+use crate::testing::Notices;
 
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
 
@@ -150,16 +151,6 @@ fn whoever_reads_damage_leaves_word_of_it() {
     assert!(!Damaged::read(f.store.layout()).is_empty());
     let made = f.create().checkpoint;
     assert_has_newest(&f, &made, &versions);
-}
-
-/// Keeps what it was told.
-#[derive(Default)]
-struct Notices(Mutex<Vec<String>>);
-
-impl Progress for Notices {
-    fn notice(&self, text: &str) {
-        self.0.lock().unwrap().push(text.to_owned());
-    }
 }
 
 #[test]
