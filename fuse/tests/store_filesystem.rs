@@ -22,7 +22,7 @@ use parhelia_store::{
     gc::{self, GcOptions},
     id::Ulid,
     pin,
-    record::{Checkpoint, Part, SAFETY},
+    record::{Cause, Checkpoint, Part},
 };
 
 fn names(folder: &Path) -> BTreeSet<String> {
@@ -83,7 +83,7 @@ fn a_safety_checkpoint_is_listed_and_is_not_the_latest() {
     let options = create::Options {
         workspace: f.workspace.clone(),
         session: "work".into(),
-        trigger_detail: Some(SAFETY.to_owned()),
+        cause: Cause::Safety,
         ..create::Options::default()
     };
     let safety = create::run(&f.store(), &options, &()).unwrap().checkpoint;

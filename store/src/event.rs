@@ -25,7 +25,7 @@ pub mod kind {
     pub const RUN_CHANGED: &str = "run.changed";
     /// A run's lease was renewed. Data: fields of [`crate::projection::Lease`].
     pub const RUN_LEASE: &str = "run.lease";
-    /// A run is over. Data: `exit_reason`.
+    /// A run is over. Data: `exit_reason`, `end` ([`crate::projection::End`]).
     pub const RUN_ENDED: &str = "run.ended";
     /// The agent of a session died, and there is no checkpoint to go on from. Data: `reason`.
     pub const SESSION_LOST: &str = "session.lost";
@@ -49,6 +49,8 @@ pub mod kind {
     pub const CHECKPOINT_DECIDED: &str = "checkpoint.decided";
     /// A decision was asked for and refused; it changes nothing. Data: `status`, `reason`, `why`.
     pub const CHECKPOINT_DECISION_REFUSED: &str = "checkpoint.decision_refused";
+    /// Somebody who may not tried to delete checkpoints. Subject: one of them, or `store`. Data: `why`, `reason`, `session` of the caller.
+    pub const DELETION_REFUSED: &str = "deletion.refused";
     /// A policy of approval decides by other rules than before, or for the first time. Subject: its name. Data: `session`, `definition`, `rules`.
     pub const POLICY_CHANGED: &str = "policy.changed";
     /// Somebody switched off what protects from a mistake. Subject: the checkpoint or session. Data: `safety`.

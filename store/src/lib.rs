@@ -70,6 +70,7 @@ pub mod progress;
 pub mod projection;
 pub mod recipe;
 pub mod record;
+pub mod rejected;
 pub mod restore;
 pub mod secrets;
 pub mod seen;

@@ -1,8 +1,11 @@
 //! Sealed checkpoint records. A record is JSON; its exact bytes are what is hashed, stored and never written again.
 
 mod brief;
+mod cause;
+mod end;
 mod named;
 mod outline;
+mod sentences;
 
 use std::{collections::BTreeMap, fmt};
 
@@ -12,7 +15,12 @@ use serde::{Deserialize, Serialize, de};
 use serde_json::{Map, Value};
 
 use self::outline::has_failed;
-pub use self::{brief::Brief, outline::Outline};
+pub use self::{
+    brief::Brief,
+    cause::Cause,
+    end::{By, End, EndKind},
+    outline::Outline,
+};
 use crate::{
     clock::Uptime,
     id::{BlobId, ObjectId, RecordId, TreeId, Ulid},
@@ -128,7 +136,10 @@ pub struct Record {
     pub depth: u64,
     /// The reason for which it was made.
     pub trigger: Trigger,
-    /// Details of the reason.
+    /// The cause, in a word of the product; none in records of earlier releases. Ask [`Record::cause`].
+    #[serde(default, rename = "cause", skip_serializing_if = "Option::is_none")]
+    pub told_cause: Option<Cause>,
+    /// Details of the reason, for people.
     pub trigger_detail: Option<String>,
     /// Message of its maker.
     pub message: Option<String>,
@@ -175,20 +186,23 @@ pub(crate) const ANOTHER_FOLDER: &str = "another_folder";
 /// Name of the field with the reading of the clock that nobody can set.
 pub(crate) const UPTIME: &str = "uptime";
 
-/// Words in the details of a checkpoint that was made because a signal had ended the agent.
-pub const ENDED_BY_SIGNAL: &str = "was ended by signal";
-/// The `trigger_detail` of a checkpoint that was made before something was overwritten.
+/// The `trigger_detail` of a checkpoint that was made before something was overwritten. It is for people: the cause decides.
 pub const SAFETY: &str = "safety";
 
 impl Record {
-    /// True if it was made before something was overwritten: it holds what that replaced.
-    pub fn is_safety(&self) -> bool {
-        self.trigger_detail.as_deref() == Some(SAFETY)
+    /// Its cause. Of a record that an earlier release made, the one that its details tell; none where they do not.
+    pub fn cause(&self) -> Option<Cause> {
+        self.told_cause.or_else(|| sentences::cause(self.trigger, self.trigger_detail.as_deref()?))
     }
 
-    /// True if it was made because a signal had ended the agent.
+    /// True if it was made before something was overwritten: it holds what that replaced.
+    pub fn is_safety(&self) -> bool {
+        self.cause() == Some(Cause::Safety)
+    }
+
+    /// True if it was made because a signal that nobody of the product sent had ended the agent.
     pub fn tells_of_signal(&self) -> bool {
-        self.trigger_detail.as_deref().is_some_and(|detail| detail.contains(ENDED_BY_SIGNAL))
+        self.cause() == Some(Cause::Killed)
     }
 
     /// True if `latest` may name it. Nobody means a safety checkpoint who asks for the newest work, nor one of a run that was taken over from,

@@ -254,6 +254,7 @@ fn record(session: &str, root: TreeId, totals: &Totals) -> Record {
         parent: None,
         depth: 1,
         trigger: Trigger::Manual,
+        told_cause: None,
         trigger_detail: None,
         message: None,
         root,

@@ -1,6 +1,7 @@
 //! Approval by the real binary: policies, persons, agents that would decide for themselves, rejected checkpoints, the audit.
 
 mod goodness;
+mod washed;
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Stdio};
 

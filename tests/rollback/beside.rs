@@ -10,12 +10,11 @@ use std::{
 use parhelia_agent::process::{Found, found, stop};
 use parhelia_session::{
     intent::held,
-    rollback::STOPPED,
     run::{Begin, Current, begin, end, roots_of},
 };
 use parhelia_store::{
     event::Actor,
-    projection::{Goal, Status},
+    projection::{By, End, Goal, Status},
 };
 use parhelia_tests::{Scratch, live::wait, tmux::Tmux, write};
 use serde_json::json;
@@ -114,7 +113,8 @@ fn work_of_a_hook_that_waits_for_us_is_not_waited_for_and_goes_by_itself() {
     assert!(stopped.ended.is_empty() && stopped.others.iter().all(|other| other.identity.process != waiting), "{stopped:?}");
     assert_eq!(works(), [waiting], "it was left alone");
     let count = store.refresh().unwrap().checkpoints().unwrap().len();
-    end(&store, &current, STOPPED, (Status::Paused, Some(Goal::Paused)), Actor::default()).unwrap();
+    let stopped = (End::asked(By::Rollback), By::Rollback.reason());
+    end(&store, &current, stopped, (Status::Paused, Some(Goal::Paused)), Actor::default()).unwrap();
     drop(turn);
     wait(|| works().is_empty().then_some(()));
     let log = fs::read_to_string(work.scratch.path("home/.local/state/parhelia/hook.log")).unwrap();

@@ -1,7 +1,6 @@
 //! Sessions that begin over HTTP, prompts for them, and runs of machines that this one does not see.
 
 use jiff::SignedDuration;
-use parhelia_session::run;
 use parhelia_store::{OpenOptions, Store, clock::timestamp, projection::Lease};
 
 use super::*;
@@ -220,7 +219,7 @@ fn a_late_heartbeat_calls_the_resume_off_and_an_end_is_one() {
     s.post(&format!("/api/runs/{run}/heartbeat"), &json!({"epoch": epoch})).expect(200);
     wait(|| s.said().contains("lives again; it is not resumed").then_some(()));
     let ended = s.post(&format!("/api/runs/{run}/end"), &json!({"epoch": epoch, "exit_code": 0})).expect(200);
-    assert_eq!(ended["run"]["exit_reason"], format!("{}0", run::BY_ITSELF), "{ended}");
+    assert_eq!(ended["run"]["exit_reason"], "ended with exit code 0", "{ended}");
     let shown = s.get("/api/sessions/far").expect(200);
     assert_eq!((&shown["session"]["status"], &shown["session"]["wanted"]), (&json!("paused"), &json!("paused")), "{shown}");
     s.post(&format!("/api/runs/{run}/heartbeat"), &json!({"epoch": epoch})).expect(409);

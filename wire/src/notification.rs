@@ -11,7 +11,7 @@ pub struct Notification {
     pub id: String,
     /// Its event: session.started, session.resumed, session.completed, session.error, session.lost, session.handover, session.long_running, checkpoint.created,
     /// checkpoint.failed, checkpoint.needs_review, checkpoint.approved, checkpoint.rejected, escalation.triggered, budget.threshold_reached,
-    /// budget.exceeded, security.secret_found, security.decision_refused, security.journal_cut, security.damage_found, test.
+    /// budget.exceeded, security.secret_found, security.decision_refused, security.deletion_refused, security.journal_cut, security.damage_found, test.
     pub event: String,
     /// info, notice, warning, critical.
     pub priority: String,

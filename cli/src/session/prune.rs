@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
-use parhelia_session::retention::{self, Calendar, Forecast, Policy};
+use parhelia_session::{
+    retention::{self, Calendar, Forecast, Policy},
+    review,
+};
 use parhelia_store::{clock, event::Actor, record::Checkpoint};
 use parhelia_wire::{Line, Summary, checkpoint::Retention, summary::Pruned};
 
@@ -87,6 +90,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         foretell(context, &forecast, policy.max_store_bytes)?;
         return Ok(Code::Done);
     }
+    review::ensure_may_prune(&store, &context.host()?, &context.progress())?;
     let actor = Actor { via: "retention".into(), ..context.actor() };
     let progress = context.progress();
     let report = retention::prune(&store, &policy, session.as_deref(), &actor, clock::timestamp(), &progress)?;

@@ -274,6 +274,7 @@ impl Builder {
             parent: before.last().map(|c| c.record.id),
             depth: before.len() as u64 + 1,
             trigger: Trigger::Manual,
+            told_cause: None,
             trigger_detail: None,
             message: Some(message.into()).filter(|m: &String| !m.is_empty()),
             root,

@@ -26,6 +26,7 @@ const PENDING: Approval = Approval {
     policy: None,
     rule: None,
     definition: None,
+    rejected: None,
 };
 
 const DIFF: &[u8] =

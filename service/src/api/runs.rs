@@ -9,7 +9,7 @@ use parhelia_session::{
 use parhelia_store::{
     id::Ulid,
     name,
-    projection::{Goal, Place, Run, Session, Status},
+    projection::{End, Goal, Place, Run, Session, Status},
 };
 use parhelia_wire::session as wire;
 use schemars::JsonSchema;
@@ -231,9 +231,9 @@ async fn end(
         if !found.is_open() {
             return Err(Refusal::from(RunRefusal::IsOver { run: found.id }).into());
         }
-        let reason = format!("{}{}", run::BY_ITSELF, ended.exit_code);
+        let end = End::exited(ended.exit_code);
         let became = if ended.exit_code == 0 { (Status::Paused, Some(Goal::Paused)) } else { (Status::Error, None) };
-        run::end(&app.store, &Current::of(&found, None), &reason, became, caller.actor())?;
+        run::end(&app.store, &Current::of(&found, None), (end, &end.reason()), became, caller.actor())?;
         let run = app.store.refresh()?.run(&found.id)?.unwrap_or(found);
         Ok(Json(EndedRun { run: (&run).into() }))
     })

@@ -17,7 +17,7 @@ use parhelia_session::{
 use parhelia_store::{
     Store, name,
     projection::{Goal, Session, Status},
-    record::Trigger,
+    record::{Cause, Trigger},
     view::View,
 };
 use parhelia_wire::{checkpoint::Checkpoint, session as wire};
@@ -372,7 +372,7 @@ async fn checkpoint(
         let session = view.session_named(&name)?;
         let run = view.newest_run(&session)?.filter(|run| run.is_open());
         let warnings = Warnings::default();
-        let made = of_session(&app.store, &caller, &session, run.as_ref(), (Trigger::Manual, "api"), &warnings)?;
+        let made = of_session(&app.store, &caller, &session, run.as_ref(), (Trigger::Manual, Cause::Asked, "api"), &warnings)?;
         let view = app.store.refresh()?;
         let checkpoint = shown(&view, &made.outcome.checkpoint)?;
         Ok(Json(Made { checkpoint, created: !made.outcome.skipped, warnings: warnings.said() }))

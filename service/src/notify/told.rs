@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use parhelia_session::{
+    approval::rule::RuleKind,
     config::{Budget, Notifications},
     review::{
         decide::MAY_DECIDE,
@@ -12,7 +13,7 @@ use parhelia_session::{
 use parhelia_store::{
     Store,
     event::kind,
-    projection::{Run, Session},
+    projection::{End, Run, Session},
     record::Checkpoint,
     view::View,
 };
@@ -90,7 +91,7 @@ impl Teller<'_> {
         let text = |name: &str| event.data.get(name).and_then(Value::as_str).map(str::to_owned);
         Ok(match event.kind.as_str() {
             kind::RUN_STARTED => self.of_start(&event.subject)?,
-            kind::RUN_ENDED => of_end(&text("exit_reason").unwrap_or_default(), session),
+            kind::RUN_ENDED => of_end(End::of_data(&event.data), text("exit_reason"), session),
             // That its agent was killed before there was a checkpoint was told then.
             kind::SESSION_LOST if self.was_killed(session)? => None,
             kind::SESSION_LOST => {
@@ -121,6 +122,10 @@ impl Teller<'_> {
                 let title = "Somebody who may not tried to decide about a checkpoint";
                 Some(told("security.decision_refused", Priority::Critical, title, REVIEW, text("why")))
             }
+            kind::DELETION_REFUSED => {
+                let title = "An agent tried to delete checkpoints that it may not";
+                Some(told("security.deletion_refused", Priority::Critical, title, REVIEW, text("why")))
+            }
             kind::STORE_CHECKED => {
                 let found = event.data.get("findings").and_then(Value::as_u64).filter(|found| *found > 0);
                 let reason = found.map(|found| if found == 1 { "1 problem".to_owned() } else { format!("{found} problems") });
@@ -138,7 +143,7 @@ impl Teller<'_> {
     /// True if the newest run of a session has ended by a signal, by its own record.
     fn was_killed(&self, session: Option<&Session>) -> parhelia_session::Result<bool> {
         let newest = session.map(|session| self.view.newest_run(session)).transpose()?.flatten();
-        Ok(newest.is_some_and(|run| run.exit_reason.as_deref().is_some_and(run::tells_of_signal)))
+        Ok(newest.and_then(|run| run.ending()).is_some_and(|end| end.was_killed()))
     }
 
     fn of_start(&self, id: &str) -> parhelia_session::Result<Option<Told>> {
@@ -286,26 +291,25 @@ fn of_commit(made: &Checkpoint) -> Vec<Told> {
 }
 
 /// The end of a run: of one that was asked for, by a person or a policy, nobody is told.
-fn of_end(reason: &str, session: Option<&Session>) -> Option<Told> {
-    match reason.strip_prefix(run::BY_ITSELF) {
-        Some("0") => Some(told("session.completed", Priority::Notice, "Session is done", REVIEW, None)),
-        Some(_) => Some(told("session.error", Priority::Warning, "Session's agent failed", REVIEW, Some(reason.into()))),
-        None if run::tells_of_signal(reason) => {
+fn of_end(end: End, reason: Option<String>, session: Option<&Session>) -> Option<Told> {
+    match () {
+        () if end.has_finished() => Some(told("session.completed", Priority::Notice, "Session is done", REVIEW, None)),
+        () if end.has_failed() => Some(told("session.error", Priority::Warning, "Session's agent failed", REVIEW, reason)),
+        () if end.was_killed() => {
             let priority = match session.is_some_and(|session| session.head.is_some()) {
                 true => Priority::Warning,
                 false => Priority::Critical,
             };
-            Some(told("session.error", priority, "Session's agent was killed", RESUME, Some(reason.into())))
+            Some(told("session.error", priority, "Session's agent was killed", RESUME, reason))
         }
-        None => None,
+        () => None,
     }
 }
 
 fn of_decision(event: &Event, status: Option<&str>, reason: Option<String>, rule: Option<String>) -> Option<Told> {
     let is_persons = event.actor.as_ref().is_some_and(|actor| actor.via != "policy");
     Some(match status? {
-        // Whatever is no trigger of the policy is an escalation.
-        "pending" if rule.as_ref().is_some_and(|rule| !["trigger ", "killed"].iter().any(|own| rule.starts_with(own))) => {
+        "pending" if RuleKind::of_data(&event.data).is_some_and(RuleKind::is_escalation) => {
             told("escalation.triggered", Priority::Warning, "Checkpoint waits for you: escalation", REVIEW, rule)
         }
         "pending" => told("checkpoint.needs_review", Priority::Notice, "Session needs review", REVIEW, rule),
@@ -335,15 +339,31 @@ fn path_word(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use parhelia_store::projection::{By, EndKind};
+    use serde_json::json;
+
     use super::*;
 
     #[test]
     fn only_an_end_that_nobody_asked_for_is_told() {
-        let event = |reason: &str| of_end(reason, None).map(|told| (told.event, told.priority));
-        assert_eq!(event("ended with exit code 0"), Some(("session.completed", Priority::Notice)));
-        assert_eq!(event("ended with exit code 1"), Some(("session.error", Priority::Warning)));
-        assert_eq!(event("the agent was ended by signal 9"), Some(("session.error", Priority::Critical)));
-        assert_eq!(event("paused"), None);
+        let event = |data: serde_json::Value| {
+            let end = End::of_data(data.as_object().unwrap());
+            of_end(end, None, None).map(|told| (told.event, told.priority))
+        };
+        let of = |end: End| event(json!({ "end": end, "exit_reason": "was ended by signal 9" }));
+        assert_eq!(of(End::exited(0)), Some(("session.completed", Priority::Notice)));
+        assert_eq!(of(End::exited(1)), Some(("session.error", Priority::Warning)));
+        assert_eq!(of(End::signalled(9)), Some(("session.error", Priority::Critical)));
+        for by in [By::Pause, By::Stop, By::Rollback, By::End, By::Shutdown] {
+            for end in [End::exited(0), End::exited(143), End::signalled(15), End::of(EndKind::Asked)] {
+                assert_eq!(of(End { by: Some(by), ..end }), None, "{by:?} {end:?}");
+            }
+        }
+        // As an earlier release wrote it.
+        let earlier = |reason: &str| event(json!({ "exit_reason": reason }));
+        assert_eq!(earlier("ended with exit code 0"), Some(("session.completed", Priority::Notice)));
+        assert_eq!(earlier("was ended by signal 9"), Some(("session.error", Priority::Critical)));
+        assert_eq!((earlier("paused"), earlier("paused; was ended by signal 15")), (None, None));
     }
 
     #[test]

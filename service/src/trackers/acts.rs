@@ -23,7 +23,7 @@ use parhelia_wire::{
 use serde_json::Value;
 
 use super::{
-    CHANNEL, Reach, State,
+    CHANNEL, Reach, State, TrackerKind,
     found::{Texts, in_beads},
     issues_of, words,
 };
@@ -184,13 +184,14 @@ impl Planner<'_> {
     }
 
     /// The tracker and the place of a new issue. Nobody has configured Beads: it gets one only where the project's table asks for it.
-    fn place_of_new(&self, work: &Work, is_asked_for: bool) -> Option<(&'static str, String)> {
+    fn place_of_new(&self, work: &Work, is_asked_for: bool) -> Option<(TrackerKind, String)> {
         let options = self.reach.options;
         let repository = options.repository(&work.workspace).filter(|_| options.github.is_on());
         let team = options.team(&work.workspace).filter(|_| options.linear.is_on());
         let beads = || is_asked_for && self.reach.beads(&work.workspace).is_some();
-        let folder = || beads().then(|| ("beads", work.workspace.to_string_lossy().into_owned()));
-        repository.map(|place| ("github", place)).or(team.map(|place| ("linear", place))).or_else(folder)
+        let folder = || beads().then(|| (TrackerKind::Beads, work.workspace.to_string_lossy().into_owned()));
+        let linear = team.map(|place| (TrackerKind::Linear, place));
+        repository.map(|place| (TrackerKind::GitHub, place)).or(linear).or_else(folder)
     }
 
     fn of_review(
@@ -219,7 +220,7 @@ impl Planner<'_> {
         for issue in issues_of(self.view, &work.session.id)? {
             let state = match on_approval {
                 OnApproval::Close => Some(State::Done),
-                OnApproval::Move if issue.tracker != "github" => Some(State::Done),
+                OnApproval::Move if TrackerKind::named(&issue.tracker) != Some(TrackerKind::GitHub) => Some(State::Done),
                 _ => None,
             };
             deliveries.extend(self.on(event, notification, work, &issue, Some(words::text(notification)), state));
@@ -256,19 +257,19 @@ impl Planner<'_> {
         text: Option<String>,
         state: Option<State>,
     ) -> Option<Delivery> {
-        let tracker = ["github", "linear", "beads"].into_iter().find(|known| *known == issue.tracker)?;
+        let tracker = TrackerKind::named(&issue.tracker)?;
         let state = state.filter(|state| match tracker {
-            "github" => *state == State::Done,
-            "linear" => *state != State::Failed,
-            _ => *state != State::Review,
+            TrackerKind::GitHub => *state == State::Done,
+            TrackerKind::Linear => *state != State::Failed,
+            TrackerKind::Beads => *state != State::Review,
         });
         if !self.reach.is_on(tracker, Some(&work.workspace)) || text.is_none() && state.is_none() {
             return None;
         }
         let place = match tracker {
-            "github" => issue.id.split('#').next().unwrap_or_default().to_owned(),
-            "linear" => issue.id.split('-').next().unwrap_or_default().to_owned(),
-            _ => work.workspace.to_string_lossy().into_owned(),
+            TrackerKind::GitHub => issue.id.split('#').next().unwrap_or_default().to_owned(),
+            TrackerKind::Linear => issue.id.split('-').next().unwrap_or_default().to_owned(),
+            TrackerKind::Beads => work.workspace.to_string_lossy().into_owned(),
         };
         let act = Act {
             issue: Some(issue.id.clone()),
@@ -283,7 +284,8 @@ impl Planner<'_> {
         Some(self.delivery(event, notification, tracker, &mark, act))
     }
 
-    fn delivery(&self, event: &Event, notification: &Notification, tracker: &str, mark: &str, act: Act) -> Delivery {
+    fn delivery(&self, event: &Event, notification: &Notification, tracker: TrackerKind, mark: &str, act: Act) -> Delivery {
+        let tracker = tracker.name();
         Delivery {
             id: format!("{:012}-{}-{tracker}-{mark}", event.sequence, notification.event),
             channel: format!("{CHANNEL}{tracker}"),

@@ -56,6 +56,35 @@ impl State {
     }
 }
 
+/// Trackers that are acted on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TrackerKind {
+    /// Issues of GitHub.
+    GitHub,
+    /// Issues of Linear.
+    Linear,
+    /// Issues of Beads, in the workspace.
+    Beads,
+}
+
+impl TrackerKind {
+    const ALL: [TrackerKind; 3] = [TrackerKind::GitHub, TrackerKind::Linear, TrackerKind::Beads];
+
+    /// Its name in links and deliveries.
+    pub fn name(self) -> &'static str {
+        match self {
+            TrackerKind::GitHub => "github",
+            TrackerKind::Linear => "linear",
+            TrackerKind::Beads => "beads",
+        }
+    }
+
+    /// The tracker of this name; none for any other address.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+}
+
 /// An issue, as its tracker has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Known {
@@ -104,12 +133,11 @@ impl Reach<'_> {
     }
 
     /// True if a tracker can be reached for a workspace.
-    pub fn is_on(&self, tracker: &str, workspace: Option<&Path>) -> bool {
+    pub fn is_on(&self, tracker: TrackerKind, workspace: Option<&Path>) -> bool {
         match tracker {
-            "github" => self.options.github.is_on(),
-            "linear" => self.options.linear.is_on(),
-            "beads" => workspace.is_some_and(|workspace| self.beads(workspace).is_some()),
-            _ => false,
+            TrackerKind::GitHub => self.options.github.is_on(),
+            TrackerKind::Linear => self.options.linear.is_on(),
+            TrackerKind::Beads => workspace.is_some_and(|workspace| self.beads(workspace).is_some()),
         }
     }
 
@@ -123,15 +151,15 @@ impl Reach<'_> {
     pub fn perform(&self, delivery: &Delivery, act: &Act) -> Result<Option<Issue>, Trouble> {
         let tracker = delivery.channel.strip_prefix(CHANNEL).unwrap_or_default();
         let mark = Mark { id: delivery.id.rsplit('-').next().unwrap_or_default(), since: delivery.since };
-        match tracker {
-            "github" => done(&github::GitHub::of(self)?, act, &mark),
-            "linear" => done(&linear::Linear::of(self)?, act, &mark),
-            "beads" => {
+        match TrackerKind::named(tracker) {
+            Some(TrackerKind::GitHub) => done(&github::GitHub::of(self)?, act, &mark),
+            Some(TrackerKind::Linear) => done(&linear::Linear::of(self)?, act, &mark),
+            Some(TrackerKind::Beads) => {
                 let program = self.beads(Path::new(&act.place));
                 let missing = || Trouble::for_now("`bd` is not installed, or the workspace has no folder .beads any more");
                 done(&program.ok_or_else(missing)?, act, &mark)
             }
-            _ => Err(Trouble::for_good("there is no such tracker")),
+            None => Err(Trouble::for_good("there is no such tracker")),
         }
     }
 }

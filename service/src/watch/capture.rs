@@ -8,7 +8,11 @@ use std::{
 };
 
 use parhelia_session::{Result, ending::of_session, overview::Missing, run};
-use parhelia_store::{Store, projection::Session, record::Trigger};
+use parhelia_store::{
+    Store,
+    projection::{Run, Session},
+    record::{Cause, Trigger},
+};
 
 use crate::{app::App, log::say};
 
@@ -55,7 +59,7 @@ impl Captures {
     /// Starts the checkpoints that are due, as far as there are places for them.
     pub fn go_on(&mut self, app: &App) {
         while let Some(session) = self.died.pop() {
-            if !self.start(app, &session.id, Trigger::Error, "its agent died") {
+            if !self.start(app, &session.id, Trigger::Error, Cause::Died, "its agent died") {
                 self.died.push(session);
                 break;
             }
@@ -63,7 +67,7 @@ impl Captures {
         let now = Instant::now();
         let due: Vec<String> = self.next.iter().filter(|(_, at)| **at <= now).map(|(id, _)| id.clone()).collect();
         for id in due {
-            if !self.start(app, &id, Trigger::Periodic, "interval") {
+            if !self.start(app, &id, Trigger::Periodic, Cause::Interval, "interval") {
                 break;
             }
             self.next.insert(id, now + INTERVAL);
@@ -80,14 +84,14 @@ impl Captures {
     }
 
     /// Starts a checkpoint on a thread; false where there is no place for it now.
-    fn start(&self, app: &App, session: &str, trigger: Trigger, detail: &'static str) -> bool {
+    fn start(&self, app: &App, session: &str, trigger: Trigger, cause: Cause, detail: &'static str) -> bool {
         let Some(place) = app.try_capture() else { return false };
         if !self.lock().insert(session.to_owned()) {
             return true;
         }
         let (app, under_way, id) = (app.clone(), self.under_way.clone(), session.to_owned());
         let work = move || {
-            let captured = capture(&app, &id, trigger, detail);
+            let captured = capture(&app, &id, trigger, cause, detail);
             app.metrics.captured(captured.is_ok());
             if let Err(e) = captured {
                 say(&format!("no checkpoint of session {id} was made: {e}"));
@@ -103,10 +107,20 @@ impl Captures {
     }
 }
 
-fn capture(app: &App, id: &str, trigger: Trigger, detail: &str) -> Result<()> {
+/// True if somebody has ended a run's agent through the product, or is about to.
+fn was_ended_on_purpose(run: &Run) -> bool {
+    run::stopping(run).is_some() || run.ending().is_some_and(|end| end.by.is_some())
+}
+
+fn capture(app: &App, id: &str, trigger: Trigger, cause: Cause, detail: &str) -> Result<()> {
     let view = app.store.refresh()?;
     let Some(session) = view.session(id)? else { return Ok(()) };
-    let run = view.newest_run(&session)?.filter(|run| run.is_open());
-    of_session(&app.store, &*app.host, &session, run.as_ref(), (trigger, detail), &())?;
+    let newest = view.newest_run(&session)?;
+    // Whoever ends an agent on purpose makes the last checkpoint, and that is no error.
+    if cause == Cause::Died && newest.as_ref().is_some_and(was_ended_on_purpose) {
+        return Ok(());
+    }
+    let run = newest.filter(Run::is_open);
+    of_session(&app.store, &*app.host, &session, run.as_ref(), (trigger, cause, detail), &())?;
     Ok(())
 }

@@ -15,7 +15,7 @@ use parhelia_session::{
 use parhelia_store::{
     event::{Actor, NewEvent, kind},
     projection::{Goal, Session},
-    record::Trigger,
+    record::{Cause, Trigger},
 };
 
 use crate::{app::App, log::say};
@@ -90,7 +90,7 @@ fn left(age: Duration, hours: f64) -> Option<Duration> {
 fn hand_over(app: &App, session: &Session) -> Result<()> {
     let host = &*app.host;
     let run = app.store.view().newest_run(session)?;
-    of_session(&app.store, host, session, run.as_ref(), (Trigger::Shutdown, WHY), &())?;
+    of_session(&app.store, host, session, run.as_ref(), (Trigger::Shutdown, Cause::Shutdown, WHY), &())?;
     let event = NewEvent::new(kind::SESSION_HANDOVER, &session.id, Actor::program("service")).with("reason", WHY);
     app.store.append_events(&[event.once(format!("{}/handover", session.run.as_deref().unwrap_or(&session.id)))], &())?;
     stop(&app.store, host, session, true, PATIENCE, &())?;

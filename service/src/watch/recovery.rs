@@ -13,13 +13,11 @@ use parhelia_session::{
     host::Host,
     overview::{self, Missing},
     resume::{SET_ASIDE_AFTER, Unasked, set_aside, unasked},
-    run,
 };
 use parhelia_store::{
     Store,
     event::{Actor, NewEvent, kind},
     projection::{Run, Session},
-    record::ENDED_BY_SIGNAL,
     view::View,
 };
 
@@ -187,7 +185,7 @@ fn why_left(app: &Shared, session: &Session) -> Result<Option<String>> {
 
 /// True if a run ended without being asked to: of its own accord, by a signal that nobody of us sent, or unseen.
 fn has_died(run: &Run) -> bool {
-    run.exit_reason.as_deref().is_none_or(|reason| reason.starts_with(run::BY_ITSELF) || reason.starts_with(ENDED_BY_SIGNAL))
+    run.ending().is_none_or(|end| end.is_unasked())
 }
 
 /// True if as many runs of a session began within a short time as may.

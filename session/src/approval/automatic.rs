@@ -12,6 +12,7 @@ use parhelia_store::{
 use super::{
     policy::{self, Facts},
     rejections::Rejections,
+    rule::{RULE_KIND, Rule, RuleKind},
 };
 use crate::{changed::each_content, error::Result, run};
 
@@ -24,18 +25,17 @@ pub fn decision(
     made: &Checkpoint,
     options: &policy::Approval,
     secrets: Option<(u64, u64)>,
-    is_killed: bool,
 ) -> Result<Vec<NewEvent>> {
     let view = store.refresh()?;
     let record = &made.record;
     let Some(session) = view.session(&record.session)? else { return Ok(Vec::new()) };
     let name = session.policy.clone().unwrap_or_else(|| options.default_policy.clone());
     let basis = Basis::of(&view, made, secrets.is_some())?;
-    let rejected = Rejections::of(store)?.taint(made)?.map(|taint| taint.text());
+    let rejected = Rejections::of(store)?.taint(made)?.map(|taint| RuleKind::Rejection.says(taint.text()));
     let facts = Facts {
         trigger: record.trigger.name().to_owned(),
         is_safety: record.is_safety(),
-        is_killed,
+        is_killed: record.tells_of_signal(),
         cost_usd: session.totals.cost_usd,
         active_seconds: active_seconds(&view, &session, made)?,
         errors: session.totals.errors,
@@ -52,7 +52,8 @@ pub fn decision(
     let decided = NewEvent::new(kind::CHECKPOINT_DECIDED, record.id.to_string(), actor.clone())
         .with("status", status.name())
         .with("policy", name.as_str())
-        .with("rule", rule)
+        .with("rule", rule.text)
+        .with(RULE_KIND, serde_json::json!(rule.kind))
         .with("definition", definition.as_str())
         .with("record", made.digest.to_string());
     let has_changed = basis.last.as_ref().is_some_and(|last| last.definition.as_ref() != Some(&definition));
@@ -74,7 +75,7 @@ struct Basis {
     /// The newest of them that counts as good, or else the first: what changed since is not looked at yet.
     checkpoint: Option<Checkpoint>,
     /// The rule by which a new one waits whatever changed since then.
-    inherited: Option<String>,
+    inherited: Option<Rule>,
     /// The decision about the one before.
     last: Option<Approval>,
 }
@@ -88,7 +89,7 @@ impl Basis {
         let (mut next, mut seen, mut is_decided, mut end) = (made.record.parent, 0, false, None);
         while let Some(id) = next {
             if seen == ANCESTORS_MAX {
-                end = Some(format!("none of the last {ANCESTORS_MAX} states counts as good"));
+                end = Some(RuleKind::NoGoodState.says(format!("none of the last {ANCESTORS_MAX} states counts as good")));
                 break;
             }
             let marks = view.marks(id)?;
@@ -99,7 +100,7 @@ impl Basis {
             let Some(checkpoint) = view.checkpoint(id)? else {
                 next = marks.deleted.and_then(|deleted| deleted.parent);
                 is_decided |= marks.approval.is_some();
-                end = Some("the last state that counted as good was deleted".to_owned());
+                end = Some(RuleKind::NoGoodState.says("the last state that counted as good was deleted"));
                 continue;
             };
             next = checkpoint.record.parent;
@@ -110,7 +111,7 @@ impl Basis {
                 Some(Approval { status: ApprovalStatus::Pending, .. }) => {
                     let found = marks.scan.map_or(0, |scan| scan.found);
                     if asks && found > 0 {
-                        basis.inherited.get_or_insert_with(|| format!("secrets found: {found}"));
+                        basis.inherited.get_or_insert_with(|| RuleKind::Secrets.says(format!("secrets found: {found}")));
                     }
                 }
                 Some(Approval { status: ApprovalStatus::Rejected, .. }) => {}
@@ -130,11 +131,11 @@ impl Basis {
 }
 
 /// The rule by which a checkpoint waits in which so many secrets were found, and so many files not scanned.
-fn secrets_rule((found, missed): (u64, u64)) -> Option<String> {
+fn secrets_rule((found, missed): (u64, u64)) -> Option<Rule> {
     match (found, missed) {
         (0, 0) => None,
-        (0, missed) => Some(format!("files not scanned for secrets: {missed}")),
-        (found, _) => Some(format!("secrets found: {found}")),
+        (0, missed) => Some(RuleKind::Secrets.says(format!("files not scanned for secrets: {missed}"))),
+        (found, _) => Some(RuleKind::Secrets.says(format!("secrets found: {found}"))),
     }
 }
 

@@ -4,3 +4,4 @@
 pub(crate) mod automatic;
 pub mod policy;
 pub(crate) mod rejections;
+pub mod rule;

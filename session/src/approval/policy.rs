@@ -9,6 +9,8 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use parhelia_store::projection::ApprovalStatus;
 use serde::{Deserialize, Serialize};
 
+use super::rule::{Rule, RuleKind};
+
 /// Reasons for which checkpoints are made.
 pub const TRIGGERS: [&str; 6] = ["periodic", "detach", "error", "complete", "shutdown", "manual"];
 /// Policies that are there unless somebody configures others of their names.
@@ -189,15 +191,17 @@ impl Approval {
     }
 
     /// Decides about a checkpoint, by name of the policy and what is known. Returns the status, and the rule that led to it.
-    pub fn judge(&self, policy: &str, facts: &Facts) -> (ApprovalStatus, String) {
+    pub fn judge(&self, policy: &str, facts: &Facts) -> (ApprovalStatus, Rule) {
         if facts.is_safety {
-            return (ApprovalStatus::AutoApproved, "safety checkpoint".into());
+            return (ApprovalStatus::AutoApproved, RuleKind::Safety.says("safety checkpoint"));
         }
-        let Some(triggers) = self.triggers(policy) else { return (ApprovalStatus::Pending, self.unknown(policy)) };
+        let Some(triggers) = self.triggers(policy) else {
+            return (ApprovalStatus::Pending, RuleKind::UnknownPolicy.says(self.unknown(policy)));
+        };
         // Whoever kills an agent, or a machine that has no memory left, says nothing about its work: as where it is shut down.
         let (trigger, rule) = match facts.is_killed {
-            true => ("shutdown", "killed, which counts as trigger shutdown".to_owned()),
-            false => (facts.trigger.as_str(), format!("trigger {}", facts.trigger)),
+            true => ("shutdown", RuleKind::Killed.says("killed, which counts as trigger shutdown")),
+            false => (facts.trigger.as_str(), RuleKind::Trigger.says(format!("trigger {}", facts.trigger))),
         };
         match triggers.status(trigger) {
             Some(ApprovalStatus::AutoApproved) => match self.escalated(facts) {
@@ -205,31 +209,33 @@ impl Approval {
                 None => (ApprovalStatus::AutoApproved, rule),
             },
             Some(status) => (status, rule),
-            None => (ApprovalStatus::Pending, format!("{rule}, which the policy does not name")),
+            None => (ApprovalStatus::Pending, rule.kind.says(format!("{}, which the policy does not name", rule.text))),
         }
     }
 
     /// The rule by which a person has to look, whatever the policy says.
-    fn escalated(&self, facts: &Facts) -> Option<String> {
+    fn escalated(&self, facts: &Facts) -> Option<Rule> {
         let limits = &self.escalation;
         let hours = facts.active_seconds as f64 / 3600.0;
         let over = |value: f64, limit: f64| limit > 0.0 && value > limit;
         match facts.cost_usd {
             Some(cost) if over(cost, limits.cost_threshold_usd) => {
-                return Some(format!("cost {cost:.2} USD > {:.2}", limits.cost_threshold_usd));
+                return Some(RuleKind::Cost.says(format!("cost {cost:.2} USD > {:.2}", limits.cost_threshold_usd)));
             }
             _ => {}
         }
         if over(hours, limits.duration_threshold_hours) {
-            return Some(format!("duration {hours:.1} h > {:.1}", limits.duration_threshold_hours));
+            return Some(RuleKind::Duration.says(format!("duration {hours:.1} h > {:.1}", limits.duration_threshold_hours)));
         }
         if limits.error_count_threshold > 0 && facts.errors >= limits.error_count_threshold {
-            return Some(format!("errors {} >= {}", facts.errors, limits.error_count_threshold));
+            return Some(RuleKind::Errors.says(format!("errors {} >= {}", facts.errors, limits.error_count_threshold)));
         }
         if limits.changed_files_threshold > 0 && facts.changed.len() as u64 > limits.changed_files_threshold {
-            return Some(format!("changed files {} > {}", facts.changed.len(), limits.changed_files_threshold));
+            let text = format!("changed files {} > {}", facts.changed.len(), limits.changed_files_threshold);
+            return Some(RuleKind::ChangedFiles.says(text));
         }
-        limits.touched(&facts.changed).or_else(|| facts.inherited.clone())
+        let touched = limits.touched(&facts.changed).map(|text| RuleKind::Path.says(text));
+        touched.or_else(|| facts.inherited.clone())
     }
 }
 
@@ -251,7 +257,7 @@ pub struct Facts {
     /// Paths that changed since the last state that counts as good, as shown. Empty where no rule asks for them.
     pub changed: Vec<String>,
     /// The rule by which a checkpoint that it builds on waits for a person, where that concerns what is in it.
-    pub inherited: Option<String>,
+    pub inherited: Option<Rule>,
 }
 
 #[cfg(test)]
@@ -280,7 +286,8 @@ mod tests {
         assert_eq!(defaults().judge("strict", &safety).0, ApprovalStatus::AutoApproved);
         let killed = Facts { is_killed: true, ..facts("error") };
         let judged = |policy: &str| defaults().judge(policy, &killed);
-        assert_eq!(judged("auto"), (ApprovalStatus::AutoApproved, "killed, which counts as trigger shutdown".into()));
+        let rule = RuleKind::Killed.says("killed, which counts as trigger shutdown");
+        assert_eq!(judged("auto"), (ApprovalStatus::AutoApproved, rule));
         assert_eq!(judged("strict").0, ApprovalStatus::Pending);
     }
 
@@ -293,7 +300,7 @@ mod tests {
             let mut facts = facts("periodic");
             change(&mut facts);
             let (status, rule) = approval.judge("auto", &facts);
-            (status == ApprovalStatus::Pending).then_some(rule)
+            (status == ApprovalStatus::Pending).then_some(rule.text)
         };
         let changed = |paths: &[&str]| paths.iter().map(|path| (*path).to_owned()).collect::<Vec<_>>();
         assert_eq!(rule(&|_| {}), None);
@@ -308,7 +315,7 @@ mod tests {
         let migration = rule(&|f| f.changed = changed(&["a", "db/migrations/1.sql"])).unwrap();
         assert_eq!(migration, "path db/migrations/1.sql matches **/migrations/**");
         assert_eq!(rule(&|f| f.changed = changed(&["x/.github/y"])), None);
-        assert_eq!(rule(&|f| f.inherited = Some("secrets found: 1".into())).unwrap(), "secrets found: 1");
+        assert_eq!(rule(&|f| f.inherited = Some(RuleKind::Secrets.says("secrets found: 1"))).unwrap(), "secrets found: 1");
         approval.escalation = Escalation::default();
         let all_off = Facts { cost_usd: Some(1e6), active_seconds: 1 << 40, errors: 1000, ..facts("periodic") };
         assert_eq!(approval.judge("auto", &all_off).0, ApprovalStatus::AutoApproved);
@@ -328,7 +335,7 @@ mod tests {
         assert_eq!(status("auto", "manual"), ApprovalStatus::AutoApproved);
         let (status, rule) = approval.judge("gone", &facts("periodic"));
         assert_eq!(status, ApprovalStatus::Pending);
-        assert!(rule.contains("no policy 'gone'") && rule.contains("auto, review, strict, mine"), "{rule}");
+        assert!(rule.text.contains("no policy 'gone'") && rule.text.contains("auto, review, strict, mine"), "{rule:?}");
         assert_ne!(approval.definition("mine"), approval.definition("auto"));
     }
 

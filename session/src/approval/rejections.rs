@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use parhelia_store::{
     Store,
-    id::{TreeId, Ulid},
+    id::Ulid,
     projection::{Approval, ApprovalStatus},
     record::Checkpoint,
+    rejected::{Rejected, content},
     view::View,
 };
 
@@ -49,20 +50,17 @@ impl Taint {
     }
 }
 
-/// A checkpoint that was rejected.
-struct Rejected {
-    session: String,
+/// A rejection: by whom, and of what.
+struct Rejection {
     by: Option<String>,
-    sequence: u64,
-    /// Its files; none where they cannot be read.
-    content: Option<TreeId>,
+    of: Rejected,
 }
 
-/// All rejected checkpoints of a store.
+/// All rejected checkpoints of a store, deleted ones included.
 pub struct Rejections<'s> {
     store: &'s Store,
     view: std::sync::Arc<View>,
-    rejected: BTreeMap<Ulid, Rejected>,
+    rejected: BTreeMap<Ulid, Rejection>,
 }
 
 impl<'s> Rejections<'s> {
@@ -71,16 +69,14 @@ impl<'s> Rejections<'s> {
         let view = store.view();
         let mut found = Rejections { store, view, rejected: BTreeMap::new() };
         for id in found.view.rejected()? {
-            // One that was deleted stays rejected, and its content is not known any more.
-            let Some(checkpoint) = found.view.checkpoint(id)? else { continue };
-            let approval = found.view.marks(id)?.approval;
-            let rejected = Rejected {
-                session: checkpoint.record.session.clone(),
-                by: approval.and_then(|approval| approval.user),
-                sequence: checkpoint.sequence,
-                content: content(store, &checkpoint)?,
+            let Some(approval) = found.view.marks(id)?.approval else { continue };
+            let of = match (approval.rejected, found.view.checkpoint(id)?) {
+                (Some(told), _) => told,
+                (None, Some(checkpoint)) => Rejected::of(store, &found.view, &checkpoint)?,
+                // An earlier release deleted it, and nobody knows what it had.
+                (None, None) => continue,
             };
-            found.rejected.insert(id, rejected);
+            found.rejected.insert(id, Rejection { by: approval.user, of });
         }
         Ok(found)
     }
@@ -98,47 +94,34 @@ impl<'s> Rejections<'s> {
             return Ok(None);
         }
         let content = content(self.store, checkpoint)?;
-        for (of, _) in self.rejected.iter().filter(|(_, rejected)| rejected.content.is_some() && rejected.content == content) {
-            if self.came_with_it(*of, checkpoint)? {
-                return Ok(Some(Taint::Content { of: *of }));
-            }
+        let has_it =
+            |rejection: &&Rejection| content.is_some() && rejection.of.content == content && came_with(&rejection.of, checkpoint);
+        if let Some((of, _)) = self.rejected.iter().find(|(_, rejection)| has_it(rejection)) {
+            return Ok(Some(Taint::Content { of: *of }));
         }
         Ok(self.built_on(checkpoint)?.map(|on| Taint::BuildsOn { on }))
     }
 
     /// The rejected checkpoint that one came from, if no person has approved one between them.
     fn built_on(&self, checkpoint: &Checkpoint) -> Result<Option<Ulid>> {
-        let own = self.rejected.values().filter(|rejected| rejected.session == checkpoint.record.session);
-        let Some(oldest) = own.map(|rejected| rejected.sequence).min() else { return Ok(None) };
-        let mut next = self.view.ancestor(checkpoint)?;
-        while let Some(ancestor) = next {
-            let id = ancestor.record.id;
+        let own = self.rejected.values().filter(|rejection| rejection.of.session == checkpoint.record.session);
+        let Some(oldest) = own.map(|rejection| rejection.of.sequence).min() else { return Ok(None) };
+        let mut next = checkpoint.record.parent;
+        while let Some(id) = next {
             if self.rejected.contains_key(&id) {
                 return Ok(Some(id));
             }
-            if ancestor.sequence < oldest || self.is_by_person(id)? {
+            if self.is_by_person(id)? {
                 return Ok(None);
             }
-            next = self.view.ancestor(&ancestor)?;
+            next = match self.view.checkpoint(id)? {
+                Some(ancestor) if ancestor.sequence < oldest => return Ok(None),
+                Some(ancestor) => ancestor.record.parent,
+                // What came from a deleted one comes from what that came from.
+                None => self.view.marks(id)?.deleted.and_then(|deleted| deleted.parent),
+            };
         }
         Ok(None)
-    }
-
-    /// True if the files that a rejected checkpoint shares with another one came with the change that was rejected: its session had other ones
-    /// before, and an older checkpoint of the session is not from before these.
-    fn came_with_it(&self, rejected: Ulid, other: &Checkpoint) -> Result<bool> {
-        let Some(checkpoint) = self.view.checkpoint(rejected)? else { return Ok(false) };
-        let own = content(self.store, &checkpoint)?;
-        let mut is_behind = other.record.session != checkpoint.record.session || other.sequence > checkpoint.sequence;
-        let mut next = self.view.ancestor(&checkpoint)?;
-        while let Some(ancestor) = next {
-            if content(self.store, &ancestor)? != own {
-                return Ok(is_behind);
-            }
-            is_behind |= ancestor.record.id == other.record.id;
-            next = self.view.ancestor(&ancestor)?;
-        }
-        Ok(false)
     }
 
     fn is_by_person(&self, id: Ulid) -> Result<bool> {
@@ -147,11 +130,8 @@ impl<'s> Rejections<'s> {
     }
 }
 
-/// The tree of a checkpoint's workspace; none where it cannot be read, which says nothing.
-fn content(store: &Store, checkpoint: &Checkpoint) -> Result<Option<TreeId>> {
-    match store.workspace_node(checkpoint) {
-        Ok(node) => Ok(node.as_folder().map(|(tree, _)| tree)),
-        Err(e) if e.is_damage() => Ok(None),
-        Err(e) => Err(e.into()),
-    }
+/// True if the files that a rejected checkpoint shares with another one came with the change that was rejected: its session had other ones
+/// before, and an older checkpoint of the session is not from before these.
+fn came_with(rejected: &Rejected, other: &Checkpoint) -> bool {
+    rejected.since.is_some_and(|since| other.record.session != rejected.session || other.sequence >= since)
 }

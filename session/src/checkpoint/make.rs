@@ -9,7 +9,7 @@ use parhelia_store::{
     create::{self, FullWalk, Options, Outcome},
     event::NewEvent,
     projection::{Scan, Session},
-    record::{Checkpoint, Part, SAFETY},
+    record::{Cause, Checkpoint, Part},
 };
 
 use super::CheckpointRequest;
@@ -154,7 +154,7 @@ fn decision(
 ) -> Vec<NewEvent> {
     let asks = request.config.secrets.scan && request.config.secrets.on_finding == OnFinding::Review;
     let found = asks.then(|| scan.map_or((0, 0), |scan| (scan.found, scan.unscanned.not_reached)));
-    automatic::decision(store, made, &request.config.approval, found, request.is_killed).unwrap_or_else(|e| {
+    automatic::decision(store, made, &request.config.approval, found).unwrap_or_else(|e| {
         observer.warn(&Notice::NotRecorded { what: "no policy has decided about the checkpoint", why: e.to_string() });
         Vec::new()
     })
@@ -187,7 +187,7 @@ fn scanned(
 fn options(host: &dyn Host, request: &CheckpointRequest<'_>, known: Option<&Session>, standing: &Standing) -> Result<Options> {
     // Somebody who restores into a workspace that was moved has not said that the session goes on there.
     let is_elsewhere = known.and_then(|known| known.workspace.as_ref()).is_some_and(|place| place.folder() != request.workspace);
-    let is_safety = request.detail.as_deref() == Some(SAFETY);
+    let is_safety = request.cause == Cause::Safety;
     Ok(Options {
         workspace: request.workspace.to_owned(),
         session: request.session.to_owned(),
@@ -195,6 +195,7 @@ fn options(host: &dyn Host, request: &CheckpointRequest<'_>, known: Option<&Sess
         epoch: request.run.map_or(0, |(_, epoch)| epoch),
         actor: host.actor(),
         trigger: request.trigger,
+        cause: request.cause,
         trigger_detail: request.detail.clone(),
         message: request.message.clone(),
         rules: request.rules.clone().unwrap_or_else(|| request.config.capture.rules()),

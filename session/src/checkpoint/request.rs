@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use parhelia_agent::{environment, folder::ConfigFolder, kind::KINDS, transcript::Located};
 use parhelia_store::{
     projection::{Session, Tmux},
-    record::{Rules, Trigger},
+    record::{Cause, Rules, Trigger},
 };
 
 use crate::{capture::Source, config::Config, error::Result, host::Host};
@@ -20,10 +20,10 @@ pub struct CheckpointRequest<'a> {
     pub workspace: &'a Path,
     /// The reason.
     pub trigger: Trigger,
-    /// More about the reason.
+    /// The cause. Never taken from what a caller has typed.
+    pub cause: Cause,
+    /// More about the reason, for people.
     pub detail: Option<String>,
-    /// True if it is made because a signal has ended the agent.
-    pub is_killed: bool,
     /// A message for whoever looks at it later.
     pub message: Option<String>,
     /// True if none is made where nothing has changed.
@@ -57,8 +57,8 @@ impl<'a> CheckpointRequest<'a> {
             run: None,
             workspace,
             trigger: Trigger::Periodic,
+            cause: Cause::Asked,
             detail: None,
-            is_killed: false,
             message: None,
             skip_if_unchanged: false,
             rules: None,

@@ -3,8 +3,8 @@
 use parhelia_store::{
     Store,
     event::{NewEvent, kind},
-    projection::{Goal, Session, Status},
-    record::Trigger,
+    projection::{By, End, Goal, Session, Status},
+    record::{Cause, Trigger},
 };
 
 use super::last::of_session;
@@ -39,10 +39,12 @@ pub fn end(store: &Store, host: &dyn Host, session: &Session, leave_agent: bool,
         return Err(Refusal::AgentAlive { session: session.id }.into());
     }
     let is_here = matches!(life, Life::Agent(_) | Life::Starting(_));
-    let made = is_here.then(|| of_session(store, host, &session, newest.as_ref(), (Trigger::Shutdown, "end"), observer));
+    let made =
+        is_here.then(|| of_session(store, host, &session, newest.as_ref(), (Trigger::Shutdown, Cause::End, "end"), observer));
     if let Some(run) = newest.as_ref().filter(|run| run.is_open()) {
         let over = (Status::Ended, Some(Goal::Ended));
-        run::end(store, &Current::of(run, Some(&session)), "the session was ended", over, host.actor())?;
+        let end = (End::asked(By::End), By::End.reason());
+        run::end(store, &Current::of(run, Some(&session)), end, over, host.actor())?;
     } else {
         let ended = NewEvent::new(kind::SESSION_STATUS, &session.id, host.actor()).with("status", Status::Ended.name());
         store.append_events(&[ended.with("reason", "ended")], &())?;

@@ -4,7 +4,7 @@ use parhelia_agent::command::Agent;
 use parhelia_store::{
     Store,
     projection::{Place, Run, Session},
-    record::Trigger,
+    record::{Cause, Trigger},
 };
 
 use crate::{
@@ -23,7 +23,7 @@ pub fn of_session(
     host: &dyn Host,
     session: &Session,
     run: Option<&Run>,
-    (trigger, detail): (Trigger, &str),
+    (trigger, cause, detail): (Trigger, Cause, &str),
     observer: &dyn Observer,
 ) -> Result<Made> {
     let place = session.workspace.as_ref().map(Place::folder);
@@ -43,6 +43,7 @@ pub fn of_session(
     let request = CheckpointRequest {
         run: run.map(|run| (run.id.as_str(), run.epoch)),
         trigger,
+        cause,
         detail: Some(detail.to_owned()),
         skip_if_unchanged: trigger == Trigger::Periodic || has_last(store, &session, run)?,
         conversation: Conversation::of(Some(&session), None, run::config_for(store, host, &session)?.map(|config| config.path)),

@@ -5,8 +5,8 @@ use std::time::Duration;
 use parhelia_store::{
     Store,
     event::{NewEvent, kind},
-    projection::{Goal, Run, Session, Status},
-    record::Trigger,
+    projection::{By, Goal, Run, Session, Status},
+    record::{Cause, Trigger},
 };
 
 use super::last::of_session;
@@ -49,12 +49,12 @@ pub fn pause(store: &Store, host: &dyn Host, session: &Session, leave_agent: boo
     if session.goal() == Goal::Paused && !alive {
         return Ok(Paused { made: None, has_ended_agent: false, is_alive: false, has_hooks });
     }
-    let capture = || of_session(store, host, session, newest.as_ref(), (Trigger::Periodic, "pause"), observer);
+    let capture = || of_session(store, host, session, newest.as_ref(), (Trigger::Periodic, Cause::Pause, "pause"), observer);
     // An agent that cannot be captured is not ended.
     let mut made = capture()?;
     match ends {
         // What it did until it ended.
-        Some(run) => made = run::end_agent(store, host, session, run, PATIENCE, ("paused", Some(Goal::Paused)), capture)?,
+        Some(run) => made = run::end_agent(store, host, session, run, PATIENCE, (By::Pause, Some(Goal::Paused)), capture)?,
         None => {
             let paused = NewEvent::new(kind::SESSION_STATUS, &session.id, host.actor()).with("status", Status::Paused.name());
             store.append_events(&[paused.with("reason", "paused")], &())?;

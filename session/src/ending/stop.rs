@@ -5,8 +5,8 @@ use std::time::Duration;
 use parhelia_store::{
     Store,
     event::{NewEvent, kind},
-    projection::{Goal, Run, Session, Status},
-    record::Trigger,
+    projection::{By, Goal, Run, Session, Status},
+    record::{Cause, Trigger},
 };
 
 use super::last::of_session;
@@ -43,7 +43,7 @@ pub fn stop(
     if session.status == Status::Ended {
         // An agent that was left alone when its session ended.
         let run = alive.ok_or_else(|| Refusal::EndedWithoutAgent { session: session.id.clone() })?;
-        run::end_agent(store, host, session, run, patience, ("stopped", None), || Ok(()))?;
+        run::end_agent(store, host, session, run, patience, (By::Stop, None), || Ok(()))?;
         return Ok(Stopped { made: None, was_alive: true, goal: Goal::Ended });
     }
     if !run::has_agent(session) {
@@ -52,8 +52,8 @@ pub fn stop(
     let goal = if keep_wanted { Goal::Running } else { Goal::Paused };
     let made = match alive {
         Some(run) => {
-            let last = || of_session(store, host, session, Some(run), (Trigger::Shutdown, "stop"), observer);
-            Some(run::end_agent(store, host, session, run, patience, ("stopped", Some(goal)), last)?)
+            let last = || of_session(store, host, session, Some(run), (Trigger::Shutdown, Cause::Stop, "stop"), observer);
+            Some(run::end_agent(store, host, session, run, patience, (By::Stop, Some(goal)), last)?)
         }
         None => {
             if session.goal() != goal {

@@ -10,7 +10,7 @@ use parhelia_agent::{
 use parhelia_store::{
     Store,
     event::{NewEvent, kind},
-    projection::{Goal, Status},
+    projection::{By, End, EndKind, Goal, Status},
     record::Trigger,
 };
 
@@ -66,7 +66,8 @@ pub fn work(store: &Store, host: &dyn Host, event: &Event, sender: &Sender, obse
     if turn.is_none() {
         return Ok(Taken::Busy);
     }
-    if store.view().run(&current.run)?.is_some_and(|run| run.exit_reason.as_deref() == Some(rollback::STOPPED)) {
+    // Its late hooks do nothing.
+    if store.view().run(&current.run)?.is_some_and(|run| run.ending().is_some_and(|end| end.by == Some(By::Rollback))) {
         return Ok(Taken::StoppedForRollback);
     }
     note_permission_mode(store, &current, event)?;
@@ -92,7 +93,8 @@ pub fn work(store: &Store, host: &dyn Host, event: &Event, sender: &Sender, obse
         // The agent says `other` of a signal, and one that answers a single prompt says so of every end.
         let is_headless = run::agent_of_event(store, &current, sender)?.is_some_and(|agent| agent.is_headless());
         let goal = if reason == "other" && !is_headless { None } else { Some(Goal::Paused) };
-        run::end(store, &current, &format!("session end: {reason}"), (Status::Paused, goal), hook_actor())?;
+        let (end, told) = (End::of(EndKind::SessionEnd), format!("session end: {reason}"));
+        run::end(store, &current, (end, &told), (Status::Paused, goal), hook_actor())?;
     } else if let Err(e) = run::renew(store, &current, run::HOOKED) {
         observer.warn(&Notice::NotRecorded { what: "the run's lease was not renewed", why: e.to_string() });
     }
@@ -136,6 +138,7 @@ fn make(
     let request = CheckpointRequest {
         run: Some((&current.run, current.epoch)),
         trigger,
+        cause: asked.cause,
         detail: Some(asked.detail),
         skip_if_unchanged: asked.skip_if_unchanged,
         conversation: event.transcript_path.clone().map_or(Conversation::None, Conversation::Transcript),

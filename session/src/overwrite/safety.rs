@@ -14,7 +14,7 @@ use parhelia_store::{
     name,
     omitted::{Omission, Reason},
     projection::Session,
-    record::{Checkpoint, Rules, SAFETY, Trigger},
+    record::{Cause, Checkpoint, Rules, SAFETY, Trigger},
 };
 
 use crate::{
@@ -47,6 +47,7 @@ pub struct SafetyRequest<'a> {
 pub fn safety(store: &Store, host: &dyn Host, wanted: SafetyRequest<'_>, observer: &dyn Observer) -> Result<Checkpoint> {
     let request = CheckpointRequest {
         trigger: Trigger::Manual,
+        cause: Cause::Safety,
         detail: Some(SAFETY.to_owned()),
         message: Some(wanted.message),
         rules: wanted.rules,
@@ -93,6 +94,7 @@ pub fn secure(
         session,
         actor,
         trigger: Trigger::Manual,
+        cause: Cause::Safety,
         trigger_detail: Some(SAFETY.to_owned()),
         message: Some(format!("{message}: what the checkpoint of all leaves out")),
         rules: Rules { defaults: false, listed_only: true, ..Rules::default() },

@@ -15,6 +15,20 @@ pub enum DecisionRefusal {
         /// The reason.
         why: String,
     },
+    /// The caller may not delete the checkpoint.
+    #[error("cannot delete checkpoint {checkpoint}: {why}; the attempt is recorded")]
+    MayNotDelete {
+        /// The checkpoint.
+        checkpoint: Ulid,
+        /// The reason.
+        why: String,
+    },
+    /// The caller may not remove checkpoints by rules of its own.
+    #[error("cannot remove checkpoints: {why}; the attempt is recorded")]
+    MayNotPrune {
+        /// The reason.
+        why: String,
+    },
     /// Somebody has decided otherwise.
     #[error("checkpoint {checkpoint} was {status} by {user} on {}; that holds, and this decision is recorded as refused",
         at.strftime("%Y-%m-%d at %H:%M:%S UTC"))]

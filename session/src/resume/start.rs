@@ -10,7 +10,11 @@ use parhelia_agent::{
     transcript::Located,
     trouble::trouble,
 };
-use parhelia_store::{Store, id::Ulid, projection::Status};
+use parhelia_store::{
+    Store,
+    id::Ulid,
+    projection::{By, End, EndKind, Status},
+};
 
 use super::{
     Prepared, ResumeRequest,
@@ -128,8 +132,8 @@ impl Start<'_> {
             true => self.may_begin(agent),
             false => Err(Idle::ChangedMeanwhile),
         };
-        let reason = if self.request.new_conversation { "a new conversation begins" } else { run::UNKNOWN };
-        run::end(store, current, reason, (Status::Error, None), host.actor())?;
+        let end = if self.request.new_conversation { End::asked(By::Resume) } else { End::of(EndKind::ConversationUnknown) };
+        run::end(store, current, (end, &end.reason()), (Status::Error, None), host.actor())?;
         if let Err(why) = may {
             observer.warn(&Notice::NoNewConversation(why));
             return Ok(code.max(1));

@@ -10,7 +10,7 @@ use parhelia_store::{
     create::{self, Options},
     event::{NewEvent, kind},
     pin::Pin,
-    record::Trigger,
+    record::{Cause, Trigger},
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -275,6 +275,7 @@ impl Fixture {
             workspace: self.workspace.clone(),
             session: session.into(),
             trigger,
+            cause: detail.and_then(|detail| Cause::ALL.into_iter().find(|cause| cause.name() == detail)).unwrap_or_default(),
             trigger_detail: detail.map(str::to_owned),
             ..Options::default()
         };

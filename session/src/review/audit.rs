@@ -59,7 +59,7 @@ pub struct Entry {
 }
 
 /// Names of all acts.
-pub const ACTIONS: [&str; 15] = [
+pub const ACTIONS: [&str; 16] = [
     "checkpoint.approve",
     "checkpoint.reject",
     "checkpoint.auto_approve",
@@ -68,6 +68,7 @@ pub const ACTIONS: [&str; 15] = [
     "checkpoint.approve_refused",
     "checkpoint.reject_refused",
     "checkpoint.delete",
+    "checkpoint.delete_refused",
     "checkpoint.untag",
     "checkpoint.unlink",
     "journal.cut",
@@ -81,10 +82,11 @@ pub const ACTIONS: [&str; 15] = [
 pub const AUTOMATIC: &str = "checkpoint.auto_approve";
 
 /// Kinds of events that may record an act.
-const KINDS: [&str; 10] = [
+const KINDS: [&str; 11] = [
     kind::CHECKPOINT_DECIDED,
     kind::CHECKPOINT_DECISION_REFUSED,
     kind::CHECKPOINT_DELETED,
+    kind::DELETION_REFUSED,
     kind::CHECKPOINT_UNTAGGED,
     kind::CHECKPOINT_UNLINKED,
     kind::JOURNAL_CUT,
@@ -111,6 +113,7 @@ fn action(event: &Event) -> Option<&'static str> {
         (kind::CHECKPOINT_DECISION_REFUSED, Some("approved")) => Some("checkpoint.approve_refused"),
         (kind::CHECKPOINT_DECISION_REFUSED, _) => Some("checkpoint.reject_refused"),
         (kind::CHECKPOINT_DELETED, _) => Some("checkpoint.delete"),
+        (kind::DELETION_REFUSED, _) => Some("checkpoint.delete_refused"),
         // Retention removes what nobody marks any more.
         (kind::CHECKPOINT_UNTAGGED, _) => Some("checkpoint.untag"),
         (kind::CHECKPOINT_UNLINKED, _) => Some("checkpoint.unlink"),

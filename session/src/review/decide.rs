@@ -11,8 +11,10 @@ use parhelia_store::{
     event::{Actor, NewEvent, kind},
     id::Ulid,
     projection::{Approval, ApprovalStatus, Marks, Run},
+    rejected::{self, Rejected},
+    view::View,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
     annotation::Text,
@@ -110,6 +112,8 @@ struct Caller {
     record: Option<String>,
     /// Its signature of the decision.
     signature: Option<Value>,
+    /// What it rejects; none where it approves, or may not decide.
+    rejected: Option<Rejected>,
 }
 
 impl Caller {
@@ -117,12 +121,18 @@ impl Caller {
         let (view, mut actor) = (store.refresh()?, host.actor());
         let Some(checkpoint) = view.checkpoint(request.checkpoint)? else {
             // It is reported as deleted, or as unknown, where the marks are read.
-            return Ok(Caller { actor, epoch: None, barred: None, is_agent: false, record: None, signature: None });
+            return Ok(Caller {
+                actor,
+                epoch: None,
+                barred: None,
+                is_agent: false,
+                record: None,
+                signature: None,
+                rejected: None,
+            });
         };
         let session = &checkpoint.record.session;
-        let mut runs = view.runs()?;
-        // Those of its own session also if they are over: an agent may have been left alone.
-        runs.retain(|_, run| run.is_open() || run.session == *session);
+        let runs = runs_around(&view, std::slice::from_ref(session))?;
         let own = one_of(store, host, &runs)?;
         if own.is_some() {
             actor.via = "agent".into();
@@ -143,7 +153,9 @@ impl Caller {
         };
         let epoch = own.as_ref().filter(|own| own.session == *session).map(|run| run.epoch);
         let record = Some(checkpoint.digest.to_string());
-        Ok(Caller { actor, epoch, barred, is_agent: own.is_some(), record, signature: None })
+        let rejects = request.verdict == Verdict::Reject && barred.is_none();
+        let rejected = rejects.then(|| Rejected::of(store, &view, &checkpoint)).transpose()?;
+        Ok(Caller { actor, epoch, barred, is_agent: own.is_some(), record, signature: None, rejected })
     }
 
     /// The signature of the decision, if there is a key for that. Nobody is asked for a passphrase where the answer is known to be no.
@@ -175,6 +187,57 @@ fn one_of(store: &Store, host: &dyn Host, runs: &BTreeMap<String, Run>) -> Resul
         return Ok(Some(run.clone()));
     }
     Ok(own_run(store, host)?.filter(|run| run::is_inside(run, host) || host.is_by_api() && run.is_open()))
+}
+
+/// Open runs, and those of some sessions also if they are over: an agent may have been left alone.
+fn runs_around(view: &View, sessions: &[String]) -> Result<BTreeMap<String, Run>> {
+    let mut runs = view.runs()?;
+    runs.retain(|_, run| run.is_open() || sessions.contains(&run.session));
+    Ok(runs)
+}
+
+/// The caller, as far as agents go.
+#[derive(Clone, Debug)]
+pub(crate) enum Who {
+    /// No agent that is known has started it.
+    Person,
+    /// It is the agent of a run, or was started by it.
+    Agent(Box<Run>),
+    /// It is in a container, from where it cannot be seen who started it.
+    Unseen,
+}
+
+/// The caller of something that concerns some sessions.
+pub(crate) fn who(store: &Store, host: &dyn Host, sessions: &[String]) -> Result<Who> {
+    let runs = runs_around(&store.view(), sessions)?;
+    Ok(match one_of(store, host, &runs)? {
+        Some(run) => Who::Agent(Box::new(run)),
+        None if runs.values().any(|run| sessions.contains(&run.session) && is_hidden(run)) => Who::Unseen,
+        None => Who::Person,
+    })
+}
+
+impl Who {
+    /// The reason against an agent; none for anybody else.
+    pub(crate) fn why_agent(&self) -> Option<String> {
+        self.session().map(|session| format!("the caller is an agent, that of session {session}, or was started by it"))
+    }
+
+    /// The agent's session.
+    pub(crate) fn session(&self) -> Option<&str> {
+        match self {
+            Who::Agent(run) => Some(&run.session),
+            Who::Person | Who::Unseen => None,
+        }
+    }
+
+    /// The actor, as events name it.
+    pub(crate) fn actor(&self, host: &dyn Host) -> Actor {
+        match self {
+            Who::Agent(_) => Actor { via: "agent".into(), ..host.actor() },
+            Who::Person | Who::Unseen => host.actor(),
+        }
+    }
 }
 
 /// The open run of whose agent the caller is a descendant, or says to be.
@@ -228,6 +291,9 @@ fn made(request: &DecisionRequest<'_>, caller: &Caller, marks: &Marks) -> (Vec<N
     if let Some(record) = &caller.record {
         decided = decided.with("record", record.as_str());
     }
+    if let Some(rejected) = &caller.rejected {
+        decided = decided.with(rejected::FIELD, json!(rejected));
+    }
     if caller.is_agent {
         // Only where that was allowed.
         decided = decided.with("self_approval", true);
@@ -241,6 +307,7 @@ fn made(request: &DecisionRequest<'_>, caller: &Caller, marks: &Marks) -> (Vec<N
         policy,
         rule: None,
         definition,
+        rejected: caller.rejected.clone(),
     };
     (vec![decided], Ok(Decided { approval, before, had: false }))
 }

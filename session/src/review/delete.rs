@@ -1,24 +1,32 @@
-//! Deleting checkpoints in somebody's name. What retention protects is deleted only where that is meant.
+//! Deleting checkpoints in somebody's name. What retention protects is deleted only where that is meant, and never by an agent: it would take
+//! decisions about its own work back by that.
 
-use std::cell::RefCell;
+use std::{cell::RefCell, collections::HashSet};
 
 use parhelia_store::{
     Store,
     delete::delete_chosen,
+    event::{NewEvent, kind},
     id::Ulid,
+    pin,
     projection::{ApprovalStatus, Marks},
     view::View,
 };
 
-use super::marks_of;
+use super::{
+    decide::{Who, who},
+    marks_of,
+};
 use crate::{
     error::{Error, Refusal, Result},
     host::{Host, Observer},
+    notice::Notice,
     overrides::overridden,
+    refusal::DecisionRefusal,
 };
 
 /// Deletes checkpoints, all or none. One that is tagged or linked, that somebody has decided about, or that waits for that, is refused, unless
-/// `with_protected`.
+/// `with_protected`. An agent deletes only checkpoints of its own session that nobody needs or has marked; its attempt at others is recorded.
 pub fn delete(
     store: &Store,
     host: &dyn Host,
@@ -27,6 +35,12 @@ pub fn delete(
     with_protected: bool,
     observer: &dyn Observer,
 ) -> Result<()> {
+    let view = store.refresh()?;
+    let who = who(store, host, &sessions_of(&view, checkpoints)?)?;
+    if let Some((checkpoint, why)) = barred(store, &view, &who, checkpoints, with_protected)? {
+        record(store, host, &who, (checkpoint.to_string(), &why, reason), observer);
+        return Err(DecisionRefusal::MayNotDelete { checkpoint, why }.into());
+    }
     let refused = RefCell::new(None);
     let choose = |view: &View| {
         let checks = checkpoints.iter().filter(|_| !with_protected).map(|id| ensure_unprotected(view, *id));
@@ -40,26 +54,89 @@ pub fn delete(
         }
     };
     if with_protected {
-        let view = store.refresh()?;
         for id in checkpoints {
             let Some(checkpoint) = view.checkpoint(*id)?.filter(|_| ensure_unprotected(&view, *id).is_err()) else { continue };
             overridden(store, host, (*id, &checkpoint.record.session), &[("protected", true)], observer);
         }
     }
-    delete_chosen(store, &choose, &host.actor(), reason, observer)?;
+    delete_chosen(store, &choose, &who.actor(host), reason, observer)?;
     refused.into_inner().map_or(Ok(()), Err)
+}
+
+/// Fails where the caller is an agent, or was started by one: those remove nothing by rules that they choose. The attempt is recorded.
+pub fn ensure_may_prune(store: &Store, host: &dyn Host, observer: &dyn Observer) -> Result<()> {
+    store.refresh()?;
+    let who = who(store, host, &[])?;
+    let Some(why) = who.why_agent() else { return Ok(()) };
+    record(store, host, &who, ("store".to_owned(), &why, None), observer);
+    Err(DecisionRefusal::MayNotPrune { why }.into())
+}
+
+/// The first checkpoint that the caller may not delete, and the reason.
+fn barred(store: &Store, view: &View, who: &Who, checkpoints: &[Ulid], with_protected: bool) -> Result<Option<(Ulid, String)>> {
+    let (own, why) = match who {
+        Who::Person => return Ok(None),
+        // It may be a person in the agent's container: what nobody has marked may go.
+        Who::Unseen if !with_protected => return Ok(None),
+        Who::Unseen => (None, "an agent may have started the caller, which cannot be seen from inside this container".to_owned()),
+        Who::Agent(run) => (Some(&run.session), who.why_agent().unwrap_or_default()),
+    };
+    let used: HashSet<Ulid> = match own {
+        Some(_) => {
+            let pins = pin::list(&store.layout().pins())?;
+            pins.into_iter().filter(|pin| pin.alive).flat_map(|pin| pin.text.checkpoints).collect()
+        }
+        None => HashSet::new(),
+    };
+    for id in checkpoints {
+        // One that does not exist is reported as that.
+        let Some(checkpoint) = view.checkpoint(*id)? else { continue };
+        let record = &checkpoint.record;
+        let what = match protection(&view.marks(*id)?) {
+            Some(what) => what,
+            None if own.is_none() => continue,
+            None if with_protected => "named with those that are protected".to_owned(),
+            None if own != Some(&record.session) => format!("of another session, {}", record.session),
+            None if record.is_safety() => "a safety checkpoint".to_owned(),
+            None if used.contains(id) => "in use".to_owned(),
+            None => continue,
+        };
+        return Ok(Some((*id, format!("it is {what}, and {why}"))));
+    }
+    Ok(None)
+}
+
+/// The sessions of checkpoints.
+fn sessions_of(view: &View, checkpoints: &[Ulid]) -> Result<Vec<String>> {
+    let found = checkpoints.iter().filter_map(|id| view.checkpoint(*id).transpose());
+    Ok(found.map(|found| found.map(|checkpoint| checkpoint.record.session)).collect::<parhelia_store::Result<_>>()?)
+}
+
+/// Records an attempt. The refusal holds whether that succeeds or not.
+fn record(
+    store: &Store,
+    host: &dyn Host,
+    who: &Who,
+    (subject, why, reason): (String, &str, Option<&str>),
+    observer: &dyn Observer,
+) {
+    let event = NewEvent::new(kind::DELETION_REFUSED, subject, who.actor(host)).with("why", why).with("reason", reason);
+    let event = who.session().into_iter().fold(event, |event, session| event.with("session", session));
+    if let Err(e) = store.append_events(&[event], observer) {
+        observer.warn(&Notice::NotRecorded { what: "the attempt was not recorded", why: e.to_string() });
+    }
 }
 
 /// Fails where retention would never remove a checkpoint, because somebody has marked it.
 pub fn ensure_unprotected(view: &View, checkpoint: Ulid) -> Result<()> {
-    match why(&marks_of(view, checkpoint)?) {
+    match protection(&marks_of(view, checkpoint)?) {
         None => Ok(()),
         Some(why) => Err(Refusal::IsProtected { checkpoint, why }.into()),
     }
 }
 
 /// The reason for which a checkpoint is protected.
-fn why(marks: &Marks) -> Option<String> {
+fn protection(marks: &Marks) -> Option<String> {
     let listed = |texts: Vec<&str>| texts.join(", ");
     let approval = marks.approval.as_ref().map(|approval| match approval.status {
         ApprovalStatus::Approved => Some("approved"),

@@ -4,7 +4,7 @@
 //! processes that say the same at once, one adds an event, and the other one is told that it is there already. Everything is validated
 //! before anything is appended, all or nothing. A fenced checkpoint can be marked like any other; a deleted one cannot.
 //!
-//! Retention never removes what is tagged, linked or approved, and [`delete()`] refuses it unless it is told otherwise.
+//! Retention never removes what is tagged, linked or approved, and [`delete()`] refuses it unless a person tells it otherwise.
 
 pub mod annotation;
 pub mod audit;
@@ -19,7 +19,7 @@ mod tests;
 
 use std::cell::RefCell;
 
-pub use delete::{delete, ensure_unprotected};
+pub use delete::{delete, ensure_may_prune, ensure_unprotected};
 use parhelia_store::{
     Error as StoreError, Store,
     event::{Appended, NewEvent},

@@ -8,7 +8,7 @@ use parhelia_store::{
     event::Actor,
     progress::Progress,
     projection::Session,
-    record::{Checkpoint, SAFETY},
+    record::{Cause, Checkpoint, SAFETY},
 };
 use serde_json::{Value, json};
 
@@ -161,6 +161,7 @@ fn before_finishing(
         workspace: intent.workspace.clone(),
         session: session.id.clone(),
         actor: actor.clone(),
+        cause: Cause::Safety,
         trigger_detail: Some(SAFETY.to_owned()),
         message: Some(format!("before the interrupted rollback to {} was finished", intent.target)),
         rules: known.record.rules.clone(),

@@ -26,8 +26,5 @@ pub use spoken::Spoken;
 pub use stash::Stash;
 pub use workflow::{Options, Preview, Rollback, Rolled, begin, ensure_folder, session_to_undo, to_undo};
 
-/// The exit reason of a run whose agent was stopped for a rollback. Its late hooks do nothing.
-pub const STOPPED: &str = "stopped for a rollback";
-
 #[cfg(test)]
 mod tests;

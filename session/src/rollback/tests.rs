@@ -13,7 +13,7 @@ use parhelia_store::{
     id::Ulid,
     progress::{Phase, Progress},
     projection::Session,
-    record::{Checkpoint, Trigger},
+    record::{Cause, Checkpoint, Trigger},
     restore::Why,
 };
 
@@ -57,6 +57,7 @@ impl Fixture {
             workspace: self.workspace.clone(),
             session: "s".into(),
             trigger: Trigger::Manual,
+            cause: detail.and_then(|detail| Cause::ALL.into_iter().find(|cause| cause.name() == detail)).unwrap_or_default(),
             trigger_detail: detail.map(str::to_owned),
             ..create::Options::default()
         };

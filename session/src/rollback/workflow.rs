@@ -5,15 +5,14 @@ use std::{path::PathBuf, time::Duration};
 use parhelia_agent::{environment::Request, folder::ConfigFolder};
 use parhelia_store::{
     Store,
-    projection::{Goal, Session},
+    projection::{By, Goal, Session},
     record::Checkpoint,
     restore::{RestoreChange, Skipped, Why},
     selector::sessions_at,
 };
 
 use super::{
-    Done, Last, Look, RollbackRequest, STOPPED, Spoken, Turn, execute, foresee, last, look, open, refuse_early, spared,
-    unwritable, whole,
+    Done, Last, Look, RollbackRequest, Spoken, Turn, execute, foresee, last, look, open, refuse_early, spared, unwritable, whole,
 };
 use crate::{
     config::Config,
@@ -259,7 +258,9 @@ impl<'a> Rollback<'a> {
                 let (plan, _) = foresee(self.store, &self.look, &self.request(), observer)?;
                 unwritable(&plan, self.target, &self.options).map_or(Ok(()), |refusal| Err(Error::from(refusal)))?;
             }
-            run::end_agent(self.store, self.host, &self.look.session, run, PATIENCE, (STOPPED, Some(Goal::Paused)), || Ok(()))?;
+            run::end_agent(self.store, self.host, &self.look.session, run, PATIENCE, (By::Rollback, Some(Goal::Paused)), || {
+                Ok(())
+            })?;
         }
         if self.look.stops.is_none() && !self.is_previewed {
             refuse_early(self.store, &self.look, &self.request(), observer)?;

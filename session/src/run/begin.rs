@@ -10,7 +10,7 @@ use parhelia_store::{
     event::{Actor, NewEvent, kind},
     id::Ulid,
     name,
-    projection::{Goal, Place, Status, Tmux},
+    projection::{End, Goal, Place, Status, Tmux},
 };
 use serde_json::{Value, json};
 
@@ -192,10 +192,17 @@ pub fn taken_on(store: &Store, current: &Current, launcher: &Identity, tmux: Opt
     Ok(())
 }
 
-/// Ends a run, and says what the session is now, and what is wanted of it: none where nobody has asked for anything. A run that a newer one
+/// Ends a run, with its end and the reason for people, and says what the session is now, and what is wanted of it: none where nobody has asked for anything. A run that a newer one
 /// has taken over from changes nothing but itself.
-pub fn end(store: &Store, current: &Current, reason: &str, (status, wanted): (Status, Option<Goal>), actor: Actor) -> Result<()> {
-    let ended = NewEvent::new(kind::RUN_ENDED, &current.run, actor.clone()).in_epoch(current.epoch).with("exit_reason", reason);
+pub fn end(
+    store: &Store,
+    current: &Current,
+    (end, reason): (End, &str),
+    (status, wanted): (Status, Option<Goal>),
+    actor: Actor,
+) -> Result<()> {
+    let ended = NewEvent::new(kind::RUN_ENDED, &current.run, actor.clone()).in_epoch(current.epoch);
+    let ended = ended.with("exit_reason", reason).with("end", json!(end));
     let session = store.refresh()?.session(&current.session)?;
     if session.as_ref().is_some_and(|session| session.status == Status::Ended) {
         store.append_events(&[ended], &())?;

@@ -6,8 +6,9 @@ use parhelia_agent::process;
 use parhelia_store::{
     Store,
     event::{NewEvent, kind},
-    projection::{Goal, Place, Run, Session, Status},
+    projection::{By, End, Goal, Place, Run, Session, Status},
 };
+use serde_json::json;
 
 use super::{self as run, Current, Life};
 use crate::{
@@ -15,7 +16,7 @@ use crate::{
     host::Host,
 };
 
-/// Ends the agent of a session, and its run, with a reason and what is wanted of the session from then on; `between` is done when the agent
+/// Ends the agent of a session, and its run, at whose wish that is and what is wanted of the session from then on; `between` is done when the agent
 /// has ended and its run has not. Fails where the agent does not end, or is out of reach.
 pub fn end_agent<T>(
     store: &Store,
@@ -23,7 +24,7 @@ pub fn end_agent<T>(
     session: &Session,
     run: &Run,
     patience: Duration,
-    (reason, goal): (&str, Option<Goal>),
+    (by, goal): (By, Option<Goal>),
     between: impl FnOnce() -> Result<T>,
 ) -> Result<T> {
     let out_of_reach = |why: String| Refusal::OutOfReach { action: "end the agent of", session: session.id.clone(), why };
@@ -34,7 +35,8 @@ pub fn end_agent<T>(
         return Err(out_of_reach("this command is its own".into()).into());
     }
     // Whoever waits for the agent does not take its end for a failure.
-    let stopping = NewEvent::new(kind::RUN_CHANGED, &run.id, host.actor()).in_epoch(run.epoch).with(run::STOPPING, reason);
+    let stopping = NewEvent::new(kind::RUN_CHANGED, &run.id, host.actor()).in_epoch(run.epoch);
+    let stopping = stopping.with(run::STOPPING, by.reason()).with(run::STOPPING_BY, json!(by));
     store.append_events(&[stopping], &())?;
     let workspace = session.workspace.as_ref().map(Place::folder).unwrap_or_default();
     let stopped = process::stop(&run.id, &run::roots_in(store, run)?, &workspace, patience)?;
@@ -43,6 +45,7 @@ pub fn end_agent<T>(
     }
     store.refresh()?;
     let done = between();
-    run::end(store, &Current::of(run, Some(session)), reason, (Status::Paused, goal), host.actor())?;
+    let end = (End::asked(by), by.reason());
+    run::end(store, &Current::of(run, Some(session)), end, (Status::Paused, goal), host.actor())?;
     done
 }

@@ -8,13 +8,13 @@ use std::{
 
 use parhelia_store::{
     Store, name,
-    projection::{Place, Run, Session},
+    projection::{EndKind, Place, Run, Session},
 };
 use serde::{Deserialize, Serialize};
 
 use super::{
     adopt::Agents,
-    life::{LAUNCHER, Life, UNKNOWN, life, roots_of},
+    life::{LAUNCHER, Life, life, roots_of},
 };
 use crate::error::Result;
 use parhelia_agent::{
@@ -151,7 +151,7 @@ pub fn config_of(run: &Run) -> Option<ConfigFolder> {
 pub fn last_of(store: &Store, session: &Session, but: Option<&str>) -> Result<Option<Run>> {
     let view = store.view();
     for id in session.runs.iter().rev().filter(|id| Some(id.as_str()) != but) {
-        if let Some(run) = view.run(id)?.filter(|run| run.exit_reason.as_deref() != Some(UNKNOWN)) {
+        if let Some(run) = view.run(id)?.filter(|run| !run.ending().is_some_and(|end| end.kind == EndKind::ConversationUnknown)) {
             return Ok(Some(run));
         }
     }

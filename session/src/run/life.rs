@@ -6,8 +6,7 @@ use jiff::Timestamp;
 use parhelia_store::{
     Store, clock,
     place::{known_among, known_below},
-    projection::{Run, Session, Tmux},
-    record::ENDED_BY_SIGNAL,
+    projection::{By, EndKind, Run, Session, Tmux},
 };
 
 use super::lease;
@@ -16,31 +15,28 @@ use parhelia_agent::process::{
     Identity, RUN_MARKER, Roots, boot_id, canonical, host_name, is_here, machine, sees_all, within_container,
 };
 
-/// The field of a run that says why somebody ends its agent.
+/// The field of a run that says why somebody ends its agent, for people.
 pub const STOPPING: &str = "stopping";
 
 /// The field of a run that names the process which started the agent and waits for it.
 pub const LAUNCHER: &str = "launcher";
 
-/// The beginning of the exit reason of a run whose program ended without being asked or killed. The exit code follows.
-pub const BY_ITSELF: &str = "ended with exit code ";
+/// The field of a run that says at whose wish its agent is being ended.
+pub const STOPPING_BY: &str = "stopping_by";
 
-/// The exit reason of a run whose agent did not know the conversation that it was to go on with.
-pub const UNKNOWN: &str = "the agent does not know its conversation";
-
-/// Checks whether a run was killed, or nobody saw its end.
-pub fn was_killed(run: &Run) -> bool {
-    run.exit_reason.as_deref().is_none_or(tells_of_signal)
+/// The wish at which somebody ends a run's agent; none where nobody does.
+pub fn stopping(run: &Run) -> Option<By> {
+    By::told(run.extra.get(STOPPING_BY), text(run, STOPPING))
 }
 
-/// True if the reason of an end tells that a signal ended the agent.
-pub fn tells_of_signal(reason: &str) -> bool {
-    reason.contains(ENDED_BY_SIGNAL)
+/// Checks whether a signal interrupted a run's program, or nobody saw its end.
+pub fn was_killed(run: &Run) -> bool {
+    run.ending().is_none_or(|end| end.kind == EndKind::Signalled)
 }
 
 /// Checks whether a run's program ended by itself with exit code 0.
 pub fn has_finished(run: &Run) -> bool {
-    run.exit_reason.as_ref().is_some_and(|reason| *reason == format!("{BY_ITSELF}0"))
+    run.ending().is_some_and(|end| end.has_finished())
 }
 
 /// The field of a run that names the namespace in which its process numbers count.

@@ -1,7 +1,7 @@
 //! The meaning of an agent's events for its session.
 
 use parhelia_agent::hooks::{Event, Kind};
-use parhelia_store::record::Trigger;
+use parhelia_store::record::{Cause, Trigger};
 
 /// The consequences of an event.
 #[derive(Clone, Debug, PartialEq, Default)]
@@ -21,7 +21,9 @@ pub struct Meaning {
 pub struct EventCheckpoint {
     /// Its trigger, one of the closed set.
     pub trigger: Trigger,
-    /// More about why.
+    /// Its cause.
+    pub cause: Cause,
+    /// More about why, for people.
     pub detail: String,
     /// True if none is made where nothing has changed.
     pub skip_if_unchanged: bool,
@@ -29,13 +31,19 @@ pub struct EventCheckpoint {
 
 /// The meaning of an event. `is_launched`: whether `session run` waits for the agent, and makes the last checkpoint itself.
 pub fn meaning(event: &Event, is_launched: bool) -> Meaning {
-    let periodic = |detail: &str| EventCheckpoint { trigger: Trigger::Periodic, detail: detail.into(), skip_if_unchanged: true };
+    let periodic = |cause: Cause| {
+        let detail = cause.name().to_owned();
+        EventCheckpoint { trigger: Trigger::Periodic, cause, detail, skip_if_unchanged: true }
+    };
     let checkpoint = match event.kind() {
-        Kind::Prompt => Some(periodic("prompt")),
-        Kind::Stop => Some(periodic("turn_end")),
-        Kind::PreCompact => Some(periodic("pre_compact")),
-        Kind::SubagentStop => Some(periodic("subagent")),
-        Kind::StopFailure => Some(EventCheckpoint { trigger: Trigger::Error, detail: event.failure(), skip_if_unchanged: false }),
+        Kind::Prompt => Some(periodic(Cause::Prompt)),
+        Kind::Stop => Some(periodic(Cause::TurnEnd)),
+        Kind::PreCompact => Some(periodic(Cause::PreCompact)),
+        Kind::SubagentStop => Some(periodic(Cause::Subagent)),
+        Kind::StopFailure => {
+            let (cause, detail) = (Cause::ApiError, event.failure());
+            Some(EventCheckpoint { trigger: Trigger::Error, cause, detail, skip_if_unchanged: false })
+        }
         Kind::SessionEnd => ending(event, is_launched),
         _ => None,
     };
@@ -46,10 +54,12 @@ pub fn meaning(event: &Event, is_launched: bool) -> Meaning {
 fn ending(event: &Event, is_launched: bool) -> Option<EventCheckpoint> {
     let reason = event.reason.as_deref().unwrap_or("other");
     if event.is_followed_by_another() {
-        return Some(EventCheckpoint { trigger: Trigger::Periodic, detail: reason.into(), skip_if_unchanged: true });
+        let (cause, detail) = (Cause::Clear, reason.to_owned());
+        return Some(EventCheckpoint { trigger: Trigger::Periodic, cause, detail, skip_if_unchanged: true });
     }
     let detail = format!("session_end: {reason}");
-    (!is_launched).then_some(EventCheckpoint { trigger: Trigger::Shutdown, detail, skip_if_unchanged: false })
+    let ending = EventCheckpoint { trigger: Trigger::Shutdown, cause: Cause::SessionEnd, detail, skip_if_unchanged: false };
+    (!is_launched).then_some(ending)
 }
 
 #[cfg(test)]

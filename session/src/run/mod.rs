@@ -29,8 +29,8 @@ pub use find::{
 pub use lease::{HOOKED, RENEWAL, WATCHED, heard, renew};
 pub use leftovers::{left_behind, stop_leftovers};
 pub use life::{
-    BY_ITSELF, HOOKED_AGENT, LAUNCHER, Life, STOPPING, UNKNOWN, agent_of, has_finished, hooked_agent_of, is_elsewhere, is_inside,
-    is_orphaned, launcher_of, left_alive, life, live_in, roots_in, roots_of, tells_of_signal, tmux_of, variables_of, was_killed,
+    HOOKED_AGENT, LAUNCHER, Life, STOPPING, STOPPING_BY, agent_of, has_finished, hooked_agent_of, is_elsewhere, is_inside,
+    is_orphaned, launcher_of, left_alive, life, live_in, roots_in, roots_of, stopping, tmux_of, variables_of, was_killed,
     why_unheard, works_in,
 };
 pub use meaning::{EventCheckpoint, Meaning, meaning};

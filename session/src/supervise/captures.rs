@@ -6,7 +6,11 @@ use std::{
     thread::{Scope, ScopedJoinHandle},
 };
 
-use parhelia_store::{Store, projection::Place, record::Trigger};
+use parhelia_store::{
+    Store,
+    projection::Place,
+    record::{Cause, Trigger},
+};
 
 use super::{Supervised, TURN_LIMIT};
 use crate::{
@@ -23,18 +27,18 @@ use crate::{
 pub(super) struct Asked<'a> {
     /// The reason.
     pub trigger: Trigger,
-    /// More about the reason.
+    /// The cause.
+    pub cause: Cause,
+    /// More about the reason, for people.
     pub detail: &'a str,
-    /// True if a signal has ended the agent.
-    pub is_killed: bool,
     /// True if none is made where nothing has changed.
     pub skip_if_unchanged: bool,
 }
 
 impl Asked<'static> {
     /// A periodic one, made where something has changed.
-    pub fn periodic(detail: &'static str) -> Self {
-        Asked { trigger: Trigger::Periodic, detail, is_killed: false, skip_if_unchanged: true }
+    pub fn periodic(cause: Cause, detail: &'static str) -> Self {
+        Asked { trigger: Trigger::Periodic, cause, detail, skip_if_unchanged: true }
     }
 }
 
@@ -140,8 +144,8 @@ fn make(store: &Store, wanted: &Supervised<'_>, asked: Asked<'_>, observer: &dyn
     let request = CheckpointRequest {
         run: Some((&wanted.current.run, wanted.current.epoch)),
         trigger: asked.trigger,
+        cause: asked.cause,
         detail: Some(asked.detail.to_owned()),
-        is_killed: asked.is_killed,
         skip_if_unchanged: asked.skip_if_unchanged,
         conversation,
         tmux: wanted.host.tmux(),

@@ -5,8 +5,8 @@ use std::{os::unix::process::ExitStatusExt, process::ExitStatus, sync::atomic::O
 use parhelia_agent::process;
 use parhelia_store::{
     Store,
-    projection::{Goal, Status},
-    record::{ENDED_BY_SIGNAL, Trigger},
+    projection::{By, End, EndKind, Goal, Status},
+    record::{Cause, Trigger},
 };
 use rustix::process::Signal;
 
@@ -20,25 +20,30 @@ use crate::{host::Observer, notice::Notice, run};
 
 /// The last checkpoint, and the run's end.
 pub(super) fn finish(store: &Store, wanted: &Supervised<'_>, status: ExitStatus, asked: Option<Signal>, observer: &dyn Observer) {
-    let how = how(status);
+    let process = ending(status);
     // Whoever ends this process has not asked the agent to be done: that may be a machine that shuts down, or a terminal that dies.
-    let (trigger, session, goal, reason) = match (asked, stopping(store, wanted), status.code()) {
-        (Some(_), ..) => (Trigger::Shutdown, Status::Paused, None, format!("asked to end; {how}")),
-        (None, Some(why), _) => (Trigger::Shutdown, Status::Paused, None, format!("{why}; {how}")),
-        (None, None, Some(0)) if wanted.is_headless => (Trigger::Complete, Status::Paused, Some(Goal::Paused), how),
-        (None, None, Some(0)) => (Trigger::Shutdown, Status::Paused, Some(Goal::Paused), how),
-        _ => (Trigger::Error, Status::Error, None, how),
+    let by = asked.map(|_| By::Shutdown).or_else(|| stopping(store, wanted));
+    let end = End { by, ..process };
+    let (trigger, session, goal) = match by {
+        Some(_) => (Trigger::Shutdown, Status::Paused, None),
+        None if end.has_finished() && wanted.is_headless => (Trigger::Complete, Status::Paused, Some(Goal::Paused)),
+        None if end.has_finished() => (Trigger::Shutdown, Status::Paused, Some(Goal::Paused)),
+        None => (Trigger::Error, Status::Error, None),
     };
-    let has_failed = trigger == Trigger::Error;
-    let is_killed = has_failed && status.signal().is_some();
+    let cause = match (by, end.was_killed()) {
+        (Some(by), _) => by.cause(),
+        (None, true) => Cause::Killed,
+        (None, false) => Cause::Exited,
+    };
+    let (has_failed, reason) = (trigger == Trigger::Error, end.reason());
     // What the agent's hooks have handed over comes before the last checkpoint, not behind it.
     let until = Instant::now() + TURN_LIMIT;
     for work in processes(wanted).filter(process::Found::is_hook_work) {
         work.ends_within(until.saturating_duration_since(Instant::now()));
     }
-    captured(store, wanted, Asked { trigger, detail: &reason, is_killed, skip_if_unchanged: false }, &Quiet(observer));
+    captured(store, wanted, Asked { trigger, cause, detail: &reason, skip_if_unchanged: false }, &Quiet(observer));
     if is_open(store, wanted) {
-        note(observer, run::end(store, wanted.current, &reason, (session, goal), wanted.host.actor()), NO_END);
+        note(observer, run::end(store, wanted.current, (end, &reason), (session, goal), wanted.host.actor()), NO_END);
     }
     let removed = wanted.removed.load(Ordering::Relaxed);
     if removed > 0 && !wanted.is_quiet {
@@ -62,10 +67,9 @@ pub(super) fn finish(store: &Store, wanted: &Supervised<'_>, status: ExitStatus,
     }
 }
 
-/// The reason for which somebody ends the agent.
-fn stopping(store: &Store, wanted: &Supervised<'_>) -> Option<String> {
-    let run = store.refresh().ok()?.run(&wanted.current.run).ok()??;
-    run.extra.get(run::STOPPING)?.as_str().map(str::to_owned)
+/// The wish at which somebody ends the agent.
+fn stopping(store: &Store, wanted: &Supervised<'_>) -> Option<By> {
+    run::stopping(&store.refresh().ok()?.run(&wanted.current.run).ok()??)
 }
 
 /// Live processes that carry the run's marker.
@@ -75,10 +79,11 @@ fn processes(wanted: &Supervised<'_>) -> impl Iterator<Item = process::Found> {
     found.into_iter().filter(|found| matches!(found.owner, process::Owner::Run | process::Owner::Marked))
 }
 
-fn how(status: ExitStatus) -> String {
+/// The end of the program.
+fn ending(status: ExitStatus) -> End {
     match (status.code(), status.signal()) {
-        (Some(code), _) => format!("{}{code}", run::BY_ITSELF),
-        (None, Some(signal)) => format!("{ENDED_BY_SIGNAL} {signal}"),
-        (None, None) => "ended".into(),
+        (Some(code), _) => End::exited(code),
+        (None, Some(signal)) => End::signalled(signal),
+        (None, None) => End::of(EndKind::Unknown),
     }
 }

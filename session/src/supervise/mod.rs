@@ -28,8 +28,8 @@ use parhelia_agent::{
 use parhelia_store::{
     Store,
     progress::Progress,
-    projection::{Goal, NOT_STARTED, Status, Tmux},
-    record::Trigger,
+    projection::{End, EndKind, Goal, NOT_STARTED, Status, Tmux},
+    record::{Cause, Trigger},
 };
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -133,7 +133,11 @@ pub fn or_ended<T, E: std::fmt::Display>(
         let run = store.refresh().and_then(|view| view.run(&current.run)).ok().flatten();
         if run.is_some_and(|run| run.is_open() && run.pid.is_none()) {
             let reason = format!("{NOT_STARTED}: {failure}");
-            note(observer, run::end(store, current, &reason, (Status::Error, None), host.actor()), NO_END);
+            note(
+                observer,
+                run::end(store, current, (End::of(EndKind::NotStarted), &reason), (Status::Error, None), host.actor()),
+                NO_END,
+            );
         }
     })
 }
@@ -154,7 +158,8 @@ pub fn supervise(store: &Store, wanted: &Supervised<'_>, stops: &Stops, observer
             Goal::Ended => (Status::Ended, Goal::Ended),
         };
         let reason = format!("{NOT_STARTED}: {failure}");
-        note(observer, run::end(store, wanted.current, &reason, (status, Some(goal)), host.actor()), NO_END);
+        let end = (End::of(EndKind::NotStarted), &*reason);
+        note(observer, run::end(store, wanted.current, end, (status, Some(goal)), host.actor()), NO_END);
     })?;
     let mut child = start(wanted)?;
     let began = Instant::now();
@@ -201,7 +206,7 @@ fn capture_first(store: &Store, wanted: &Supervised<'_>, stops: &Stops, observer
     let observer = Cancellable::new(observer);
     let captured = std::thread::scope(|scope| {
         let mut captures = Captures::default();
-        captures.ask(Asked::periodic(START));
+        captures.ask(Asked::periodic(Cause::Start, START));
         captures.go_on(scope, store, wanted, &observer);
         let mut renewal = Some(Instant::now() + run::RENEWAL);
         while let Some(done) = captures.done() {
@@ -252,7 +257,7 @@ fn watch_over<'scope, 'env>(
     let mut captures = Captures::default();
     if wanted.host.tmux().is_some() || wanted.is_captured {
         // One that dies early is brought back with the windows that it had; and one that nothing was captured for before is captured now.
-        captures.ask(Asked::periodic(START));
+        captures.ask(Asked::periodic(Cause::Start, START));
     }
     let mut ending: Option<Ending> = None;
     let mut ended = None;
@@ -297,12 +302,12 @@ fn watch_over<'scope, 'env>(
         }
         ended = ended.or(is_over.then(Instant::now));
         if detaches.is_some_and(|detaches| ended.is_none() && detaches.take()) {
-            captures.ask(Asked { trigger: Trigger::Detach, detail: "tmux", is_killed: false, skip_if_unchanged: false });
+            captures.ask(Asked { trigger: Trigger::Detach, cause: Cause::Detach, detail: "tmux", skip_if_unchanged: false });
         }
         renewal = renewed(store, wanted, renewal, observer);
         if next.is_some_and(|next| next <= Instant::now()) {
             next = wanted.interval.map(|interval| Instant::now() + interval);
-            captures.ask(Asked::periodic("interval"));
+            captures.ask(Asked::periodic(Cause::Interval, "interval"));
         }
     }
 }

@@ -8,7 +8,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parhelia_store::record::Trigger;
+use parhelia_store::{
+    projection::By,
+    record::{Cause, Trigger},
+};
 use rustix::process::{Signal, pidfd_send_signal};
 
 use super::captures::{Asked, Captures};
@@ -50,7 +53,12 @@ pub(super) struct Ending {
 impl Ending {
     /// One that begins with the checkpoint.
     pub fn begin(signal: Signal, captures: &mut Captures<'_>) -> Self {
-        captures.ask(Asked { trigger: Trigger::Shutdown, detail: "asked to end", is_killed: false, skip_if_unchanged: true });
+        captures.ask(Asked {
+            trigger: Trigger::Shutdown,
+            cause: Cause::Shutdown,
+            detail: By::Shutdown.reason(),
+            skip_if_unchanged: true,
+        });
         Ending { signal, until: Some(Instant::now() + CAPTURE_LIMIT) }
     }
 

@@ -65,7 +65,7 @@ use crate::{
     pin::Pin,
     progress::{Phase, Progress},
     projection::Place,
-    record::{Checkpoint, Rules, Trigger},
+    record::{Cause, Checkpoint, Rules, Trigger},
     restore,
     statcache::{self, StatCache, Trust},
     store::Store,
@@ -91,7 +91,9 @@ pub struct Options {
     pub actor: Actor,
     /// The reason for which it is made.
     pub trigger: Trigger,
-    /// Details of the reason.
+    /// The cause. Never taken from what a caller has typed.
+    pub cause: Cause,
+    /// Details of the reason, for people.
     pub trigger_detail: Option<String>,
     /// Message of its maker.
     pub message: Option<String>,

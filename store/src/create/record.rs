@@ -52,6 +52,7 @@ pub(super) fn new_record(
         parent: None,
         depth: 1,
         trigger: options.trigger,
+        told_cause: Some(options.cause),
         trigger_detail: options.trigger_detail.clone(),
         message: options.message.clone(),
         root: roots.tree,

@@ -6,14 +6,15 @@ use serde_json::Value;
 use ulid::Ulid;
 
 use super::{
-    Annotation, Approval, Base, Deletion, Goal, Issue, Marks, Projections, Run, Session, Status, Verification, marks::tag_fault,
-    merge::merged, run, session,
+    Annotation, Approval, ApprovalStatus, Base, Deletion, Goal, Issue, Marks, Projections, Run, Session, Status, Verification,
+    marks::tag_fault, merge::merged, run, session,
 };
 use crate::{
     error::{Error, Result},
     event::{Event, kind},
     journal::{Entry, Logged},
     record::{Record, Trigger},
+    rejected::{self, Rejected},
 };
 
 /// The reason for which an event changes nothing.
@@ -279,6 +280,8 @@ fn mark(marks: &mut Marks, event: &Event) -> Result<bool, Unfit> {
                 policy: field(event, "policy")?,
                 rule: field(event, "rule")?,
                 definition: field(event, "definition")?,
+                // A decision counts whatever is said beside it.
+                rejected: field(event, rejected::FIELD).unwrap_or_default(),
             });
         }
         kind::CHECKPOINT_VERIFIED => {
@@ -296,6 +299,11 @@ fn mark(marks: &mut Marks, event: &Event) -> Result<bool, Unfit> {
             // Earlier releases had the reason beside the other fields.
             let told = event.data.get("reason").or(event.extra.get("reason")).and_then(Value::as_str);
             let reason = told.map(str::to_owned);
+            // An earlier release did not say with the decision what was rejected.
+            let kept: Option<Rejected> = field(event, rejected::FIELD).unwrap_or_default();
+            if let Some(approval) = marks.approval.as_mut().filter(|approval| approval.status == ApprovalStatus::Rejected) {
+                approval.rejected = approval.rejected.take().or(kept);
+            }
             marks.deleted = Some(Deletion { at: event.at, user, reason, parent: field(event, "parent")? });
         }
         _ => return Ok(false),

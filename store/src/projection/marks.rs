@@ -6,6 +6,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use ulid::Ulid;
 
+use crate::rejected::Rejected;
+
 /// Status of a checkpoint's approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -51,6 +53,9 @@ pub struct Approval {
     /// Digest of the rules by which the policy decided then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub definition: Option<String>,
+    /// What the checkpoint had, where it was rejected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rejected: Option<Rejected>,
 }
 
 impl Approval {

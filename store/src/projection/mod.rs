@@ -23,6 +23,7 @@ use serde::{Serialize, de::DeserializeOwned};
 pub use session::{Conversation, Goal, Place, Session, Status, Totals};
 use ulid::Ulid;
 
+pub use crate::record::{By, End, EndKind};
 use crate::{
     db::{Batch, Db, Family},
     error::{Error, Result},

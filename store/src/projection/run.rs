@@ -6,7 +6,10 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::name;
+use crate::{
+    name,
+    record::{End, EndKind},
+};
 
 /// Right to act for a run, and the time until which it has to be renewed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,6 +84,9 @@ pub struct Run {
     /// Reason of its end.
     #[serde(default)]
     pub exit_reason: Option<String>,
+    /// The end as a value; none before it, and in runs of earlier releases. Ask [`Run::ending`].
+    #[serde(default, rename = "end", skip_serializing_if = "Option::is_none")]
+    pub told_end: Option<End>,
     /// Fields of later versions.
     #[serde(flatten)]
     pub extra: Map<String, Value>,
@@ -117,13 +123,19 @@ impl Run {
             started_at: at,
             ended_at: None,
             exit_reason: None,
+            told_end: None,
             extra: Map::new(),
         }
     }
 
     /// True if it is known that its program never ran. That no process was recorded does not tell: on a full disk none is.
     pub fn never_ran(&self) -> bool {
-        self.pid.is_none() && self.exit_reason.as_ref().is_some_and(|reason| reason.starts_with(NOT_STARTED))
+        self.pid.is_none() && self.ending().is_some_and(|end| end.kind == EndKind::NotStarted)
+    }
+
+    /// Its end; none while nobody has recorded one. Of a run that an earlier release ended, the one that its reason tells.
+    pub fn ending(&self) -> Option<End> {
+        self.told_end.or_else(|| self.exit_reason.as_deref().map(End::of_reason)).filter(|_| !self.is_open())
     }
 
     /// True if nothing has said that it is over.

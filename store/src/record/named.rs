@@ -127,7 +127,7 @@ impl<'de> Deserialize<'de> for Consistency {
 }
 
 /// The known value of a name, or else the name itself.
-fn named<'de, D: Deserializer<'de>, T: Copy>(
+pub(super) fn named<'de, D: Deserializer<'de>, T: Copy>(
     deserializer: D,
     known: &[T],
     name: impl Fn(&T) -> &str,

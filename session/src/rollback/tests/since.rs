@@ -5,7 +5,7 @@ use std::{fs, os::unix::fs::symlink};
 use parhelia_store::{
     create::{self, Options},
     event::{NewEvent, kind},
-    record::{Checkpoint, Trigger},
+    record::{Cause, Checkpoint, Trigger},
 };
 use serde_json::json;
 
@@ -51,6 +51,7 @@ fn of_session(f: &Fixture, session: &str, detail: Option<&str>) -> Checkpoint {
         workspace: f.workspace.clone(),
         session: session.into(),
         trigger: Trigger::Manual,
+        cause: detail.and_then(|detail| Cause::ALL.into_iter().find(|cause| cause.name() == detail)).unwrap_or_default(),
         trigger_detail: detail.map(str::to_owned),
         ..Options::default()
     };

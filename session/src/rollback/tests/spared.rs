@@ -5,7 +5,7 @@ use std::{ffi::OsString, fs, path::PathBuf, process::Command};
 use parhelia_store::{
     OpenOptions, Store,
     create::{self, Options as CreateOptions},
-    record::{Checkpoint, Rules, Trigger},
+    record::{Cause, Checkpoint, Rules, Trigger},
     restore::Why,
 };
 use serde_json::json;
@@ -40,6 +40,7 @@ fn captured(f: &Fixture, detail: Option<&str>, patterns: &[&str]) -> Checkpoint 
         workspace: f.workspace.clone(),
         session: "s".into(),
         trigger: Trigger::Manual,
+        cause: detail.and_then(|detail| Cause::ALL.into_iter().find(|cause| cause.name() == detail)).unwrap_or_default(),
         trigger_detail: detail.map(str::to_owned),
         rules: Rules { patterns: patterns.iter().map(|&pattern| pattern.to_owned()).collect(), ..Rules::default() },
         ..CreateOptions::default()

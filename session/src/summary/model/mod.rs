@@ -19,7 +19,7 @@ use parhelia_store::{
     Store,
     files::{self, How},
     id::Ulid,
-    record::{Checkpoint, Part, Record, Trigger},
+    record::{Cause, Checkpoint, Part, Record, Trigger},
 };
 use serde::{Deserialize, Serialize};
 
@@ -227,5 +227,5 @@ fn is_due(store: &Store, options: &config::Summary, checkpoint: &Checkpoint, now
 /// True if no checkpoint of the same conversation is likely to follow soon.
 fn is_end(record: &Record) -> bool {
     let is_end = matches!(record.trigger, Trigger::Complete | Trigger::Error | Trigger::Shutdown);
-    is_end || matches!(record.trigger_detail.as_deref(), Some("pre_compact" | "clear"))
+    is_end || matches!(record.cause(), Some(Cause::PreCompact | Cause::Clear))
 }

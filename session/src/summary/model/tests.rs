@@ -134,6 +134,7 @@ impl Kept {
             workspace: self.folder.path().join("work"),
             session: "work".into(),
             trigger,
+            cause: detail.and_then(|detail| Cause::ALL.into_iter().find(|cause| cause.name() == detail)).unwrap_or_default(),
             trigger_detail: detail.map(str::to_owned),
             ..Options::default()
         };
@@ -184,7 +185,7 @@ fn a_model_is_asked_at_intervals_and_at_an_end() {
     }
     let mut safety = kept.made(Trigger::Manual, Some(parhelia_store::record::SAFETY));
     assert!(!due(&safety, minutes(60)));
-    safety.record.trigger_detail = None;
+    safety.record.told_cause = Some(Cause::Asked);
     assert!(due(&safety, minutes(60)));
     safety.record.parts.clear();
     assert!(!due(&safety, minutes(60)));

@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
     event::{NewEvent, kind},
-    record::SAFETY,
+    record::Cause,
     selector::{find_here, is_relative},
 };
 
@@ -48,7 +48,7 @@ fn latest_is_of_the_nearest_folder_and_no_safety_checkpoint() {
     let below = f.workspace.join("below");
     fs::create_dir(&below).unwrap();
     let (first, second) = (f.create().checkpoint.record.id, f.create().checkpoint.record.id);
-    let safety = Options { trigger_detail: Some(SAFETY.into()), ..f.options() };
+    let safety = Options { cause: Cause::Safety, ..f.options() };
     super::run(&f.store, &safety, &()).unwrap();
     let of_below = Options { workspace: below.clone(), session: "t".into(), ..f.options() };
     let of_below = super::run(&f.store, &of_below, &()).unwrap().checkpoint.record.id;

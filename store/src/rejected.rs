@@ -1,0 +1,75 @@
+//! What a rejection was about, kept in events: it outlives the rejected checkpoint, so that deleting that one does not take the rejection back.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    error::Result,
+    id::TreeId,
+    projection::{ApprovalStatus, Marks},
+    record::Checkpoint,
+    store::Store,
+    view::View,
+};
+
+/// The field of a decision, and of a deletion, that holds a [`Rejected`].
+pub const FIELD: &str = "rejected";
+
+/// What was rejected.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rejected {
+    /// The session.
+    pub session: String,
+    /// Sequence of the checkpoint's commit.
+    pub sequence: u64,
+    /// The tree of its workspace; none where it could not be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content: Option<TreeId>,
+    /// Sequence of the oldest checkpoint on the way to it that has the same files: with that one came what was rejected. None where its session
+    /// has had these files from the beginning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<u64>,
+}
+
+impl Rejected {
+    /// What a checkpoint that exists has.
+    pub fn of(store: &Store, view: &View, checkpoint: &Checkpoint) -> Result<Self> {
+        let content = content(store, checkpoint)?;
+        let since = if content.is_some() { since(store, view, checkpoint, content)? } else { None };
+        Ok(Rejected { session: checkpoint.record.session.clone(), sequence: checkpoint.sequence, content, since })
+    }
+
+    /// The same, where marks say that it was rejected and do not say what it had: an earlier release recorded the decision.
+    pub(crate) fn missing(store: &Store, view: &View, checkpoint: &Checkpoint, marks: &Marks) -> Option<Self> {
+        let approval = marks.approval.as_ref()?;
+        let is_missing = approval.status == ApprovalStatus::Rejected && approval.rejected.is_none();
+        // What is damaged may be deleted all the same.
+        is_missing.then(|| Rejected::of(store, view, checkpoint).ok()).flatten()
+    }
+}
+
+/// The tree of a checkpoint's workspace; none where it cannot be read, which says nothing.
+pub fn content(store: &Store, checkpoint: &Checkpoint) -> Result<Option<TreeId>> {
+    match store.workspace_node(checkpoint) {
+        Ok(node) => Ok(node.as_folder().map(|(tree, _)| tree)),
+        Err(e) if e.is_damage() => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+/// Sequence of the oldest checkpoint with this content on the way to one. What a deleted checkpoint had is not known: behind one, the files count
+/// as changed.
+fn since(store: &Store, view: &View, checkpoint: &Checkpoint, own: Option<TreeId>) -> Result<Option<u64>> {
+    let (mut oldest, mut next, mut has_gap) = (checkpoint.sequence, checkpoint.record.parent, false);
+    while let Some(id) = next {
+        let Some(ancestor) = view.checkpoint(id)? else {
+            has_gap = true;
+            next = view.marks(id)?.deleted.and_then(|deleted| deleted.parent);
+            continue;
+        };
+        if content(store, &ancestor)? != own {
+            return Ok(Some(oldest));
+        }
+        (oldest, next) = (ancestor.sequence, ancestor.record.parent);
+    }
+    Ok(has_gap.then_some(oldest))
+}

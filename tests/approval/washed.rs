@@ -1,0 +1,88 @@
+//! What an agent may say and delete: no word of it makes a checkpoint good or hides one, and a rejection is not washed off by deleting what was
+//! rejected.
+
+use std::fs;
+
+use parhelia_tests::{Scratch, live::wait};
+use serde_json::Value;
+
+use super::{acts, checkpoints, id, lines, session, status};
+
+#[test]
+fn words_about_a_checkpoint_decide_nothing() {
+    let s = Scratch::new();
+    let binary = parhelia_tests::binary();
+    let words = ["safety", "was ended by signal 9", "import", "pre_compact"];
+    let script: String = words
+        .iter()
+        .enumerate()
+        .map(|(n, word)| format!("echo {n} > file; {} create -q -m m{n} --trigger-detail '{word}'; ", binary.display()))
+        .collect();
+    let made = session(&s, &["--policy", "strict"], &script);
+    for (n, word) in words.iter().enumerate() {
+        let found = made.iter().find(|one| one["message"] == format!("m{n}")).unwrap();
+        assert_eq!((&found["trigger_detail"], &found["approval"]["status"]), (&(*word).into(), &"pending".into()), "{found}");
+    }
+    fs::write(s.path("work/file"), "of a person").unwrap();
+    let work = s.path("work");
+    let arguments = ["create", "s", "-w", work.to_str().unwrap(), "-q", "--trigger-detail", "safety"];
+    let by_hand = s.expect(0, &arguments).trim().to_owned();
+    assert_eq!((status(&s, &by_hand).as_str(), id(&lines(&s, &["show", "s@latest"])[0])), ("pending", by_hand.as_str()));
+    // One that the product itself has made for safety is what it says.
+    s.expect(0, &["checkpoint", "rollback", id(&made[1]), "--yes"]);
+    let is_safety = |one: &Value| one["trigger_detail"] == "safety" && id(one) != by_hand && one["message"] != "m0";
+    let safety = checkpoints(&s).into_iter().find(is_safety).unwrap();
+    assert_eq!(safety["approval"]["status"], "auto_approved", "{safety}");
+}
+
+#[test]
+fn an_agent_deletes_no_evidence_and_a_rejection_outlives_what_was_rejected() {
+    let s = Scratch::new();
+    let work = s.path("work");
+    let script = format!(
+        "p={}; $p create -q -m good; echo evil > evil; $p create -q -m evil; touch made; while [ ! -e go ]; do sleep 0.05; done
+         bad=$(cat bad); $p create -q -m after
+         $p delete $bad 2>> said; echo $? >> codes; $p delete $bad --protected 2>> said; echo $? >> codes
+         env -i PARHELIA_STORE=\"$PARHELIA_STORE\" $p delete $bad --protected 2>> said; echo $? >> codes
+         $p delete $(cat other) 2>> said; echo $? >> codes
+         $p session prune --max-store-bytes 1 2>> said; echo $? >> codes
+         touch tried; while [ ! -e end ]; do sleep 0.05; done",
+        parhelia_tests::binary().display()
+    );
+    fs::create_dir(s.path("others")).unwrap();
+    let other = s.create("other", &s.path("others"));
+    fs::create_dir(&work).unwrap();
+    fs::write(work.join("other"), &other).unwrap();
+    let run = ["session", "run", "--name", "s", "-w", work.to_str().unwrap(), "--", "sh", "-c", &script];
+    let mut agent = s.command(&run).spawn().unwrap();
+    let find = |message: &str| checkpoints(&s).into_iter().find(|one| one["message"] == message).map(|one| id(&one).to_owned());
+    wait(|| work.join("made").exists().then_some(()));
+    let evil = find("evil").unwrap();
+    s.expect(0, &["session", "reject", &evil, "--reason", "evil"]);
+    fs::write(work.join("bad"), &evil).unwrap();
+    fs::write(work.join("go"), "").unwrap();
+    wait(|| work.join("tried").exists().then_some(()));
+    let said = fs::read_to_string(work.join("said")).unwrap();
+    assert_eq!(fs::read_to_string(work.join("codes")).unwrap(), "4\n4\n4\n4\n4\n", "{said}");
+    assert!(!said.contains("--protected") && said.contains("the attempt is recorded"), "{said}");
+    assert_eq!((status(&s, &evil).as_str(), checkpoints(&s).len() > 3), ("rejected", true));
+    let attempts = acts(&s, "checkpoint.delete_refused");
+    assert_eq!(attempts.len(), 5, "{attempts:?}");
+    assert!(attempts.iter().all(|attempt| attempt["via"] == "agent" && !attempt["rule"].is_null()), "{attempts:?}");
+    s.expect(0, &["show", &other]);
+    // A person may; what was rejected stays rejected all the same.
+    let copy = s.path("copy");
+    s.expect(0, &["restore", &evil, "--to", copy.to_str().unwrap()]);
+    s.expect(0, &["delete", &evil, "--protected"]);
+    fs::write(work.join("end"), "").unwrap();
+    agent.wait().unwrap();
+    let rule = |checkpoint: &str| lines(&s, &["show", checkpoint])[0]["approval"]["rule"].as_str().unwrap_or_default().to_owned();
+    let work_folder = work.to_str().unwrap();
+    s.expect(0, &["create", "s", "-w", work_folder, "-q", "-m", "later"]);
+    assert_eq!(rule("s@latest"), format!("builds on {evil}, which was rejected"));
+    // Neither does another session make the same files good.
+    s.expect(0, &["session", "run", "--name", "t", "-w", copy.to_str().unwrap(), "--", "true"]);
+    assert_eq!(rule("t@latest"), format!("has the content of {evil}, which was rejected"));
+    let decided: Vec<Value> = acts(&s, "checkpoint.reject");
+    assert!(decided[0]["data"]["rejected"]["content"].is_string(), "{decided:?}");
+}
