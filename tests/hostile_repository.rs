@@ -370,3 +370,33 @@ fn fifos_where_git_keeps_files_stop_no_capture() {
     child.kill().unwrap();
     panic!("a capture waits for a fifo");
 }
+
+/// A rollback of a repository that leads out of its folder, or waits, changes nothing elsewhere and holds nobody off.
+#[test]
+fn a_rollback_writes_nothing_outside_of_the_repository() {
+    let hostile = Hostile::new();
+    let first = hostile.create(&["--no-conversation"]);
+    let victim = hostile.scratch.path("victim");
+    fs::write(&victim, "theirs\n").unwrap();
+    for name in ["a.clean", "a.process", "a.info", "a.included"] {
+        fs::write(hostile.path(name), format!("{name}: the first content\n")).unwrap();
+    }
+    fs::write(hostile.path("a.plain"), "to be stashed\n").unwrap();
+    fs::create_dir_all(hostile.path(".git/logs/refs")).unwrap();
+    symlink(&victim, hostile.path(".git/logs/refs/stash")).unwrap();
+    hostile.forget_marks();
+    let text = hostile.run(&["checkpoint", "rollback", &first, "--yes"]);
+    assert!(text.contains("no stash entry was made"), "{text}");
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "theirs\n");
+    fs::remove_file(hostile.path(".git/logs/refs/stash")).unwrap();
+    let index = hostile.path(".git/index");
+    fs::remove_file(&index).unwrap();
+    assert!(Command::new("mkfifo").arg(&index).status().unwrap().success());
+    let began = std::time::Instant::now();
+    let output = hostile.command(&["checkpoint", "rollback", &first, "--yes"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && said.contains("no regular file"), "{said}");
+    let output = hostile.command(&["checkpoint", "rollback", &first, "--yes", "--any-git-state"]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(began.elapsed() < std::time::Duration::from_secs(50), "it waited for the fifo");
+}

@@ -1,5 +1,7 @@
 //! Files that others have put where they are read. Only regular ones are: a fifo that nobody writes to would keep its reader waiting.
 
+#![expect(clippy::disallowed_methods, reason = "reads files of the user's and of agents")]
+
 use std::{
     fs::{File, OpenOptions},
     io::{self, Read},

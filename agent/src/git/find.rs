@@ -12,7 +12,10 @@ use std::{
 
 use serde::Serialize;
 
-use crate::error::{IoContext, Result};
+use crate::{
+    error::{IoContext, Result},
+    regular,
+};
 
 /// Longest file of a repository's that is read here.
 const FILE_BYTES_MAX: u64 = 16 << 20;
@@ -166,8 +169,7 @@ pub(super) fn inside(root: &Path) -> Vec<Vec<u8>> {
 
 /// A small file of a repository's; none where it is missing, no regular file or too long.
 pub(super) fn read(path: &Path) -> Option<String> {
-    let is_small = fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.len() <= FILE_BYTES_MAX);
-    is_small.then(|| fs::read(path).ok()).flatten().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    regular::read(path, FILE_BYTES_MAX).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// The folder that a `.git` file names, as worktrees and submodules have one.
@@ -175,7 +177,7 @@ fn linked(entry: &Path, bytes: u64) -> Result<Option<PathBuf>> {
     if bytes > LINK_BYTES_MAX {
         return Ok(None);
     }
-    let text = fs::read(entry).at("read", entry)?;
+    let text = regular::read(entry, LINK_BYTES_MAX).at("read", entry)?;
     let Some(path) = text.strip_prefix(b"gitdir: ") else { return Ok(None) };
     let path = path.strip_suffix(b"\n").unwrap_or(path);
     let path = PathBuf::from(OsString::from_vec(path.to_vec()));

@@ -8,6 +8,8 @@ mod facts;
 mod find;
 mod shadow;
 mod status;
+mod trust;
+mod writing;
 
 #[cfg(test)]
 mod tests;
@@ -34,6 +36,7 @@ pub use facts::Facts;
 pub use find::{Operation, Repository};
 pub use shadow::{Run, Setting, Shadow};
 pub use status::GitChange;
+pub use writing::{Entry, Writing};
 
 /// Repositories that are looked at below the workspace's own.
 const BELOW_MAX: usize = 100;
@@ -57,6 +60,8 @@ pub struct Environment {
     home: Option<OsString>,
     /// The user's configuration folder, where it is not in the home folder.
     xdg_config_home: Option<OsString>,
+    /// The user behind `sudo`.
+    sudo: Option<u32>,
     /// Candidates for temporary folders; the first one that can be written to is used.
     scratch: Vec<PathBuf>,
 }
@@ -73,6 +78,7 @@ impl Environment {
             path: program::search_path(path.as_deref(), workspace),
             home: env("HOME"),
             xdg_config_home: env("XDG_CONFIG_HOME"),
+            sudo: env("SUDO_UID").and_then(|uid| uid.to_str()?.parse().ok()),
             scratch: is_apart.then_some(temporary).into_iter().chain([cache.to_owned()]).collect(),
         }
     }
@@ -211,16 +217,18 @@ impl State {
 /// of those in its folders and theirs; none if there are none at all. `workspace` is absolute.
 pub fn state(workspace: &Path, env: &Environment, limit: Duration) -> Result<Option<State>> {
     let around = Repository::around(workspace)?;
-    let inside = if around.is_none() { find::inside(workspace) } else { Vec::new() };
-    if around.is_none() && inside.is_empty() {
+    let inside = || find::inside(workspace);
+    if around.is_none() && inside().is_empty() {
         return Ok(None);
     }
     let clock = Clock { until: Instant::now() + limit, limit };
     let user = shadow::user_settings(env, &|command| clock.run(command))?;
+    // Anybody can put a repository into a folder above, such as /tmp. One that may not be used is none.
+    let around = around.filter(|found| found.root() == workspace || found.stranger(env, &user).is_none());
     let mut look = Look { env, user, clock, left: BELOW_MAX, listed: LISTED_MAX };
-    match around {
-        Some(repository) => look.at(&repository, workspace, b"", Kind::Workspace, 0).map(Some),
-        None => Ok(Some(look.inside(workspace, inside))),
+    match (around, inside) {
+        (Some(repository), _) => look.at(&repository, workspace, b"", Kind::Workspace, 0).map(Some),
+        (None, inside) => Ok(Some(inside()).filter(|inside| !inside.is_empty()).map(|inside| look.inside(workspace, inside))),
     }
 }
 

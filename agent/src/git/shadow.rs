@@ -6,6 +6,8 @@
 //! settings or the user's, and finds no hooks. A file whose attributes name a filter is compared as it is, because a filter without a
 //! program does nothing.
 
+#![expect(clippy::disallowed_methods, reason = "makes a temporary folder of its own")]
+
 use std::{
     fs, io,
     os::unix::fs::{DirBuilderExt, symlink},
@@ -13,7 +15,7 @@ use std::{
     process::Command,
 };
 
-use super::{Environment, Repository, find::read};
+use super::{Environment, Repository, find::read, writing::Writing};
 use crate::{
     error::{Error, IoContext, Result},
     program::Printed,
@@ -51,6 +53,11 @@ const KEPT: [(&str, &str, &[&str]); 8] = [
     ("index", "", &["sparse"]),
 ];
 
+/// The longest file of settings, in bytes: git keeps it in memory several times over.
+const SETTINGS_BYTES_MAX: u64 = 4 << 20;
+/// The longest file of patterns or attributes that git is shown, in bytes.
+const PATTERNS_BYTES_MAX: u64 = 64 << 20;
+
 /// Entries of the repository's own folder, and of the folder that worktrees share, that our copy shows.
 const OWN: [&str; 2] = ["info/sparse-checkout", "reftable"];
 const SHARED: [&str; 6] = ["info/attributes", "info/exclude", "logs", "packed-refs", "refs", "shallow"];
@@ -82,6 +89,11 @@ impl Setting {
 
     fn is(&self, section: &str, name: &str) -> bool {
         self.section == section && self.name == name
+    }
+
+    /// The value, if it is the setting of this name.
+    pub(super) fn of(&self, section: &str, name: &str) -> Option<&str> {
+        (self.is(section, name) && self.subsection.is_empty()).then_some(self.value.as_str())
     }
 
     /// True if the setting is on, or has any other value.
@@ -119,8 +131,14 @@ pub(super) fn user_settings(env: &Environment, run: Run<'_>) -> Result<Vec<Setti
 fn own_settings(repository: &Repository, env: &Environment, run: Run<'_>) -> Result<Vec<Setting>> {
     let mut settings = Vec::new();
     for path in [repository.common().join("config"), repository.git().join("config.worktree")] {
-        if read(&path).is_none() {
-            continue;
+        match path.metadata() {
+            // A fifo would keep git waiting.
+            Ok(metadata) if !metadata.is_file() => continue,
+            Ok(metadata) if metadata.len() > SETTINGS_BYTES_MAX => {
+                return Err(refused(repository, &format!("{} is longer than {SETTINGS_BYTES_MAX} bytes", path.display())));
+            }
+            Ok(_) => {}
+            Err(_) => continue,
         }
         let mut command = env.command(Path::new("/"))?;
         command.env("GIT_DIR", "/dev/null").args(["config", "--no-includes", "-z", "--list", "--file"]).arg(&path);
@@ -137,11 +155,20 @@ pub struct Shadow<'a> {
     folder: PathBuf,
     is_partial_clone: bool,
     has_identity: bool,
+    /// The folder of files that the repository names by itself.
+    worktree: Option<PathBuf>,
 }
 
 impl<'a> Shadow<'a> {
     /// Makes one. `user` are the user's own settings.
     pub fn new(repository: &Repository, env: &'a Environment, user: &[Setting], run: Run<'_>) -> Result<Self> {
+        if let Some(uid) = repository.stranger(env, user) {
+            return Err(refused(
+                repository,
+                &format!("it belongs to uid {uid}, and git's setting safe.directory does not allow it"),
+            ));
+        }
+        ensure_regular(repository)?;
         let own = own_settings(repository, env, run)?;
         let is_on =
             |section: &str, name: &str| own.iter().rev().find(|setting| setting.is(section, name)).is_some_and(Setting::is_on);
@@ -159,6 +186,7 @@ impl<'a> Shadow<'a> {
             folder: env.scratch()?,
             is_partial_clone: is_on("extensions", "partialclone") || own.iter().any(|setting| setting.is("remote", "promisor")),
             has_identity: has("name") && has("email"),
+            worktree: own.iter().rev().find_map(|setting| setting.of("core", "worktree")).map(PathBuf::from),
         };
         shadow.fill(&kept).at("make git folder", &shadow.folder)?;
         Ok(shadow)
@@ -177,27 +205,35 @@ impl<'a> Shadow<'a> {
         let own = OWN.iter().map(|name| (git.join(name), *name));
         for (path, name) in own.chain(SHARED.iter().map(|name| (common.join(name), *name))) {
             // A fifo would keep git waiting.
-            if path.metadata().is_ok_and(|metadata| metadata.is_file() || metadata.is_dir()) {
+            let is_shown = |metadata: fs::Metadata| {
+                let is_short = metadata.len() <= PATTERNS_BYTES_MAX || !name.starts_with("info/");
+                metadata.is_dir() || metadata.is_file() && is_short
+            };
+            if path.metadata().is_ok_and(is_shown) {
                 symlink(path, self.folder.join(name))?;
             }
         }
         for entry in fs::read_dir(git)? {
             let entry = entry?;
-            if entry.file_name().as_encoded_bytes().starts_with(b"sharedindex.") {
+            let is_shared_index = entry.file_name().as_encoded_bytes().starts_with(b"sharedindex.");
+            // Git moves the time of one that it uses.
+            if is_shared_index && entry.file_type()?.is_file() {
                 symlink(entry.path(), self.folder.join(entry.file_name()))?;
             }
         }
         Ok(())
     }
 
-    /// Makes the folder of the references' logs where there is none, as git does when it writes one.
-    pub fn make_logs(&self) -> Result<()> {
-        let (logs, link) = (self.repository.common().join("logs"), self.folder.join("logs"));
-        if link.exists() {
-            return Ok(());
-        }
-        fs::create_dir(&logs).at("create folder", &logs)?;
-        symlink(&logs, &link).at("make link", &link)
+    /// The folders that git may write to for this repository, opened without following a link.
+    pub fn writing(&self) -> Result<Writing> {
+        Writing::of(&self.repository, self.worktree.as_deref()).map_err(|reason| refused(&self.repository, &reason))
+    }
+
+    /// Has git find the references' tables of the repository at another path.
+    pub fn link_reftable(&self, to: &Path) -> Result<()> {
+        let link = self.folder.join("reftable");
+        fs::remove_file(&link).at("remove link", &link)?;
+        symlink(to, &link).at("make link", &link)
     }
 
     /// Our folder, in which files may be put for as long as this lives.
@@ -232,6 +268,24 @@ impl Drop for Shadow<'_> {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.folder);
     }
+}
+
+/// Fails where something else than a file stands where git reads one: it would wait for a fifo's writer.
+fn ensure_regular(repository: &Repository) -> Result<()> {
+    let (git, common) = (repository.git(), repository.common());
+    let head = read(&git.join("HEAD")).unwrap_or_default();
+    let branch = head
+        .trim_end()
+        .strip_prefix("ref: ")
+        .filter(|name| name.starts_with("refs/") && !name.contains(".."))
+        .map(|name| common.join(name));
+    let shared = ["refs/stash", "logs/refs/stash", "packed-refs"].map(|name| common.join(name));
+    for path in [git.join("HEAD"), git.join("index")].into_iter().chain(branch).chain(shared) {
+        if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
+            return Err(refused(repository, &format!("{} is no regular file", path.display())));
+        }
+    }
+    Ok(())
 }
 
 fn refused(repository: &Repository, reason: &str) -> Error {

@@ -4,9 +4,12 @@
 //! Changes of a file that has a filter are not stashed: without the filter the entry would hold other content than git's own would (a
 //! large file instead of a reference to it, plain text instead of encrypted one). The safety checkpoint has them.
 
+#![expect(clippy::disallowed_methods, reason = "writes into git's temporary folder")]
+
 use parhelia_store::name::Shown as _;
 use std::{
     fs::{self, File},
+    io,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     time::Duration,
@@ -19,8 +22,8 @@ use crate::{
     host::Host,
 };
 use parhelia_agent::{
-    git::{Environment, Repository, Shadow},
-    program,
+    git::{Entry, Environment, Repository, Shadow, Writing},
+    program, regular,
 };
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -41,6 +44,7 @@ struct Git<'a> {
     host: &'a dyn Host,
     workspace: &'a Path,
     shadow: Shadow<'a>,
+    writing: Writing,
     index: PathBuf,
 }
 
@@ -49,25 +53,30 @@ fn environment(host: &dyn Host, workspace: &Path, cache: &Path) -> Environment {
 }
 
 /// Git looks closely at files that were changed at the time of the index or later, as their stamps alone may hide that.
-fn copy_with_time(from: &Path, to: &Path) -> std::io::Result<()> {
-    let modified = fs::metadata(from)?.modified()?;
-    fs::copy(from, to)?;
-    File::options().write(true).open(to)?.set_modified(modified)
+fn copy_with_time(from: &Path, to: &Path) -> io::Result<()> {
+    // A fifo would keep the copy waiting, and everybody who waits for the session's turn.
+    let mut from = regular::open(from)?;
+    let modified = from.metadata()?.modified()?;
+    let mut to = File::create_new(to)?;
+    io::copy(&mut from, &mut to)?;
+    to.set_modified(modified)
 }
 
 impl<'a> Git<'a> {
     fn of(host: &'a dyn Host, workspace: &'a Path, repository: &Repository, environment: &'a Environment) -> Result<Self> {
         let shadow = environment.shadow(repository, &|command| program::run(command, LIMIT))?;
+        let writing = shadow.writing()?;
         let index = shadow.folder().join("index");
         if shadow.index().exists() {
             copy_with_time(&shadow.index(), &index).at("copy", &shadow.index())?;
         }
-        Ok(Git { host, workspace, shadow, index })
+        Ok(Git { host, workspace, shadow, writing, index })
     }
 
     fn command(&self, arguments: &[&str]) -> Result<Command> {
         let mut command = self.shadow.command(self.workspace)?;
         command.args(arguments).env("GIT_INDEX_FILE", &self.index);
+        self.writing.direct(&mut command);
         for role in ["AUTHOR", "COMMITTER"] {
             for (field, other) in [("NAME", "parhelia"), ("EMAIL", "parhelia@localhost")] {
                 let variable = format!("GIT_{role}_{field}");
@@ -158,9 +167,19 @@ fn try_make(host: &dyn Host, workspace: &Path, message: &str, cache: &Path) -> R
     }
     let index = git.line(&["commit-tree", &staged, "-p", &head, "-m", &format!("index, {message}")])?;
     let commit = git.line(&["commit-tree", &tree, "-p", &head, "-p", &index, "-m", message])?;
-    // The entries of the stash are a reference's log.
-    git.shadow.make_logs()?;
-    git.run(&["stash", "store", "-m", message, &commit])?;
+    git.writing.keep_objects().map_err(Error::Invalid)?;
+    match git.writing.reftable().map_err(Error::Invalid)? {
+        Some((_open, tables)) => {
+            git.shadow.link_reftable(&tables)?;
+            git.run(&["stash", "store", "-m", message, &commit])?;
+        }
+        None => {
+            let before = git.line(&["rev-parse", "--verify", "--quiet", "refs/stash"]).ok();
+            let by = git.line(&["var", "GIT_COMMITTER_IDENT"])?;
+            let entry = Entry { before: before.as_deref(), commit: &commit, by: &by, message };
+            git.writing.add(entry).map_err(Error::Invalid)?;
+        }
+    }
     Ok(Stash::Made(commit))
 }
 
@@ -169,6 +188,10 @@ pub(super) fn drop_entry(host: &dyn Host, workspace: &Path, commit: &str, cache:
     let Some(repository) = Repository::at(workspace)? else { return Ok(()) };
     let environment = environment(host, workspace, cache);
     let git = Git::of(host, workspace, &repository, &environment)?;
+    let Some((_open, tables)) = git.writing.reftable().map_err(Error::Invalid)? else {
+        return git.writing.drop_entry(commit).map_err(Error::Invalid);
+    };
+    git.shadow.link_reftable(&tables)?;
     let list = git.line(&["stash", "list", "--format=%H"])?;
     if let Some(at) = list.lines().position(|found| found == commit) {
         git.run(&["stash", "drop", &format!("stash@{{{at}}}")])?;

@@ -210,3 +210,156 @@ fn a_copy_of_a_linked_worktree_leaves_the_stash_of_the_original_alone() {
     fs::write(moved.join("changed"), "3").unwrap();
     assert!(matches!(make(&PROCESS, &moved, "m", &place.cache()), Stash::Made(_)));
 }
+
+/// What a place in the repository's folder holds that leads out of it.
+fn outside(place: &Place) -> PathBuf {
+    let outside = place.folder.path().join("outside");
+    fs::create_dir_all(&outside).unwrap();
+    fs::write(outside.join("file"), "theirs").unwrap();
+    outside
+}
+
+/// The entries of a folder, and the content of its file.
+fn found(outside: &Path) -> (Vec<String>, String) {
+    let names = fs::read_dir(outside).unwrap().map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
+    (names.collect(), fs::read_to_string(outside.join("file")).unwrap())
+}
+
+#[test]
+fn nothing_is_written_through_a_link_in_the_repository() {
+    let file_links = ["logs/refs/stash", "refs/stash", "refs/stash.lock"];
+    let folder_links = ["logs", "logs/refs", "refs", "objects"];
+    let targets = file_links.map(|name| (name, "file")).into_iter().chain(folder_links.map(|name| (name, "")));
+    for (name, target) in targets {
+        let place = Place::new();
+        let outside = outside(&place);
+        place.write(&[("changed", "2")]);
+        let git = place.path().join(".git");
+        fs::create_dir_all(git.join("logs/refs")).unwrap();
+        let at = git.join(name);
+        match name {
+            // Git itself needs these to be what they were.
+            "refs" | "objects" => {
+                fs::rename(&at, outside.join(name)).unwrap();
+                std::os::unix::fs::symlink(outside.join(name), &at).unwrap();
+            }
+            _ => {
+                let _ = fs::remove_file(&at).or_else(|_| fs::remove_dir_all(&at));
+                std::os::unix::fs::symlink(outside.join(target), &at).unwrap();
+            }
+        }
+        let before = (found(&outside), fs::read_dir(outside.join("refs")).map(Iterator::count).ok());
+        assert!(matches!(place.make("m"), Stash::Not(_)), "{name}");
+        assert_eq!((found(&outside), fs::read_dir(outside.join("refs")).map(Iterator::count).ok()), before, "{name}");
+        let left = fs::read_dir(git.join("objects")).unwrap().filter_map(|entry| entry.unwrap().file_name().into_string().ok());
+        assert!(!left.into_iter().any(|name| name.starts_with("tmp_")), "{name}");
+    }
+    // Folders of single objects, of which git makes those that are missing.
+    let place = Place::new();
+    let outside = outside(&place);
+    for first in 0..=255 {
+        let at = place.path().join(format!(".git/objects/{first:02x}"));
+        if !at.exists() {
+            std::os::unix::fs::symlink(&outside, at).unwrap();
+        }
+    }
+    place.write(&[("changed", "2")]);
+    assert!(matches!(place.make("m"), Stash::Not(why) if why.contains("link")));
+    assert_eq!(found(&outside), (vec!["file".to_owned()], "theirs".to_owned()));
+}
+
+#[test]
+fn a_file_with_another_name_is_not_appended_to() {
+    let place = Place::new();
+    let outside = outside(&place);
+    place.write(&[("changed", "2")]);
+    fs::create_dir_all(place.path().join(".git/logs/refs")).unwrap();
+    fs::hard_link(outside.join("file"), place.path().join(".git/logs/refs/stash")).unwrap();
+    assert!(matches!(place.make("m"), Stash::Not(why) if why.contains("another name")));
+    assert_eq!(found(&outside).1, "theirs");
+}
+
+#[test]
+fn a_git_folder_of_another_repository_is_left_alone() {
+    let (other, place) = (Place::new(), Place::new());
+    let git = place.path().join(".git");
+    let not = |why: &str| match place.make("m") {
+        Stash::Not(said) => assert!(said.contains(why), "{said}"),
+        made => panic!("{made:?} in place of {why}"),
+    };
+    place.write(&[("changed", "2")]);
+    fs::rename(&git, place.folder.path().join("aside")).unwrap();
+    std::os::unix::fs::symlink(other.path().join(".git"), &git).unwrap();
+    not("symbolic link");
+    fs::remove_file(&git).unwrap();
+    fs::write(&git, format!("gitdir: {}\n", other.path().join(".git").display())).unwrap();
+    not("another repository's");
+    fs::remove_file(&git).unwrap();
+    fs::rename(place.folder.path().join("aside"), &git).unwrap();
+    fs::write(git.join("commondir"), format!("{}\n", other.path().join(".git").display())).unwrap();
+    not("no worktree");
+    assert_eq!(other.entries(), Vec::<String>::new());
+    // One whose folder lies elsewhere, and is no other's.
+    fs::remove_file(git.join("commondir")).unwrap();
+    fs::rename(&git, place.folder.path().join("elsewhere")).unwrap();
+    fs::write(&git, "gitdir: ../elsewhere\n").unwrap();
+    place.made("m");
+    assert_eq!(place.entries().len(), 1);
+}
+
+#[test]
+fn an_entry_is_made_behind_others_of_git_and_taken_from_between_them() {
+    for arguments in [&["init"][..], &["init", "--ref-format=reftable"], &["init", "--object-format=sha256"]] {
+        let place = Place { folder: tempfile::tempdir().unwrap() };
+        fs::create_dir(place.path()).unwrap();
+        place.git(arguments);
+        for (name, value) in [("user.name", "somebody"), ("user.email", "somebody@example.org")] {
+            place.git(&["config", name, value]);
+        }
+        place.write(&[("changed", "1")]);
+        place.git(&["add", "-A"]);
+        place.git(&["commit", "-m", "first"]);
+        let own = |content: &str| {
+            place.write(&[("changed", content)]);
+            place.git(&["stash", "push", "-m", content]);
+        };
+        own("a");
+        if arguments.len() == 1 {
+            place.git(&["pack-refs", "--all"]);
+        }
+        place.write(&[("changed", "b")]);
+        let commit = place.made("of a rollback");
+        place.git(&["checkout", "-q", "--", "changed"]);
+        own("c");
+        assert_eq!(place.entries().len(), 3, "{arguments:?}: {:?}", place.entries());
+        assert_eq!(place.git(&["stash", "list", "--format=%H"]).lines().nth(1), Some(&*commit));
+        drop_entry(&PROCESS, &place.path(), &commit, &place.cache()).unwrap();
+        assert_eq!(place.entries().len(), 2, "{arguments:?}");
+        assert_eq!(place.git(&["show", "stash@{0}:changed"]), "c");
+        assert_eq!(place.git(&["show", "stash@{1}:changed"]), "a");
+        place.git(&["fsck", "--strict"]);
+    }
+}
+
+#[test]
+fn a_fifo_in_place_of_the_index_is_not_waited_for() {
+    let place = Place::new();
+    let index = place.path().join(".git/index");
+    fs::remove_file(&index).unwrap();
+    rustix::fs::mknodat(rustix::fs::CWD, &index, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    let began = std::time::Instant::now();
+    assert!(matches!(place.make("m"), Stash::Not(why) if why.contains("no regular file")));
+    assert!(began.elapsed() < std::time::Duration::from_secs(20));
+}
+
+#[test]
+fn a_repository_of_another_user_is_used_only_where_git_is_told_so() {
+    // Only root can make one.
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let place = Place::new();
+    place.write(&[("changed", "2")]);
+    assert!(Command::new("chown").args(["-R", "12345:12345"]).arg(place.path()).status().unwrap().success());
+    assert!(matches!(place.make("m"), Stash::Not(why) if why.contains("uid 12345") && why.contains("safe.directory")));
+}
