@@ -14,7 +14,7 @@ pub(crate) use window::window;
 
 use std::{
     ffi::{OsStr, OsString},
-    fs,
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -236,11 +236,19 @@ impl AgentKind for Claude {
     }
 }
 
+/// No more of settings is read, in bytes. What is longer is no JSON by that.
+const SETTINGS_BYTES_MAX: u64 = 16 << 20;
+
 /// The user's own settings with our hooks behind theirs.
 fn merged(own: &str, ours: Value) -> Result<String> {
     let text = match own.trim_start().starts_with('{') {
         true => own.to_owned(),
-        false => fs::read_to_string(own).at("read", Path::new(own))?,
+        false => {
+            let mut text = String::new();
+            let file = fs::File::open(own).at("read", Path::new(own))?;
+            io::Read::read_to_string(&mut io::Read::take(file, SETTINGS_BYTES_MAX), &mut text).at("read", Path::new(own))?;
+            text
+        }
     };
     let bad = |reason: String| Error::Invalid(format!("the agent's --settings cannot be used: {reason}"));
     let mut settings: Value = serde_json::from_str(&text).map_err(|e| bad(e.to_string()))?;

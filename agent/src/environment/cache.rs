@@ -1,5 +1,7 @@
 //! Earlier findings, each with the files that it depends on. A cache that cannot be read or written costs time and nothing else.
 
+#![expect(clippy::disallowed_methods, reason = "its files are in the user's cache folder")]
+
 use std::{
     fs, io,
     io::Write,
@@ -9,6 +11,10 @@ use std::{
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
+use crate::regular;
+
+/// A longer file is not read, in bytes.
+const FILE_BYTES_MAX: u64 = 64 << 20;
 /// Version of what is cached.
 const CACHE_VERSION: u32 = 1;
 
@@ -55,7 +61,7 @@ impl Cache {
 }
 
 fn read<T: DeserializeOwned>(path: &Path, depends: &str) -> Option<T> {
-    let entry: Entry<T> = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+    let entry: Entry<T> = serde_json::from_slice(&regular::read(path, FILE_BYTES_MAX).ok()?).ok()?;
     (entry.version == CACHE_VERSION && entry.depends == depends).then_some(entry.value)
 }
 
@@ -63,7 +69,9 @@ fn write<T: Serialize>(path: &Path, entry: &Entry<T>) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;
     let temporary = path.with_extension(format!("{}.new", std::process::id()));
-    let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+    // One that a dead process of this number has left.
+    let _ = fs::remove_file(&temporary);
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
     file.write_all(&serde_json::to_vec(entry)?)?;
     fs::rename(&temporary, path)
 }

@@ -76,10 +76,14 @@ pub(super) fn look(places: &Places, cache: &Cache) -> Result<Option<Python>> {
     Ok(Some(Python { version, executable, freeze }))
 }
 
+/// The longest `pyvenv.cfg`, in bytes.
+const VENV_BYTES_MAX: u64 = 64 << 10;
+
 /// A virtual environment says all of itself in `pyvenv.cfg`.
 fn virtual_environment(folder: &Path, places: &Places, cache: &Cache) -> Result<Option<Interpreter>> {
     let file = folder.join("pyvenv.cfg");
-    let Some(text) = file.is_file().then(|| fs::read_to_string(&file).ok()).flatten() else { return Ok(None) };
+    let text = regular::read(&file, VENV_BYTES_MAX).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    let Some(text) = text else { return Ok(None) };
     let fields: BTreeMap<String, &str> =
         text.lines().filter_map(|line| line.split_once('=')).map(|(k, v)| (k.trim().to_lowercase(), v.trim())).collect();
     let Some(version) = ["version", "version_info"].iter().find_map(|name| fields.get(*name)) else { return Ok(None) };

@@ -3,7 +3,7 @@
 use parhelia_store::name::Shown as _;
 use std::{
     fs,
-    io::{self, ErrorKind},
+    io::{self, ErrorKind, Read},
     path::Path,
 };
 
@@ -25,12 +25,20 @@ pub(super) struct Setting {
     pub line: usize,
 }
 
+/// The longest file, in bytes.
+const BYTES_MAX: u64 = 1 << 20;
+
 /// The text of a file; none where it may be absent and is.
 pub(super) fn read(path: &Path, must_exist: bool) -> Result<Option<String>> {
     // One that was named may be a pipe, as of a shell's `<(…)`; one that was come upon may be anything.
-    let text = || match must_exist {
-        true => fs::read_to_string(path),
-        false => regular::open(path).and_then(io::read_to_string),
+    let text = || {
+        let file = if must_exist { fs::File::open(path)? } else { regular::open(path)? };
+        let mut bytes = Vec::new();
+        file.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
+        match bytes.len() as u64 > BYTES_MAX {
+            true => Err(io::Error::other(format!("it is longer than {BYTES_MAX} bytes"))),
+            false => String::from_utf8(bytes).map_err(io::Error::other),
+        }
     };
     match text() {
         Err(e) if !must_exist && matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),

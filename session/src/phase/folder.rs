@@ -1,5 +1,7 @@
 //! The folder of phase checkpoints: one file for each, made whole or not at all.
 
+#![expect(clippy::disallowed_methods, reason = "phase checkpoints are in a folder of other programs")]
+
 use std::{
     fs::{self, DirBuilder, File},
     io::{ErrorKind, Write},
@@ -10,6 +12,7 @@ use std::{
 
 use jiff::Timestamp;
 use parhelia_agent::{durable::sync_names, regular};
+use parhelia_store::id::OpId;
 use rustix::fs::{FlockOperation, flock};
 use serde::Deserialize;
 
@@ -97,10 +100,8 @@ impl Folder {
             return Err(Error::Invalid(format!("a phase checkpoint has {FILE_BYTES_MAX} bytes at most, and this one {length}")));
         }
         let file = file.map_or_else(|| self.path.join(phase.file_name()), Path::to_owned);
-        let draft = self.path.join(format!(".{}.tmp", phase.id));
+        let draft = self.path.join(format!(".{}.tmp", OpId::generate()));
         let written = (|| {
-            // One that a dead process has left.
-            let _ = fs::remove_file(&draft);
             let mut out = File::options().write(true).create_new(true).mode(0o600).open(&draft).at("create", &draft)?;
             out.write_all(&bytes).at("write", &draft)?;
             out.sync_data().at("sync", &draft)?;

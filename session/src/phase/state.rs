@@ -99,6 +99,12 @@ impl Phase {
                 return Err(Error::Invalid(format!("the {what} must have 1 to {NAME_BYTES_MAX} bytes, and has {}", text.len())));
             }
         }
+        // Files are named after it.
+        if self.id.starts_with('.') || self.id.contains('/') || self.id.chars().any(char::is_control) {
+            return Err(Error::Invalid(
+                "the id of a phase checkpoint has no '/' and no control characters, and does not begin with '.'".into(),
+            ));
+        }
         if self.task_summary.len() > NAME_BYTES_MAX {
             let bytes = self.task_summary.len();
             return Err(Error::Invalid(format!("the task must be told in {NAME_BYTES_MAX} bytes at most, and has {bytes}")));
@@ -153,6 +159,10 @@ mod tests {
         for (field, value) in [
             ("id", json!("")),
             ("id", json!(7)),
+            ("id", json!("/../../victim/file")),
+            ("id", json!("../x")),
+            ("id", json!(".x")),
+            ("id", json!("a\nb")),
             ("sessionId", json!("")),
             ("phase", json!("x".repeat(NAME_BYTES_MAX + 1))),
             ("phaseNumber", json!(0)),

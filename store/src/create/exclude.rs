@@ -1,6 +1,7 @@
 //! Rules of capture for leaving entries out: the user's patterns, and proof that they can be made again.
 
 use std::{
+    io::Read,
     os::fd::BorrowedFd,
     path::{Path, PathBuf},
     sync::{Arc, OnceLock},
@@ -83,10 +84,14 @@ impl Repository {
     }
 }
 
+/// The longest `.git` file that is believed to be one, in bytes.
+const LINK_BYTES_MAX: u64 = 64 << 10;
+
 /// The paths in a repository's index; `None` where it cannot be read. A repository without an index tracks nothing.
 fn read_index(dot_git: &Path) -> Option<Vec<Vec<u8>>> {
     let folder = if dot_git.is_file() {
-        let text = std::fs::read_to_string(dot_git).ok()?;
+        let mut text = String::new();
+        std::fs::File::open(dot_git).ok()?.take(LINK_BYTES_MAX).read_to_string(&mut text).ok()?;
         dot_git.parent()?.join(text.strip_prefix("gitdir:")?.trim())
     } else {
         dot_git.to_owned()
