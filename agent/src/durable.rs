@@ -1,5 +1,7 @@
 //! Moves and names that outlast a power cut, in folders of the user's.
 
+#![expect(clippy::disallowed_methods, reason = "moves files of the agent's")]
+
 use std::{
     fs::{self, File},
     io,

@@ -1,5 +1,7 @@
 //! Files of the user's that other programs change as well: read, edited, and replaced whole, or left as they are.
 
+#![expect(clippy::disallowed_methods, reason = "edits files of the user's")]
+
 use std::{
     fs::{self, File, Permissions},
     io::{self, Write},

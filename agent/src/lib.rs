@@ -1,6 +1,9 @@
 //! Coding agents: their command lines, conversations, hooks and settings, and the processes, terminals, repositories and programs that they
 //! work with. Nothing here knows a store. What is true of one kind of agent alone stands behind [`kind::AgentKind`].
 
+// Unit tests make and change files as they like.
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
+
 pub mod briefing;
 pub mod claude;
 pub mod codex;

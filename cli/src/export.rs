@@ -1,5 +1,7 @@
 //! `export`: a checkpoint as a `.tar.zst`.
 
+#![expect(clippy::disallowed_methods, reason = "writes an archive that the user names")]
+
 use parhelia_store::name::Shown as _;
 use std::{
     ffi::OsString,

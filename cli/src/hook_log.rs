@@ -1,5 +1,7 @@
 //! The log of hooks: they note there what went wrong, as nobody reads what they print.
 
+#![expect(clippy::disallowed_methods, reason = "the log is in the user's state folder")]
+
 use parhelia_session::{Error, host::Observer, notice::Notice};
 use parhelia_store::{clock, progress::Progress};
 use std::{

@@ -1,5 +1,8 @@
 //! The command line of parhelia: arguments in, store operations, text or JSON Lines out.
 
+// Unit tests make and change files as they like.
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
+
 /// Prints a line on standard error, with what steers a terminal escaped.
 macro_rules! tell {
     ($($said:tt)*) => { $crate::output::tell(&format!($($said)*)) };

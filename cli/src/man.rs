@@ -1,5 +1,7 @@
 //! `man`: man pages, made of the same definitions as the help.
 
+#![expect(clippy::disallowed_methods, reason = "writes into a folder that the user names")]
+
 use parhelia_store::name::Shown as _;
 use std::{fs, path::PathBuf};
 

@@ -232,7 +232,7 @@ fn why_it_ended(child: &mut Child, log: &mut Log) -> Failure {
     let mut said = String::new();
     let _ = log.file.rewind().and_then(|()| log.file.read_to_string(&mut said));
     if let Some(path) = &log.path {
-        let _ = std::fs::remove_file(path);
+        let _ = files::remove(path);
     }
     let message = said.trim().trim_start_matches("parhelia: ").to_owned();
     let code = child.wait().map_or(Code::Failed, Code::of_process);

@@ -1,5 +1,7 @@
 //! Units of systemd that start this program for this store.
 
+#![expect(clippy::disallowed_methods, reason = "writes systemd units of the user's")]
+
 use std::{
     fs,
     path::{Path, PathBuf, absolute},

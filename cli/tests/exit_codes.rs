@@ -1,6 +1,6 @@
 //! Bad input, and the exit code for each.
 
-#![allow(missing_docs, clippy::unwrap_used)]
+#![allow(missing_docs, clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod common;
 

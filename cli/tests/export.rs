@@ -1,6 +1,6 @@
 //! Archives, read by GNU tar and by our own reader.
 
-#![allow(missing_docs, clippy::unwrap_used)]
+#![allow(missing_docs, clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod common;
 

@@ -1,6 +1,6 @@
 //! The checkpoint that `session run` and `session resume` make before they start anything.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod common;
 

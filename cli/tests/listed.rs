@@ -1,6 +1,6 @@
 //! `create --files-from`: each path of the list is in the checkpoint, or is named.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod common;
 

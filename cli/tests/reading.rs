@@ -1,6 +1,6 @@
 //! The verbs that read: list, show, ls, cat, find, version, completions.
 
-#![allow(missing_docs, clippy::unwrap_used)]
+#![allow(missing_docs, clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod common;
 

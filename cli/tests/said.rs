@@ -1,6 +1,6 @@
 //! Counts, names and next steps that verbs tell are so.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod common;
 

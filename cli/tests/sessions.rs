@@ -1,6 +1,6 @@
 //! Sessions: their checkpoints with a conversation, the log, retention.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod common;
 

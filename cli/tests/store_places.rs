@@ -1,6 +1,6 @@
 //! No new store takes the place of one whose disk may only not be mounted.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod common;
 

@@ -1,6 +1,6 @@
 //! Completions, man pages, and output on a terminal: colours, the pager, and tables as wide as the screen.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod common;
 

@@ -1,6 +1,6 @@
 //! Verbs whose report cannot be printed: what they have done is named on standard error, and the exit code is 3.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod common;
 

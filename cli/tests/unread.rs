@@ -1,6 +1,6 @@
 //! Entries that cannot be read: named, and never taken for deleted ones.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod common;
 

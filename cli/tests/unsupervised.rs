@@ -1,6 +1,6 @@
 //! Sessions whose supervisor was killed while what it started lives on, and sessions that were killed with it: what is said of them.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod common;
 

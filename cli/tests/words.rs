@@ -1,6 +1,6 @@
 //! Help, and answers to what people type out of habit.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod common;
 

@@ -1,6 +1,6 @@
 //! The verbs that change a store, from a real folder: create, diff, delete, verify, gc, check, stats.
 
-#![allow(missing_docs, clippy::unwrap_used)]
+#![allow(missing_docs, clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod common;
 

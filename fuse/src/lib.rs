@@ -21,6 +21,9 @@
 //! # }
 //! ```
 
+// Unit tests make and change files as they like.
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
+
 mod caches;
 mod content;
 mod counts;

@@ -1,6 +1,6 @@
 //! The answers of each operation: the same as those of a read-only mount of the source folder on its native filesystem.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod common;
 

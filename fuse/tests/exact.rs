@@ -1,6 +1,6 @@
 //! Independent tools find in a mount exactly what was captured.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod common;
 

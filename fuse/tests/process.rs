@@ -1,6 +1,6 @@
 //! Processes: signals, death, who holds a mount.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod common;
 

@@ -1,6 +1,6 @@
 //! Real programs on a mounted checkpoint find what they find in the source folder.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod common;
 

@@ -1,6 +1,6 @@
 //! Reading: from many threads, from damaged stores, and beside everything that changes a store.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod common;
 

@@ -1,6 +1,6 @@
 //! Mounting again and again. The only test here, as it counts what its process holds.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod common;
 

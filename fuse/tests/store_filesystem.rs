@@ -1,6 +1,6 @@
 //! The whole store as a filesystem, while it changes.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod common;
 

@@ -7,6 +7,9 @@
 //! go out. A thread reads, so that no key waits for a diff. [`shell`] opens a shell in a checkpoint, [`human`] and [`words`] have the
 //! figures and phrases that the screen and the command line share.
 
+// Unit tests make and change files as they like.
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
+
 mod conversation;
 mod diff;
 mod draw;

@@ -1,5 +1,7 @@
 //! A shell in a checkpoint that is mounted read-only for as long as it runs.
 
+#![expect(clippy::disallowed_methods, reason = "its mountpoint is a temporary folder")]
+
 use std::{
     fs, io,
     path::Path,

@@ -1,5 +1,7 @@
 //! The socket of a service: in the user's runtime folder, by the store's id, so that programs find it.
 
+#![expect(clippy::disallowed_methods, reason = "its socket is in the user's runtime folder")]
+
 use std::{
     fs,
     io::{self, ErrorKind},

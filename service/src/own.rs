@@ -1,5 +1,7 @@
 //! Files that the service makes for its own time, in folders that others use as well, and files that it is told to read.
 
+#![expect(clippy::disallowed_methods, reason = "files of the service are in the user's runtime folder")]
+
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, ErrorKind},

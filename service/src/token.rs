@@ -1,5 +1,7 @@
 //! The token of a service: whoever has it may use the store over TCP, where the kernel lets every user of the machine connect.
 
+#![expect(clippy::disallowed_methods, reason = "its file is one that the user names")]
+
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, ErrorKind, Read, Write},

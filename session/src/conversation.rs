@@ -1,6 +1,8 @@
 //! The conversation of a session that is resumed: what lies on disk, repaired; or the checkpoint's, where it is gone or another position
 //! is wanted.
 
+#![expect(clippy::disallowed_methods, reason = "puts a conversation where the agent looks for it")]
+
 pub mod added;
 mod files;
 

@@ -12,6 +12,9 @@
 //! resumed agent, [`overview`] tells how a session is, [`summary`] what was done in it, and [`manifest`] what a checkpoint says of itself to other programs. Agents themselves are
 //! [`parhelia_agent`]'s.
 
+// Unit tests make and change files as they like.
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
+
 mod age;
 pub mod approval;
 pub mod beads;

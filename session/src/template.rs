@@ -1,5 +1,7 @@
 //! Workspaces that are copies of an agent folder: the instructions, settings and tools that each new session of an agent begins with.
 
+#![expect(clippy::disallowed_methods, reason = "makes workspaces")]
+
 use std::{
     fs::{self, File},
     os::unix::fs::symlink,

@@ -1,5 +1,7 @@
 //! Durable writing: what is synced, and in which order.
 
+#![expect(clippy::disallowed_methods, reason = "makes the store's own folder, and those above it")]
+
 use std::{
     fs::{DirBuilder, File},
     io,

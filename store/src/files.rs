@@ -1,7 +1,9 @@
 //! Files of a store. Another user may own the store and put anything into it, so an open follows no link, waits for no fifo and accepts
 //! regular files only; and what root makes in such a store belongs to the store's owner.
 //!
-//! Only the path of the store itself may lead over links. The folders in it (`packs/`, `journal/` ...) may not be links either.
+//! Only the path of the store itself may lead over links. The folders in it (`packs/`, `journal/` ...) may not be links either, at any depth
+//! ([`Folder::inside`]). Whatever writes below a store's folder, in any crate, does so by this module: clippy knows no other way
+//! (`disallowed-methods`), and `tests/sources.rs` lists the files that are no store's.
 
 mod folder;
 
@@ -13,10 +15,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rustix::{
-    fs::{AtFlags, FileType},
-    io::Errno,
-};
+use rustix::{fs::FileType, io::Errno};
 
 pub use self::folder::Folder;
 use crate::sys;
@@ -82,10 +81,42 @@ pub fn list(folder: &Path) -> io::Result<Vec<PathBuf>> {
 /// Removes a file in one of the folders of a store. A missing one is fine.
 pub fn remove(path: &Path) -> io::Result<()> {
     let (folder, name) = split(path)?;
-    let removed = Folder::below(folder).and_then(|folder| Ok(rustix::fs::unlinkat(folder.fd, name, AtFlags::empty())?));
-    match removed {
+    match Folder::below(folder).and_then(|folder| folder.remove(name)) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
         _ => Ok(()),
+    }
+}
+
+/// Removes a file in the store's own folder.
+pub fn remove_top(path: &Path) -> io::Result<()> {
+    let (folder, name) = split(path)?;
+    Folder::top(folder)?.remove(name)
+}
+
+/// Renames a file in one of the folders of a store; into another one of them, too.
+pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    let ((from_folder, from), (to_folder, to)) = (split(from)?, split(to)?);
+    let to_folder = Folder::below(to_folder)?;
+    Ok(rustix::fs::renameat(Folder::below(from_folder)?.fd, from, to_folder.fd, to)?)
+}
+
+/// Renames a file in the store's own folder.
+pub fn rename_top(from: &Path, to: &Path) -> io::Result<()> {
+    let ((folder, from), (_, to)) = (split(from)?, split(to)?);
+    Folder::top(folder)?.rename(from, to)
+}
+
+/// Renames an entry below a store's own folder, whichever of the folders there it is in.
+pub fn rename_below(root: &Path, from: &Path, to: &Path) -> io::Result<()> {
+    let ((from_folder, from), (to_folder, to)) = (Folder::around(root, from)?, Folder::around(root, to)?);
+    Ok(rustix::fs::renameat(from_folder.fd, from, to_folder.fd, to)?)
+}
+
+/// Removes a folder below a store's own, with everything in it. A missing one is fine.
+pub fn remove_all(root: &Path, path: &Path) -> io::Result<()> {
+    match Folder::around(root, path).and_then(|(folder, name)| folder.remove_all(name)) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        done => done,
     }
 }
 

@@ -5,6 +5,8 @@
 //! journal notes the end in a file of the user's, one for each store at each place; and where the store does not go as far any more, nothing
 //! removes anything from it.
 
+#![expect(clippy::disallowed_methods, reason = "its file is in the user's state folder")]
+
 mod missing;
 
 use std::{

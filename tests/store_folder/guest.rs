@@ -216,3 +216,62 @@ fn root_follows_no_link_in_the_store_of_another_user() {
     guest.everything(NOBODY);
     guest.everything(0);
 }
+
+/// Folders beside packs and journal, which come when they are needed.
+const BESIDE: [&str; 5] = ["memory", "outbox", "outbox/deliveries", "sessions", "turns"];
+
+impl Guest {
+    /// What fills the folders beside packs and journal. Verbs may fail.
+    fn fill_beside(&self, uid: u32, text: &str) -> Vec<bool> {
+        let work = self.s.path("work").to_string_lossy().into_owned();
+        self.change(text.len() as u64 + 1000);
+        let verbs = [
+            &["memory", "save", "gotchas", text, "--workspace", &work][..],
+            &["session", "run", "--workspace", &work, "-q", "--", "true"],
+            &["outbox", "deliver"],
+        ];
+        verbs.map(|verb| must_end(&mut self.command(uid, verb)).status.success()).to_vec()
+    }
+}
+
+#[test]
+fn root_writes_beside_packs_and_journal_for_the_owner_and_through_no_link() {
+    let guest = Guest::new();
+    guest.everything(NOBODY);
+    let channel = b"[notifications.channels.own]\ntype = \"ntfy\"\nserver = \"https://127.0.0.1:9\"\ntopic = \"a\"\n\
+        [notifications.routing]\ninfo = [\"own\"]\nnotice = [\"own\"]\nwarning = [\"own\"]\n";
+    write(&guest.s.path("home/.config/parhelia/parhelia.toml"), channel).unwrap();
+    assert_eq!(guest.fill_beside(0, "root knows it"), [true; 3]);
+    for name in BESIDE {
+        assert!(guest.store().join(name).is_dir(), "{name}");
+    }
+    assert_eq!(guest.strangers(), Vec::<PathBuf>::new());
+    let work = guest.s.path("work").to_string_lossy().into_owned();
+    assert!(guest.run(NOBODY, &["memory", "list", "--workspace", &work]).contains("root knows it"));
+    assert_eq!(guest.fill_beside(NOBODY, "so does its owner"), [true; 3]);
+    for name in BESIDE {
+        let (place, aside, victim) = (guest.store().join(name), guest.s.path("aside"), guest.s.path("victim"));
+        fs::rename(&place, &aside).unwrap();
+        fs::create_dir_all(victim.join("deliveries")).unwrap();
+        symlink(&victim, &place).unwrap();
+        guest.fill_beside(0, &format!("by a link in place of {name}"));
+        let found = entries(&victim);
+        assert!(found.iter().all(|path| path.is_dir()), "{name}: {found:?}");
+        fs::remove_file(&place).unwrap();
+        fs::remove_dir_all(&victim).unwrap();
+        fs::rename(&aside, &place).unwrap();
+    }
+    // Files that lead to one of root's.
+    let victim = guest.s.path("victim");
+    for name in ["outbox/lock", "outbox/changes.lock", "outbox/wanted", "outbox/state.json", "outbox/deliveries/writable.tmp"] {
+        let place = guest.store().join(name);
+        fs::write(&victim, "root's own").unwrap();
+        remove(&place);
+        symlink(&victim, &place).unwrap();
+        guest.fill_beside(0, &format!("by a link in place of {name}"));
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "root's own", "{name}");
+        remove(&place);
+    }
+    assert_eq!(guest.strangers(), Vec::<PathBuf>::new());
+    assert_eq!(guest.fill_beside(NOBODY, "and again"), [true; 3]);
+}

@@ -1,5 +1,7 @@
 //! One copy of a conversation where the agent looks for it.
 
+#![expect(clippy::disallowed_methods, reason = "copies a conversation into a folder of its own")]
+
 use std::{
     fs,
     path::{Path, PathBuf},

@@ -1,5 +1,7 @@
 //! `audit export`: the audit for other programs, as JSON Lines or CSV.
 
+#![expect(clippy::disallowed_methods, reason = "writes a file that the user names")]
+
 use std::{
     fs::OpenOptions,
     io::{self, Write},

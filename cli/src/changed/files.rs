@@ -1,5 +1,7 @@
 //! The files of a comparison: their changes, line counts and line differences.
 
+#![expect(clippy::disallowed_methods, reason = "reads a file of the workspace")]
+
 use parhelia_store::name::Shown as _;
 use std::{fs::File, io::Read, os::unix::fs::OpenOptionsExt, path::Path};
 

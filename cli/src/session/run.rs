@@ -1,5 +1,7 @@
 //! `session run`: starts an agent with a conversation of a known id, records the run, and keeps checkpoints of it.
 
+#![expect(clippy::disallowed_methods, reason = "removes a workspace that it has made")]
+
 use std::{
     ffi::OsString,
     path::{Path, PathBuf},

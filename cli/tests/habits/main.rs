@@ -1,6 +1,6 @@
 //! Commands that people type without thinking, by subject.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 #[path = "../common/mod.rs"]
 mod common;

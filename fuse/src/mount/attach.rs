@@ -1,5 +1,7 @@
 //! Attaching a filesystem to a mountpoint, and answering the kernel in threads of its own.
 
+#![expect(clippy::disallowed_methods, reason = "opens the kernel's device")]
+
 use std::{
     ffi::CString,
     fs::{self, File},

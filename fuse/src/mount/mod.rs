@@ -1,5 +1,7 @@
 //! Mounting: from a store and a mountpoint to a session that answers the kernel.
 
+#![expect(clippy::disallowed_methods, reason = "sets an attribute of the kernel's")]
+
 mod attach;
 mod guard;
 mod identity;

@@ -3,7 +3,7 @@
 
 use std::{
     ffi::OsString,
-    fs::{self, File},
+    fs::File,
     io::{Read, Write},
     os::unix::{
         ffi::{OsStrExt, OsStringExt},
@@ -120,7 +120,7 @@ impl Registration {
             }
         };
         io("write", &draft, file.write_all(&serde_json::to_vec(&text).unwrap_or_default()))?;
-        io("rename", &draft, fs::rename(&draft, &path))?;
+        io("rename", &draft, files::rename(&draft, &path))?;
         Ok(Registration { path, _file: file })
     }
 
@@ -132,28 +132,23 @@ impl Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        let _ = fs::remove_file(busy_mark(&self.path));
-        let _ = fs::remove_file(&self.path);
+        let _ = files::remove(&busy_mark(&self.path));
+        let _ = files::remove(&self.path);
     }
 }
 
 /// All mounts of a store, those of dead processes included, oldest first.
 pub fn list(store: &Store) -> Result<Vec<FoundMount>> {
     let folder = folder(store);
-    let entries = match fs::read_dir(&folder) {
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        other => io("read folder", &folder, other)?,
-    };
     let mut found = Vec::new();
-    for entry in entries {
-        let path = io("read folder", &folder, entry)?.path();
+    for path in io("read folder", &folder, files::list(&folder))? {
         if path.extension().is_none_or(|extension| extension != "json") {
             continue;
         }
         let Ok(mut file) = files::open(&path, How::Write) else { continue };
         let alive = is_held(&file);
         let mut bytes = Vec::new();
-        io("read", &path, file.read_to_end(&mut bytes))?;
+        io("read", &path, (&mut file).take(FILE_BYTES_MAX).read_to_end(&mut bytes))?;
         let Ok(text) = serde_json::from_slice(&bytes) else { continue };
         found.push(FoundMount { text, alive, file: path });
     }
@@ -171,11 +166,11 @@ pub(crate) fn count_busy(folder: &Path) -> u64 {
     let user = rustix::process::geteuid().as_raw();
     let is_busy = |mark: &Path| {
         mark.extension().is_some_and(|extension| extension == "busy")
-            && File::open(mark.with_extension("json"))
+            && files::open(&mark.with_extension("json"), How::Read)
                 .is_ok_and(|file| file.metadata().is_ok_and(|found| found.uid() == user) && is_held(&file))
     };
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    (entries.filter(|entry| is_busy(&entry.path())).count() as u64).max(1)
+    let entries = files::list(folder).unwrap_or_default();
+    (entries.iter().filter(|path| is_busy(path)).count() as u64).max(1)
 }
 
 /// The path at which a mount shows the workspace of a checkpoint, if one does.
@@ -192,23 +187,21 @@ pub fn shown_at(store: &Store, checkpoint: &Checkpoint) -> Result<Option<PathBuf
     Ok(list(store)?.into_iter().filter(|mount| mount.alive).find_map(shown))
 }
 
+/// A longer file is no mount's, in bytes.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
 /// Logs that are kept of mounts that are over.
 const LOGS_KEPT: usize = 5;
 
 /// Removes what mounts that are over have left beside their files: drafts and busy marks of these, and logs but for the newest.
 fn clear_leftovers(store: &Store) -> Result<()> {
     let folder = folder(store);
-    let entries = match fs::read_dir(&folder) {
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        other => io("read folder", &folder, other)?,
-    };
     let (mut drafts, mut logs) = (Vec::new(), Vec::new());
-    for entry in entries {
-        let path = io("read folder", &folder, entry)?.path();
+    for path in io("read folder", &folder, files::list(&folder))? {
         match path.extension().and_then(|extension| extension.to_str()) {
             Some("new") => drafts.push(path),
             Some("log") => logs.push(path),
-            Some("busy") if !path.with_extension("json").exists() => drop(fs::remove_file(&path)),
+            Some("busy") if !path.with_extension("json").exists() => drop(files::remove(&path)),
             _ => {}
         }
     }
@@ -218,7 +211,7 @@ fn clear_leftovers(store: &Store) -> Result<()> {
     for path in drafts.into_iter().chain(logs) {
         let Ok(file) = files::open(&path, How::Write) else { continue };
         if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
-            let _ = fs::remove_file(&path);
+            let _ = files::remove(&path);
         }
     }
     Ok(())
@@ -231,8 +224,8 @@ pub fn clear_stale(store: &Store) -> Result<Vec<FoundMount>> {
         let mountpoint = mount.text.path();
         // Somebody else may have mounted there since, or cleared it.
         detach_dead(&mountpoint)?;
-        let _ = fs::remove_file(busy_mark(&mount.file));
-        let _ = fs::remove_file(&mount.file);
+        let _ = files::remove(&busy_mark(&mount.file));
+        let _ = files::remove(&mount.file);
     }
     clear_leftovers(store)?;
     Ok(dead)

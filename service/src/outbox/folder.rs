@@ -2,14 +2,18 @@
 
 use std::{
     collections::BTreeMap,
-    fs::{self, DirBuilder, File, OpenOptions},
-    io::{self, ErrorKind, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    ffi::{OsStr, OsString},
+    fs::File,
+    io::{self, ErrorKind},
     path::{Path, PathBuf},
 };
 
 use jiff::{SignedDuration, Timestamp};
-use parhelia_store::{Store, clock, name::Shown as _};
+use parhelia_store::{
+    Store, clock,
+    files::{self, How},
+    name::Shown as _,
+};
 use parhelia_wire::notification::Delivery;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -62,7 +66,18 @@ pub struct State {
 /// The time for which it is waited for somebody who wants the outbox; they say so more often.
 const WANTED: SignedDuration = SignedDuration::from_secs(20);
 
-/// The folder.
+/// The folder's name in the store's.
+const FOLDER: &str = "outbox";
+/// The folder of deliveries in it.
+const WAITING: &str = "outbox/deliveries";
+/// The file of the state.
+const STATE: &str = "state.json";
+/// The file by which the outbox is wanted.
+const WANTED_FILE: &str = "wanted";
+/// No file is longer, in bytes.
+const FILE_BYTES_MAX: u64 = 64 << 20;
+
+/// The folder, by its store's.
 #[derive(Clone, Debug)]
 pub struct Folder(PathBuf);
 
@@ -79,28 +94,23 @@ impl Drop for Lock {
 impl Folder {
     /// That of a store.
     pub fn of(store: &Store) -> Self {
-        Folder(store.path().join("outbox"))
+        Folder(store.path().to_owned())
     }
 
-    fn waiting(&self) -> PathBuf {
-        self.0.join("deliveries")
+    fn path(&self, below: &str) -> PathBuf {
+        self.0.join(FOLDER).join(below)
     }
 
-    fn state_file(&self) -> PathBuf {
-        self.0.join("state.json")
-    }
-
-    fn file(&self, id: &str) -> PathBuf {
-        self.waiting().join(format!("{id}.json"))
+    /// The folder, or the one of deliveries in it.
+    fn opened(&self, below: &str) -> Result<files::Folder> {
+        files::Folder::inside(&self.0, below).map_err(failed("open folder", &self.0.join(below)))
     }
 
     /// Takes the lock; none where another process has it. Makes the folder.
     pub fn lock(&self) -> Result<Option<Lock>> {
-        let folder = self.waiting();
-        DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(failed("create folder", &folder))?;
-        let path = self.0.join("lock");
-        let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
-        let file = file.map_err(failed("open", &path))?;
+        files::Folder::made_inside(&self.0, WAITING).map_err(failed("create folder", &self.0.join(WAITING)))?;
+        let path = self.path("lock");
+        let file = self.opened(FOLDER)?.open(OsStr::new("lock"), How::Make).map_err(failed("open", &path))?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Some(Lock(file))),
             Err(e) if e == rustix::io::Errno::WOULDBLOCK => Ok(None),
@@ -108,62 +118,51 @@ impl Folder {
         }
     }
 
-    fn wanted(&self) -> PathBuf {
-        self.0.join("wanted")
-    }
-
     /// Leaves word for who has the lock that it is wanted.
     pub fn want(&self) -> Result<()> {
-        let path = self.wanted();
-        fs::write(&path, clock::timestamp().to_string()).map_err(failed("write", &path))
+        let text = clock::timestamp().to_string();
+        let write = |file: &mut File| io::Write::write_all(file, text.as_bytes());
+        self.opened(FOLDER)?.replace(OsStr::new(WANTED_FILE), write).map_err(failed("write", &self.path(WANTED_FILE)))
     }
 
     /// True if somebody has left such word a moment ago. Who did so earlier is gone.
     pub fn is_wanted(&self) -> bool {
-        let left = fs::read_to_string(self.wanted()).ok().and_then(|text| text.parse::<Timestamp>().ok());
+        let bytes = self.opened(FOLDER).map(|folder| folder.read(OsStr::new(WANTED_FILE), 100).unwrap_or_default());
+        let left = bytes.ok().and_then(|bytes| String::from_utf8(bytes).ok()?.parse::<Timestamp>().ok());
         left.is_some_and(|left| clock::timestamp().duration_since(left).abs() < WANTED)
     }
 
     /// Takes the word back, by who has the lock now.
     pub fn is_had(&self) {
-        let _ = fs::remove_file(self.wanted());
+        let _ = self.opened(FOLDER).map(|folder| folder.remove(OsStr::new(WANTED_FILE)));
     }
 
     /// The state; none before the first round.
     pub fn state(&self) -> Result<Option<State>> {
-        read(&self.state_file())
+        self.read(FOLDER, OsStr::new(STATE))
     }
 
     /// Writes the state.
     pub fn set_state(&self, state: &State) -> Result<()> {
-        write(&self.state_file(), state)?;
-        sync(&self.0)
+        self.write(FOLDER, OsStr::new(STATE), state)
     }
 
     /// All deliveries, oldest first. A file that is none, or cannot be read, is passed over.
     pub fn list(&self) -> Result<Vec<Delivery>> {
-        let folder = self.waiting();
-        let entries = match fs::read_dir(&folder) {
+        let folder = match files::Folder::inside(&self.0, WAITING) {
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-            entries => entries.map_err(failed("list", &folder))?,
+            folder => folder.map_err(failed("open folder", &self.0.join(WAITING)))?,
         };
-        let mut names = Vec::new();
-        for entry in entries {
-            let entry = entry.map_err(failed("list", &folder))?;
+        let names = folder.names().map_err(failed("list", &self.0.join(WAITING)))?;
+        let found = names.into_iter().filter_map(|name| {
+            let name = String::from_utf8(name).ok()?;
+            let id = name.strip_suffix(".json")?;
             // Somebody may have put a folder or a pipe there.
-            let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
-            let path = entry.path();
-            if is_file && path.extension().is_some_and(|extension| extension == "json") {
-                names.push(path);
-            }
-        }
-        names.sort();
-        let named = |path: &PathBuf| {
-            let delivery: Option<Delivery> = read(path).ok().flatten();
+            let delivery: Delivery = self.read(WAITING, OsStr::new(&name)).ok().flatten()?;
             // It is changed and removed by its file's name.
-            delivery.filter(|delivery| path.file_stem().is_some_and(|name| name == delivery.id.as_str()))
-        };
-        Ok(names.iter().filter_map(named).collect())
+            (delivery.id == id).then_some(delivery)
+        });
+        Ok(found.collect())
     }
 
     /// Writes deliveries, and the state that says so, so that they are there after a power cut: all or none, if the disk lets it. One that is there is
@@ -172,81 +171,78 @@ impl Folder {
         let mut added = Vec::new();
         let written = self.changing(|| {
             for delivery in deliveries {
-                let path = self.file(&delivery.id);
-                if !path.exists() {
-                    added.push(path.clone());
-                    write(&path, delivery)?;
+                let name = file_name(&delivery.id)?;
+                if self.opened(WAITING)?.stat(&name).is_err() {
+                    added.push(name.clone());
+                    self.write(WAITING, &name, delivery)?;
                 }
-            }
-            if !deliveries.is_empty() {
-                sync(&self.waiting())?;
             }
             self.set_state(state)
         });
         if written.is_err() {
-            added.iter().for_each(|path| drop(fs::remove_file(path)));
+            added.iter().for_each(|name| drop(self.opened(WAITING).map(|folder| folder.remove(name))));
         }
         written
     }
 
     /// Makes sure that deliveries can be changed: one that is sent and cannot be removed would be sent again and again.
     pub fn ensure_changeable(&self) -> Result<()> {
-        let path = self.waiting().join("writable.tmp");
-        let write = || {
-            fs::write(&path, b"")?;
-            fs::remove_file(&path)
-        };
-        write().map_err(failed("write into", &self.waiting()))
+        let (folder, name) = (self.opened(WAITING)?, OsStr::new("writable.tmp"));
+        let written = folder.replace(name, |_| Ok(())).and_then(|()| folder.remove(name));
+        written.map_err(failed("write into", &self.0.join(WAITING)))
     }
 
     /// Changes a delivery, or, where `change` returns none, removes it. One that somebody has removed meanwhile stays so. No two processes change
     /// one at a time.
     pub fn change(&self, id: &str, change: impl FnOnce(Delivery) -> Option<Delivery>) -> Result<()> {
-        let path = self.file(id);
-        self.changing(|| match read::<Delivery>(&path)?.map(change) {
+        let name = file_name(id)?;
+        self.changing(|| match self.read::<Delivery>(WAITING, &name)?.map(change) {
             None => Ok(()),
-            Some(Some(delivery)) => write(&path, &delivery),
-            Some(None) => fs::remove_file(&path).map_err(failed("remove", &path)),
+            Some(Some(delivery)) => self.write(WAITING, &name, &delivery),
+            Some(None) => self.opened(WAITING)?.remove(&name).map_err(failed("remove", &self.0.join(WAITING).join(&name))),
         })
     }
 
     /// Does something while nobody else changes deliveries.
     fn changing(&self, work: impl FnOnce() -> Result<()>) -> Result<()> {
-        let lock = self.0.join("changes.lock");
-        let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&lock);
-        let file = file.map_err(failed("open", &lock))?;
+        let lock = self.path("changes.lock");
+        let file = self.opened(FOLDER)?.open(OsStr::new("changes.lock"), How::Make).map_err(failed("open", &lock))?;
         flock(&file, FlockOperation::LockExclusive).map_err(|e| failed("lock", &lock)(e.into()))?;
         let done = work();
         let _ = flock(&file, FlockOperation::Unlock);
         done
     }
-}
 
-fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
-    let path = path.to_owned();
-    move |source| Error::File { action, path, source }
-}
+    /// The content of a file; none where it is not there, or holds something else.
+    fn read<T: DeserializeOwned>(&self, below: &str, name: &OsStr) -> Result<Option<T>> {
+        let folder = match files::Folder::inside(&self.0, below) {
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+            folder => folder.map_err(failed("open folder", &self.0.join(below)))?,
+        };
+        match folder.read(name, FILE_BYTES_MAX) {
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+            read => Ok(serde_json::from_slice(&read.map_err(failed("read", &self.0.join(below).join(name)))?).ok()),
+        }
+    }
 
-/// What a file holds; none where it is not there, or holds something else.
-fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
-    match fs::read(path) {
-        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
-        read => Ok(serde_json::from_slice(&read.map_err(failed("read", path))?).ok()),
+    /// Replaces a file, durably.
+    fn write<T: Serialize>(&self, below: &str, name: &OsStr, value: &T) -> Result<()> {
+        let failed = failed("write", &self.0.join(below).join(name));
+        let bytes = serde_json::to_vec(value).map_err(io::Error::from);
+        let folder = self.opened(below)?;
+        bytes.and_then(|bytes| folder.write_synced(name, &bytes, false)).map_err(failed)
     }
 }
 
-/// Replaces a file, durably but for its name.
-fn write<T: Serialize>(path: &Path, value: &T) -> Result<()> {
-    let draft = path.with_extension(format!("{}.tmp", std::process::id()));
-    let written = || {
-        let mut file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&draft)?;
-        file.write_all(&serde_json::to_vec(value)?)?;
-        file.sync_all()?;
-        fs::rename(&draft, path)
-    };
-    written().map_err(failed("write", path))
+/// The file of a delivery. An id may come from anywhere, and leads nowhere else.
+fn file_name(id: &str) -> Result<OsString> {
+    match id.is_empty() || id.starts_with('.') || id.contains('/') {
+        true => Err(Error::Unknown { id: id.to_owned() }),
+        false => Ok(format!("{id}.json").into()),
+    }
 }
 
-fn sync(folder: &Path) -> Result<()> {
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed("sync", folder))
+fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error + use<> {
+    let path = path.to_owned();
+    move |source| Error::File { action, path, source }
 }

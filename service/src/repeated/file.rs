@@ -1,7 +1,7 @@
 //! The file in which answers outlast the service: a line each, `CHECKSUM JSON`, appended, and written anew once most of it is of no use.
 
 use std::{
-    fs::{self, File},
+    fs::File,
     io::{self, Write as _},
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
@@ -10,7 +10,7 @@ use std::{
 use jiff::Timestamp;
 use parhelia_store::{
     disk,
-    files::{How, open_top, read_all},
+    files::{How, open_top, read_all, remove_top, rename_top},
 };
 use serde::{Deserialize, Serialize};
 
@@ -109,7 +109,7 @@ impl Answers {
     /// Writes it anew, with these answers alone.
     pub fn replace<'a>(&mut self, answers: impl Iterator<Item = &'a Kept>) -> io::Result<()> {
         let draft = self.path.with_extension("requests.new");
-        match fs::remove_file(&draft) {
+        match remove_top(&draft) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
             _ => {}
         }
@@ -124,7 +124,7 @@ impl Answers {
         out.flush()?;
         drop(out);
         file.sync_all()?;
-        fs::rename(&draft, &self.path)?;
+        rename_top(&draft, &self.path)?;
         (self.file, self.bytes) = (file, bytes);
         self.path.parent().map_or(Ok(()), disk::sync_folder).map_err(io::Error::other)
     }
@@ -132,7 +132,7 @@ impl Answers {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
+    use std::{fs, os::unix::fs::PermissionsExt};
 
     use super::*;
 

@@ -2,7 +2,6 @@
 
 use std::{
     collections::VecDeque,
-    fs,
     io::{self, BufWriter, Write},
     path::{Path, PathBuf},
 };
@@ -194,9 +193,9 @@ fn replace(index: &Conversation, path: &Path) -> io::Result<()> {
     let temporary = path.with_extension(format!("{}.tmp", OpId::generate()));
     let mut out = BufWriter::new(files::open(&temporary, How::New)?);
     let written = serde_json::to_writer(&mut out, index).map_err(io::Error::from).and_then(|()| out.flush());
-    let placed = written.and_then(|()| fs::rename(&temporary, path));
+    let placed = written.and_then(|()| files::rename(&temporary, path));
     if placed.is_err() {
-        let _ = fs::remove_file(&temporary);
+        let _ = files::remove(&temporary);
     }
     placed
 }

@@ -1,7 +1,6 @@
 //! A stream that is looked at twice, as a file.
 
 use std::{
-    fs,
     io::{self, Read},
     path::{Path, PathBuf},
 };
@@ -35,6 +34,6 @@ impl Spooled {
 
 impl Drop for Spooled {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
+        let _ = files::remove(&self.0);
     }
 }

@@ -1,5 +1,7 @@
 //! The files of a conversation, written from a checkpoint; what stands in their place is moved aside.
 
+#![expect(clippy::disallowed_methods, reason = "puts a conversation where the agent looks for it")]
+
 use parhelia_store::name::Shown as _;
 use std::{
     collections::HashSet,

@@ -1,5 +1,7 @@
 //! The briefing of a conversation that begins or goes on.
 
+#![expect(clippy::disallowed_methods, reason = "appends to the agent's own file of variables")]
+
 use std::{io::Write, path::PathBuf};
 
 use parhelia_agent::{briefing::BRIEFED, command::Agent, hooks::Event, process::RUN_MARKER};

@@ -5,25 +5,24 @@
 //! each workspace.
 
 use std::{
-    fs::{self, DirBuilder},
+    ffi::OsStr,
     io,
-    os::unix::fs::DirBuilderExt,
+    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
-    time::{Duration, SystemTime},
 };
 
-use jiff::Timestamp;
-use parhelia_agent::regular;
-use parhelia_store::{clock, name::Shown as _};
+use jiff::{SignedDuration, Timestamp};
+use parhelia_store::{clock, files::Folder, name::Shown as _};
 use serde::{Deserialize, Serialize};
 
 use super::{State, live::GivenBack, pending::named};
-use crate::conversation::write_whole;
 
 /// No file is longer, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 30;
 /// A session's states go once they did not change for so long.
-const KEPT: Duration = Duration::from_secs(60 * 24 * 60 * 60);
+const KEPT: SignedDuration = SignedDuration::from_hours(60 * 24);
+/// The folder's name in the store's.
+const FOLDER: &str = "mcp/last";
 
 /// A state, and its time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,43 +48,43 @@ pub enum Whose<'a> {
 }
 
 impl Whose<'_> {
-    fn folder(self, store: &Path) -> PathBuf {
+    /// The path of its folder from the store's.
+    fn folder(self) -> PathBuf {
         let text = match self {
             Whose::Session(session) => format!("session {session}"),
             Whose::Workspace(path) => format!("workspace {}", path.shown()),
         };
-        store.join("mcp").join("last").join(named(&text))
+        Path::new(FOLDER).join(named(&text))
     }
 }
 
 /// Keeps a state, in the place of the one before.
 pub fn keep(store: &Path, whose: Whose<'_>, last: &Last) -> io::Result<()> {
-    let folder = whose.folder(store);
-    if !folder.is_dir() {
-        folder.parent().map_or(Ok(()), |all| DirBuilder::new().recursive(true).mode(0o700).create(all).map(|()| tidy(all)))?;
-        DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+    let below = whose.folder();
+    if Folder::inside(store, &below).is_err_and(|e| e.kind() == io::ErrorKind::NotFound) {
+        tidy(&Folder::made_inside(store, FOLDER)?);
     }
-    let path = folder.join(named(&last.name));
-    write_whole(&path, &mut &serde_json::to_vec(last)?[..]).map_err(io::Error::other)
+    let bytes = serde_json::to_vec(last)?;
+    Folder::made_inside(store, &below)?.write_synced(OsStr::new(&named(&last.name)), &bytes, false)
 }
 
 /// The newest state that is known of a server.
 pub fn known(store: &Path, whose: &[Whose<'_>], name: &str) -> Option<Last> {
     let read = |whose: &Whose<'_>| {
-        let bytes = regular::read(&whose.folder(store).join(named(name)), FILE_BYTES_MAX).ok()?;
+        let bytes = Folder::inside(store, whose.folder()).ok()?.read(OsStr::new(&named(name)), FILE_BYTES_MAX).ok()?;
         serde_json::from_slice::<Last>(&bytes).ok().filter(|last| last.name == name)
     };
     whose.iter().filter_map(read).max_by_key(|last| last.at)
 }
 
 /// Removes what nobody has changed for long.
-fn tidy(all: &Path) {
-    let is_old = |path: &Path| {
-        let changed = path.metadata().and_then(|metadata| metadata.modified());
-        changed.is_ok_and(|changed| SystemTime::from(clock::timestamp()).duration_since(changed).is_ok_and(|age| age > KEPT))
-    };
-    let folders = fs::read_dir(all).into_iter().flatten().flatten().map(|entry| entry.path());
-    for folder in folders.filter(|folder| is_old(folder)) {
-        let _ = fs::remove_dir_all(folder);
+fn tidy(all: &Folder) {
+    let now = clock::timestamp();
+    for name in all.names().unwrap_or_default() {
+        let name = OsStr::from_bytes(&name);
+        let changed = all.stat(name).ok().and_then(|found| Timestamp::from_second(found.mtime.secs).ok());
+        if changed.is_some_and(|changed| now.duration_since(changed) > KEPT) {
+            let _ = all.remove_all(name);
+        }
     }
 }

@@ -2,20 +2,18 @@
 //! answers one question for each connection. Question and answer are a line of JSON each.
 
 use std::{
-    fs::{self, DirBuilder, File},
+    ffi::OsStr,
     io::{self, BufRead, BufReader, ErrorKind, Read, Write},
     os::{
-        fd::AsRawFd,
-        unix::{
-            fs::DirBuilderExt,
-            net::{UnixListener, UnixStream},
-        },
+        fd::{AsRawFd, OwnedFd},
+        unix::net::{UnixListener, UnixStream},
     },
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use parhelia_agent::process::command_of;
+use parhelia_store::files::Folder;
 use rustix::net::sockopt::socket_peercred;
 use serde::{Deserialize, Serialize};
 
@@ -103,7 +101,7 @@ pub struct GivenBack {
 pub struct Proxy {
     /// Its process.
     pub process: i32,
-    folder: PathBuf,
+    store: PathBuf,
 }
 
 /// The place of a proxy that listens. It goes with this.
@@ -111,47 +109,43 @@ pub struct Proxy {
 pub struct Listening {
     /// Accepts connections.
     pub listener: UnixListener,
-    path: PathBuf,
+    folder: Folder,
+    name: String,
 }
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
+        let _ = self.folder.remove(OsStr::new(&self.name));
     }
 }
 
-/// The folder of the sockets of a store.
-fn folder(store: &Path) -> PathBuf {
-    store.join("mcp").join("live")
-}
+/// The folder of the sockets in a store's.
+const FOLDER: &str = "mcp/live";
 
 /// Listens as the proxy that this process is.
 pub fn listen(store: &Path) -> io::Result<Listening> {
-    let folder = folder(store);
-    DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+    let folder = Folder::made_inside(store, FOLDER)?;
     let name = std::process::id().to_string();
-    let path = folder.join(&name);
     // One of a process that had the same number.
-    let _ = fs::remove_file(&path);
-    let opened = File::open(&folder)?;
-    let listener = UnixListener::bind(short(&opened, &name))?;
-    Ok(Listening { listener, path })
+    let _ = folder.remove(OsStr::new(&name));
+    let listener = UnixListener::bind(short(&folder.listable()?, &name))?;
+    Ok(Listening { listener, folder, name })
 }
 
 /// Removes a socket on which nobody listens. A process in another namespace is not seen from here, and listens all the same.
-fn remove_dead(folder: &Path, process: i32) {
+fn remove_dead(folder: &Folder, process: i32) {
     let name = process.to_string();
-    let connected = File::open(folder).and_then(|opened| UnixStream::connect(short(&opened, &name)));
+    let connected = folder.listable().and_then(|opened| UnixStream::connect(short(&opened, &name)));
     if connected.is_err_and(|e| e.kind() == ErrorKind::ConnectionRefused) {
-        let _ = fs::remove_file(folder.join(name));
+        let _ = folder.remove(OsStr::new(&name));
     }
 }
 
 /// The proxies among some processes, in their order. Sockets of dead ones are removed.
 pub fn proxies(store: &Path, is_one: &dyn Fn(i32) -> bool) -> Vec<Proxy> {
-    let folder = folder(store);
-    let names = fs::read_dir(&folder).into_iter().flatten().flatten();
-    let processes = names.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let Ok(folder) = Folder::inside(store, FOLDER) else { return Vec::new() };
+    let names = folder.names().unwrap_or_default();
+    let processes = names.iter().filter_map(|name| std::str::from_utf8(name).ok()?.parse::<i32>().ok());
     let mut found: Vec<i32> = processes.collect();
     found.retain(|process| {
         let lives = Path::new("/proc").join(process.to_string()).exists();
@@ -161,7 +155,7 @@ pub fn proxies(store: &Path, is_one: &dyn Fn(i32) -> bool) -> Vec<Proxy> {
         lives && is_one(*process)
     });
     found.sort_unstable();
-    found.into_iter().map(|process| Proxy { process, folder: folder.clone() }).collect()
+    found.into_iter().map(|process| Proxy { process, store: store.to_owned() }).collect()
 }
 
 impl Proxy {
@@ -175,7 +169,7 @@ impl Proxy {
 
     /// Asks it. Fails where it does not answer, or is another process than its name says.
     pub fn ask(&self, question: Question) -> io::Result<Answer> {
-        let opened = File::open(&self.folder)?;
+        let opened = Folder::inside(&self.store, FOLDER)?.listable()?;
         let mut stream = UnixStream::connect(short(&opened, &self.process.to_string()))?;
         if socket_peercred(&stream)?.pid.as_raw_nonzero().get() != self.process {
             return Err(io::Error::other("another process has taken its place"));
@@ -190,7 +184,7 @@ impl Proxy {
 }
 
 /// A path in an open folder that fits a socket's address, however long the folder's own path is.
-fn short(folder: &File, name: &str) -> PathBuf {
+fn short(folder: &OwnedFd, name: &str) -> PathBuf {
     Path::new("/proc/self/fd").join(folder.as_raw_fd().to_string()).join(name)
 }
 

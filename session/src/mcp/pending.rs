@@ -5,14 +5,14 @@
 //! starts its servers with neither session nor store in their environment; so a file says in which workspace it counts.
 
 use std::{
-    fs::{self, DirBuilder, File},
-    io::{self, ErrorKind, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    ffi::{OsStr, OsString},
+    io::{self, Write},
+    os::unix::ffi::OsStringExt,
     path::{Path, PathBuf},
 };
 
 use jiff::{SignedDuration, Timestamp};
-use parhelia_agent::regular;
+use parhelia_store::files::{self, Folder};
 use serde::{Deserialize, Serialize};
 
 use super::State;
@@ -39,9 +39,8 @@ pub struct Pending {
     pub state: State,
 }
 
-fn folder(store: &Path) -> PathBuf {
-    store.join("mcp").join("pending")
-}
+/// The folder's name in the store's.
+const FOLDER: &str = "mcp/pending";
 
 /// A name for whatever text: ids and names may have any characters.
 pub(super) fn named(text: &str) -> String {
@@ -50,20 +49,15 @@ pub(super) fn named(text: &str) -> String {
 
 /// Leaves these for the servers of a session, in the place of those that still wait.
 pub fn leave(store: &Path, session: &str, states: &[Pending]) -> io::Result<()> {
-    let folder = folder(store).join(named(session));
-    match fs::remove_dir_all(&folder) {
-        Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
-        _ => {}
-    }
+    let of_session = named(session);
+    files::remove_all(store, &store.join(FOLDER).join(&of_session))?;
     if states.is_empty() {
         return Ok(());
     }
-    DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+    let folder = Folder::made_inside(store, Path::new(FOLDER).join(&of_session))?;
     for state in states {
-        let (path, draft) = (folder.join(named(&state.name)), folder.join(format!(".{}", named(&state.name))));
-        let mut out = File::options().write(true).create_new(true).mode(0o600).open(&draft)?;
-        out.write_all(&serde_json::to_vec(state)?)?;
-        fs::rename(&draft, &path)?;
+        let bytes = serde_json::to_vec(state)?;
+        folder.replace(OsStr::new(&named(&state.name)), |file| file.write_all(&bytes))?;
     }
     Ok(())
 }
@@ -71,17 +65,19 @@ pub fn leave(store: &Path, session: &str, states: &[Pending]) -> io::Result<()> 
 /// Takes the state that waits for a server: of the session that is named, else of one whose workspace the folder lies in. It waits no
 /// longer, and of two who take it at once one has it.
 pub fn take(store: &Path, name: &str, session: Option<&str>, working: &Path, now: Timestamp) -> Option<Pending> {
-    let folder = folder(store);
-    let of_session = session.map(|session| folder.join(named(session)));
-    let all = || fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
-    let folders: Vec<PathBuf> = of_session.map_or_else(all, |one| vec![one]);
+    let all = Folder::inside(store, FOLDER).ok()?;
+    let sessions: Vec<OsString> = match session {
+        Some(session) => vec![named(session).into()],
+        None => all.names().ok()?.into_iter().map(OsString::from_vec).collect(),
+    };
     let fits = |pending: &Pending| {
         let is_meant = session.map_or_else(|| working.starts_with(&pending.workspace), |session| session == pending.session);
         is_meant && pending.name == name && now.duration_since(pending.since).abs() < TAKEN_WITHIN
     };
-    folders.into_iter().find_map(|folder| {
-        let path = folder.join(named(name));
-        let pending: Pending = serde_json::from_slice(&regular::read(&path, FILE_BYTES_MAX).ok()?).ok()?;
-        (fits(&pending) && fs::remove_file(&path).is_ok()).then_some(pending)
+    let file = named(name);
+    sessions.into_iter().find_map(|of_session| {
+        let folder = all.folder(&of_session).ok()?;
+        let pending: Pending = serde_json::from_slice(&folder.read(OsStr::new(&file), FILE_BYTES_MAX).ok()?).ok()?;
+        (fits(&pending) && folder.remove(OsStr::new(&file)).is_ok()).then_some(pending)
     })
 }

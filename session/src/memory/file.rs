@@ -1,45 +1,45 @@
 //! The file of a project's memory in a store: `memory/<project>.json`, changed by one at a time, whole or not at all.
 
 use std::{
-    fs::{self, DirBuilder, File},
+    ffi::{OsStr, OsString},
     io::ErrorKind,
-    os::unix::fs::DirBuilderExt,
+    os::unix::ffi::OsStringExt,
     path::{Path, PathBuf},
 };
 
 use jiff::Timestamp;
-use parhelia_agent::regular;
-use parhelia_store::name::Shown as _;
+use parhelia_store::{files::Folder, name::Shown as _};
 use rustix::fs::{FlockOperation, flock};
 
 use super::{
     document::{Memory, SCHEMA},
     project::Project,
 };
-use crate::{
-    conversation::write_whole,
-    error::{Error, IoContext, Refusal, Result},
-};
+use crate::error::{Error, IoContext, Refusal, Result};
 
 /// The longest document, in bytes.
 const BYTES_MAX: u64 = 8 << 20;
 
-fn folder(store: &Path) -> PathBuf {
-    store.join("memory")
+/// The folder's name in the store's.
+const FOLDER: &str = "memory";
+
+fn name(project: &str) -> OsString {
+    format!("{project}.json").into()
 }
 
-fn path(store: &Path, project: &str) -> PathBuf {
-    folder(store).join(format!("{project}.json"))
+fn path(store: &Path, name: &OsStr) -> PathBuf {
+    store.join(FOLDER).join(name)
 }
 
 /// Reads what is known of a project; nothing is known where there is no file.
 pub fn read(store: &Path, project: &Project, now: Timestamp) -> Result<Memory> {
-    let found = read_at(&path(store, &project.id))?;
+    let found = read_at(store, &name(&project.id))?;
     Ok(found.unwrap_or_else(|| Memory::new(project.id.clone(), project.name.clone(), now)))
 }
 
-fn read_at(path: &Path) -> Result<Option<Memory>> {
-    let bytes = match regular::read(path, BYTES_MAX) {
+fn read_at(store: &Path, name: &OsStr) -> Result<Option<Memory>> {
+    let path = &path(store, name);
+    let bytes = match Folder::inside(store, FOLDER).and_then(|folder| folder.read(name, BYTES_MAX)) {
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
         other => other.at("read", path)?,
     };
@@ -58,10 +58,10 @@ pub fn change<T>(
     now: Timestamp,
     change: impl FnOnce(&mut Memory) -> Result<(bool, T)>,
 ) -> Result<T> {
-    let folder = folder(store);
-    DirBuilder::new().recursive(true).mode(0o700).create(&folder).at("create folder", &folder)?;
-    let lock = File::open(&folder).at("open folder", &folder)?;
-    flock(&lock, FlockOperation::LockExclusive).at("lock", &folder)?;
+    let shown = store.join(FOLDER);
+    let folder = Folder::made_inside(store, FOLDER).at("create folder", &shown)?;
+    let lock = folder.listable().at("open folder", &shown)?;
+    flock(&lock, FlockOperation::LockExclusive).at("lock", &shown)?;
     let mut memory = read(store, project, now)?;
     let (is_changed, result) = change(&mut memory)?;
     if is_changed {
@@ -71,17 +71,23 @@ pub fn change<T>(
         if bytes.len() as u64 > BYTES_MAX {
             return Err(Error::Invalid(format!("the memory of a project has {BYTES_MAX} bytes at most; forget something first")));
         }
-        write_whole(&path(store, &project.id), &mut &bytes[..])?;
+        let name = name(&project.id);
+        folder.write_synced(&name, &bytes, false).at("write", &path(store, &name))?;
     }
     Ok(result)
 }
 
 /// The projects of which something is known, by name, and what is wrong with files that cannot be read.
 pub fn projects(store: &Path) -> (Vec<Project>, Vec<Error>) {
-    let entries = fs::read_dir(folder(store)).into_iter().flatten().flatten().map(|entry| entry.path());
-    let files = entries.filter(|path| path.extension().is_some_and(|extension| extension == "json"));
+    let names = match Folder::inside(store, FOLDER).and_then(|folder| folder.names()) {
+        Err(e) if e.kind() == ErrorKind::NotFound => Vec::new(),
+        Err(source) => return (Vec::new(), vec![Error::Io { action: "list", path: store.join(FOLDER), source }]),
+        Ok(names) => names,
+    };
+    let names = names.into_iter().map(OsString::from_vec);
+    let files = names.filter(|name| Path::new(name).extension().is_some_and(|extension| extension == "json"));
     let (mut found, mut damaged) = (Vec::new(), Vec::new());
-    for read in files.map(|file| read_at(&file)) {
+    for read in files.map(|name| read_at(store, &name)) {
         match read {
             Ok(memory) => found.extend(memory.map(|memory| Project::named(&memory.project))),
             Err(e) => damaged.push(e),
@@ -93,8 +99,8 @@ pub fn projects(store: &Path) -> (Vec<Project>, Vec<Error>) {
 
 /// Fails where nothing is known of a project.
 pub fn ensure_known(store: &Path, project: &Project) -> Result<()> {
-    match path(store, &project.id).exists() {
-        true => Ok(()),
-        false => Err(Refusal::NoMemory { project: project.name.clone() }.into()),
+    match Folder::inside(store, FOLDER).and_then(|folder| folder.stat(&name(&project.id))) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(Refusal::NoMemory { project: project.name.clone() }.into()),
     }
 }

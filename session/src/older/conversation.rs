@@ -3,7 +3,6 @@
 //! No agent goes on with it: the record names no conversation of an agent, as that would be taken for one that was had here.
 
 use std::{
-    fs,
     io::Write,
     path::{Path, PathBuf},
 };
@@ -181,7 +180,7 @@ struct Temporary(PathBuf);
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
+        let _ = files::remove(&self.0);
     }
 }
 

@@ -1,5 +1,7 @@
 //! Failures of a restore that are known before it begins.
 
+#![expect(clippy::disallowed_methods, reason = "reads what is in the place of a restore")]
+
 use std::{
     fs, io,
     os::unix::fs::OpenOptionsExt,

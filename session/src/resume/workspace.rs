@@ -1,5 +1,7 @@
 //! The workspace of a session that is resumed: kept where it lives, made again where it is gone.
 
+#![expect(clippy::disallowed_methods, reason = "brings workspaces back")]
+
 use std::{
     io,
     path::{Path, PathBuf},

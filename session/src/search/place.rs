@@ -1,6 +1,8 @@
 //! Places of an index: in the store's folder, or, where that is not the caller's to write to, in his cache folder. A lock beside it lets one
 //! process at a time write it, while nobody reads; SQLite's files are never replaced under anybody.
 
+#![expect(clippy::disallowed_methods, reason = "makes a folder in the user's cache folder")]
+
 use std::{
     fs::{self, DirBuilder, File},
     io,

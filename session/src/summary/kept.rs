@@ -4,18 +4,11 @@
 
 use std::{
     ffi::OsStr,
-    fs,
     io::{self, Write},
     path::{Path, PathBuf},
 };
 
-use parhelia_store::{
-    Store,
-    files::{self, Folder, How},
-    id::OpId,
-    name::session_file,
-    record::Checkpoint,
-};
+use parhelia_store::{Store, files::Folder, name::session_file, record::Checkpoint};
 
 use super::{MARKDOWN_FILE, Summary, markdown, model, read, read_markdown};
 use crate::{
@@ -27,13 +20,17 @@ use crate::{
 /// No summary is longer, in bytes.
 const BYTES_MAX: u64 = 1 << 20;
 
-fn sessions(store: &Store) -> PathBuf {
-    store.path().join("sessions")
+/// The folder of the sessions' folders in the store's.
+const FOLDER: &str = "sessions";
+
+/// The path of a session's folder from the store's.
+fn below(session: &str) -> PathBuf {
+    Path::new(FOLDER).join(&*session_file(session))
 }
 
 /// The folder of a session.
 pub(super) fn folder(store: &Store, session: &str) -> PathBuf {
-    sessions(store).join(&*session_file(session))
+    store.path().join(below(session))
 }
 
 /// The file of a session.
@@ -55,8 +52,8 @@ fn try_renew(store: &Store, session: &str) -> Result<()> {
     model::forget_deleted(store, session, text.is_some())?;
     let path = path(store, session);
     match text {
-        Some(text) => write(store, session, &path, text.as_bytes()).at("write", &path),
-        None => remove(&path).at("remove", &path),
+        Some(text) => write(store, session, MARKDOWN_FILE, text.as_bytes()).at("write", &path),
+        None => remove(store, session, MARKDOWN_FILE).at("remove", &path),
     }
 }
 
@@ -71,10 +68,9 @@ fn text(store: &Store, head: &Checkpoint) -> Result<Option<String>> {
 
 /// Brings the files of all sessions up to date, after checkpoints were deleted: nothing of these is left there.
 pub fn forget_deleted(store: &Store, observer: &dyn Observer) -> Result<()> {
-    let folder = sessions(store);
-    let names = match Folder::below(&folder).and_then(|folder| folder.names()) {
+    let names = match Folder::inside(store.path(), FOLDER).and_then(|folder| folder.names()) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
-        names => names.at("list", &folder)?,
+        names => names.at("list", &store.path().join(FOLDER))?,
     };
     store.refresh()?;
     let known = store.view().sessions()?;
@@ -86,35 +82,34 @@ pub fn forget_deleted(store: &Store, observer: &dyn Observer) -> Result<()> {
     Ok(())
 }
 
-/// Makes the folder of a session.
-pub(super) fn make_folder(store: &Store, session: &str) -> io::Result<()> {
-    let folder = sessions(store);
-    files::make_folder(&folder)?;
-    Folder::below(&folder)?.make_folder(OsStr::new(&*session_file(session)))
+/// The open folder of a session, which is made where it is missing.
+pub(super) fn made(store: &Store, session: &str) -> io::Result<Folder> {
+    Folder::made_inside(store.path(), below(session))
+}
+
+/// Reads a file in the folder of a session.
+pub(super) fn read_file(store: &Store, session: &str, name: &str, bytes_max: u64) -> io::Result<Vec<u8>> {
+    Folder::inside(store.path(), below(session))?.read(OsStr::new(name), bytes_max)
 }
 
 /// Replaces a file in the folder of a session.
-pub(super) fn write(store: &Store, session: &str, path: &Path, text: &[u8]) -> io::Result<()> {
-    let is_there = files::open(path, How::Read).and_then(|file| files::read_all(&file, BYTES_MAX));
-    if is_there.is_ok_and(|bytes| bytes == text) {
+pub(super) fn write(store: &Store, session: &str, name: &str, text: &[u8]) -> io::Result<()> {
+    if read_file(store, session, name, BYTES_MAX).is_ok_and(|bytes| bytes == text) {
         return Ok(());
     }
-    make_folder(store, session)?;
-    let temporary = path.with_extension(format!("{}.tmp", OpId::generate()));
-    let mut out = files::open(&temporary, How::New)?;
-    let placed = out.write_all(text).and_then(|()| fs::rename(&temporary, path));
-    if placed.is_err() {
-        let _ = fs::remove_file(&temporary);
-    }
-    placed
+    made(store, session)?.replace(OsStr::new(name), |file| file.write_all(text))
 }
 
-fn remove(path: &Path) -> io::Result<()> {
-    match files::remove(path) {
-        Ok(()) => path.parent().map_or(Ok(()), |folder| match fs::remove_dir(folder) {
-            Err(e) if !matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::DirectoryNotEmpty) => Err(e),
-            _ => Ok(()),
-        }),
-        Err(e) => Err(e),
+/// Removes a file in the folder of a session, and the folder once it is empty. A missing one is fine.
+pub(super) fn remove(store: &Store, session: &str, name: &str) -> io::Result<()> {
+    let is_fine = |e: &io::Error| matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::DirectoryNotEmpty);
+    let removed = Folder::inside(store.path(), below(session)).and_then(|folder| folder.remove(OsStr::new(name)));
+    let all = match removed {
+        Err(e) if !is_fine(&e) => return Err(e),
+        _ => Folder::inside(store.path(), FOLDER),
+    };
+    match all.and_then(|all| all.remove_folder(OsStr::new(&*session_file(session)))) {
+        Err(e) if !is_fine(&e) => Err(e),
+        _ => Ok(()),
     }
 }

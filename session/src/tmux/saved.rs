@@ -1,5 +1,7 @@
 //! The tmux session that an agent worked in, from the checkpoints of its session.
 
+#![expect(clippy::disallowed_methods, reason = "writes into a temporary folder")]
+
 use std::{fs::File, io::Write, os::unix::fs::OpenOptionsExt, path::Path};
 
 use parhelia_store::{Store, record::Checkpoint};

@@ -40,7 +40,7 @@ pub fn rebuild_index(layout: &Layout, lock_timeout: Duration, progress: &dyn Pro
     let new = layout.cache().join(format!("{}{NEW_INDEX}", pin.op));
     let made = view::derive(layout, &new, known.end()).and_then(|()| put_in_place(layout, &new));
     if made.is_err() {
-        let _ = fs::remove_dir_all(&new);
+        let _ = files::remove_all(root, &new);
     }
     made?;
     // The new index leaves out what such a pack held.
@@ -78,17 +78,14 @@ pub(super) fn note_lost_records(layout: &Layout) {
 fn put_in_place(layout: &Layout, new: &Path) -> Result<()> {
     let _lock = IndexLock::take(&layout.root)?;
     let aside = layout.cache().join(format!("view.{}.old", OpId::generate()));
-    match fs::rename(layout.view(), &aside) {
+    match files::rename_below(&layout.root, &layout.view(), &aside) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e).at("set aside", layout.view()),
         _ => {}
     }
-    if let Err(e) = fs::rename(new, layout.view()) {
-        let _ = fs::rename(&aside, layout.view());
+    if let Err(e) = files::rename_below(&layout.root, new, &layout.view()) {
+        let _ = files::rename_below(&layout.root, &aside, &layout.view());
         return Err(e).at("rename into place", layout.view());
     }
     disk::sync_folder(&layout.root)?;
-    match fs::remove_dir_all(&aside) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(e).at("remove folder", &aside),
-        _ => Ok(()),
-    }
+    files::remove_all(&layout.root, &aside).at("remove folder", &aside)
 }

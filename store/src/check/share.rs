@@ -1,7 +1,7 @@
 //! Shares of the data that checks read in turn, so that a small one a day reads all of it in the end. What was read last is noted in
 //! `cache/checked`: where that is lost, the next check begins anew.
 
-use std::{fs, io::Write, path::PathBuf};
+use std::{io::Write, path::PathBuf};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -148,10 +148,10 @@ fn write(layout: &Layout, last: &LastCheck) {
     let temporary = layout.cache().join(format!("{}.checked.tmp", OpId::generate()));
     let written = files::open(&temporary, How::New).and_then(|mut file| {
         file.write_all(&bytes)?;
-        fs::rename(&temporary, path(layout))
+        files::rename(&temporary, &path(layout))
     });
     if written.is_err() {
-        let _ = fs::remove_file(&temporary);
+        let _ = files::remove(&temporary);
     }
 }
 

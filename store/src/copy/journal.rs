@@ -174,11 +174,11 @@ fn remove_segment(of: &Layout, first: u64) -> Result<()> {
 fn discard_index(of: &Layout) -> Result<()> {
     let _lock = IndexLock::take(&of.root)?;
     let aside = of.cache().join(format!("view.{}.old", OpId::generate()));
-    match std::fs::rename(of.view(), &aside) {
+    match files::rename_below(&of.root, &of.view(), &aside) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
         Err(e) => return Err(e).at("set aside", of.view()),
         // gc removes what stays.
-        Ok(()) => _ = std::fs::remove_dir_all(&aside),
+        Ok(()) => _ = files::remove_all(&of.root, &aside),
     }
     of.make_missing();
     disk::sync_folder(&of.root)

@@ -100,7 +100,7 @@ fn copy_one(from: &Layout, target: &Target, id: PackId, state: &PackState) -> Re
         files::remove(&copied).at("remove", &copied)?;
         return Ok(Copied { bytes: 0, fault });
     }
-    fs::rename(&copied, &path).at("rename to", &path)?;
+    files::rename(&copied, &path).at("rename to", &path)?;
     if fault.is_none() {
         notes::forget(&target.layout, id)?;
     }
@@ -198,7 +198,7 @@ fn copy_companions(from: &Layout, target: &Target, known: &BTreeMap<PackId, Pack
         }
         let under_way = target.layout.cache().join(format!("{stem}-beside{UNDER_WAY}"));
         match copy_bytes(&path, &under_way) {
-            Ok(()) => fs::rename(&under_way, &to).at("rename to", &to)?,
+            Ok(()) => files::rename(&under_way, &to).at("rename to", &to)?,
             // It went with its pack.
             Err(e) if e.is_not_found() => {}
             Err(e) => return Err(e),

@@ -1,6 +1,7 @@
 //! The folder of a copy.
 
 use std::{
+    ffi::OsStr,
     fs,
     io::{self, ErrorKind},
     os::unix::{ffi::OsStrExt, fs::MetadataExt},
@@ -11,7 +12,7 @@ use crate::{
     config::Config,
     disk,
     error::{Error, IoContext, Result},
-    files::{self, Folder, How},
+    files::{self, Folder},
     layout::Layout,
     lock::WriterLock,
     progress::Progress,
@@ -75,12 +76,14 @@ impl Target {
 
     /// Copies what lies beside packs and journal and belongs to the store: each file whole or not at all, where it is another than the copy's.
     pub(super) fn copy_beside(&self, store: &Store) -> Result<()> {
-        let root = &store.layout().root;
-        for entry in fs::read_dir(root).at("read folder", root)? {
-            let entry = entry.at("read folder", root)?;
-            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-            if is_folder && !NOT_BESIDE.iter().any(|name| entry.file_name() == *name) {
-                copy_folder(&entry.path(), &self.layout.root.join(entry.file_name()), 0)?;
+        let (from, to) = (&store.layout().root, &self.layout.root);
+        let from = (Folder::top(from).at("open folder", from)?, from.clone());
+        let to = (Folder::top(to).at("open folder", to)?, to.clone());
+        for name in from.0.names().at("read folder", &from.1)? {
+            let name = OsStr::from_bytes(&name);
+            let is_folder = from.0.stat(name).is_ok_and(|found| found.is_folder());
+            if is_folder && !NOT_BESIDE.iter().any(|other| name == *other) {
+                copy_folder(&from, &to, name, 0)?;
             }
         }
         Ok(())
@@ -94,7 +97,7 @@ impl Target {
             let Some(name) = path.file_name() else { continue };
             let ending = path.extension().map(|ending| ending.as_bytes());
             if name != "synced" && name != "store.json" && !matches!(ending, Some(b"log" | b"tmp")) {
-                copy_file(&path, &self.layout.journal().join(name))?;
+                copy_file(&opened(from.clone())?, &opened(self.layout.journal())?, name)?;
             }
         }
         Ok(())
@@ -118,7 +121,7 @@ impl Target {
         Config::put(&self.layout, &Config::bytes(store.layout())?)?;
         let root = &self.layout.root;
         let partial = root.join(PARTIAL);
-        fs::remove_file(&partial).at("remove", &partial)?;
+        files::remove_top(&partial).at("remove", &partial)?;
         disk::sync_folder(root)
     }
 
@@ -189,34 +192,40 @@ fn begin(store: &Store, to: &Path, make: bool) -> Result<()> {
     Folder::top(to).and_then(|folder| folder.write_synced(PARTIAL.as_ref(), &text, true)).at("write", &partial)
 }
 
-/// Copies the regular files of a folder, and of those in it.
-fn copy_folder(from: &Path, to: &Path, depth: u32) -> Result<()> {
+/// An open folder, and its path for messages.
+type Opened = (Folder, PathBuf);
+
+fn opened(path: PathBuf) -> Result<Opened> {
+    Ok((Folder::below(&path).at("open folder", &path)?, path))
+}
+
+/// Copies the regular files of a folder in another one, and of those in it.
+fn copy_folder(from: &Opened, to: &Opened, name: &OsStr, depth: u32) -> Result<()> {
     if depth > DEPTH_MAX {
         return Ok(());
     }
-    disk::make_folder(to)?;
-    for entry in fs::read_dir(from).at("read folder", from)? {
-        let entry = entry.at("read folder", from)?;
-        let (path, copy) = (entry.path(), to.join(entry.file_name()));
-        match entry.file_type() {
-            Ok(kind) if kind.is_dir() => copy_folder(&path, &copy, depth + 1)?,
-            Ok(kind) if kind.is_file() => copy_file(&path, &copy)?,
+    let inner = |of: &Opened| Ok((of.0.folder(name).at("open folder", of.1.join(name))?, of.1.join(name)));
+    to.0.make_folder(name).at("create folder", to.1.join(name))?;
+    let (from, to): (Opened, Opened) = (inner(from)?, inner(to)?);
+    for name in from.0.names().at("read folder", &from.1)? {
+        let name = OsStr::from_bytes(&name);
+        match from.0.stat(name) {
+            Ok(found) if found.is_folder() => copy_folder(&from, &to, name, depth + 1)?,
+            Ok(found) if found.is_file() => copy_file(&from, &to, name)?,
             _ => {}
         }
     }
     Ok(())
 }
 
-fn copy_file(from: &Path, to: &Path) -> Result<()> {
-    let read = |path: &Path| files::open(path, How::Read).and_then(|file| files::read_all(&file, BYTES_MAX));
-    let bytes = match read(from) {
+fn copy_file(from: &Opened, to: &Opened, name: &OsStr) -> Result<()> {
+    let bytes = match from.0.read(name, BYTES_MAX) {
         // Its owner replaces it by rename, or has removed it.
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
-        other => other.at("read", from)?,
+        other => other.at("read", from.1.join(name))?,
     };
-    if read(to).is_ok_and(|there| there == bytes) {
+    if to.0.read(name, BYTES_MAX).is_ok_and(|there| there == bytes) {
         return Ok(());
     }
-    let (folder, name): (PathBuf, _) = (to.parent().unwrap_or(Path::new(".")).to_owned(), to.file_name().unwrap_or_default());
-    Folder::below(&folder).and_then(|folder| folder.write_synced(name, &bytes, false)).at("write", to)
+    to.0.write_synced(name, &bytes, false).at("write", to.1.join(name))
 }

@@ -7,7 +7,7 @@
 //! found out later or not at all; the agents whose transcripts these are append, or write another file.
 
 use std::{
-    fs::{self, File},
+    fs::File,
     io::Write,
     os::{
         fd::AsFd,
@@ -126,9 +126,9 @@ impl AppendCache {
         let path = Self::path(layout, file);
         let temporary = path.with_extension(format!("{}.tmp", OpId::generate()));
         let mut to = files::open(&temporary, How::New)?;
-        let written = to.write_all(&out).and_then(|()| fs::rename(&temporary, &path));
+        let written = to.write_all(&out).and_then(|()| files::rename(&temporary, &path));
         if written.is_err() {
-            let _ = fs::remove_file(&temporary);
+            let _ = files::remove(&temporary);
         }
         written
     }

@@ -1,14 +1,12 @@
 //! Taking up what an interrupted run left: its whole packs are renamed to be this run's, so that nothing in them is written again.
 
-use std::{
-    collections::{HashMap, HashSet},
-    fs,
-};
+use std::collections::{HashMap, HashSet};
 
 use crate::{
     codec::Malformed,
     damaged::Damaged,
     error::{IoContext, Result},
+    files,
     gc::{Copier, NewPacks, read_recipe_root},
     id::{ObjectId, ObjectKey, OpId, PackId},
     layout::Layout,
@@ -92,7 +90,7 @@ pub fn adopt(store: &Store, op: OpId, progress: &dyn Progress) -> Result<Adopted
         };
         let ours = PackId::new(op, adopted.content.next_pack);
         // The rename decides between two runs that want the same pack, and against gc.
-        if fs::rename(layout.pack(pack), layout.pack(ours)).is_err() {
+        if files::rename(&layout.pack(pack), &layout.pack(ours)).is_err() {
             continue;
         }
         adopted.content.next_pack += 1;
@@ -192,7 +190,7 @@ fn drop_broken(
     let replaced: Vec<PackId> = broken.into_keys().collect();
     store.close_packs(&replaced);
     for pack in replaced {
-        fs::remove_file(store.layout().pack(pack)).at("remove", store.layout().pack(pack))?;
+        files::remove(&store.layout().pack(pack)).at("remove", store.layout().pack(pack))?;
     }
     Ok(())
 }
@@ -248,8 +246,7 @@ fn read<T>(store: &Store, at: Location, id: ObjectId, decode: impl Fn(&[u8]) -> 
 fn packs_of(layout: &Layout, ops: &[OpId]) -> Result<Vec<PackId>> {
     let folder = layout.packs();
     let mut found = Vec::new();
-    for entry in fs::read_dir(&folder).at("read folder", &folder)? {
-        let path = entry.at("read folder", &folder)?.path();
+    for path in files::list(&folder).at("read folder", &folder)? {
         found.extend(Layout::pack_of(&path).filter(|pack| ops.contains(&pack.op())));
     }
     found.sort_unstable();

@@ -4,7 +4,6 @@ mod finished;
 
 use std::{
     collections::{HashMap, HashSet},
-    fs,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -18,6 +17,7 @@ use super::{orphans::AdoptedContent, sink::lock};
 use crate::{
     damaged::Damaged,
     error::{Error, IoContext, Result},
+    files,
     format::PACK_BYTES,
     id::{ObjectId, ObjectKey, OpId, PackId},
     layout::Layout,
@@ -251,7 +251,7 @@ impl<'a> PackSink<'a> {
     pub fn give_up(self) -> bool {
         let mut packs = self.packs.into_inner().unwrap_or_else(PoisonError::into_inner);
         if packs.current.take().is_some() {
-            let _ = fs::remove_file(self.layout.pack(PackId::new(self.op, packs.number - 1)));
+            let _ = files::remove(&self.layout.pack(PackId::new(self.op, packs.number - 1)));
         }
         !packs.finished.is_empty() || self.has_adopted
     }
@@ -260,7 +260,7 @@ impl<'a> PackSink<'a> {
     pub fn discard(self, layout: &Layout) {
         let packs = self.packs.into_inner().unwrap_or_else(PoisonError::into_inner);
         for number in 0..packs.number {
-            let _ = fs::remove_file(layout.pack(PackId::new(self.op, number)));
+            let _ = files::remove(&layout.pack(PackId::new(self.op, number)));
         }
     }
 

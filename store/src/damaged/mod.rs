@@ -125,10 +125,10 @@ impl Damaged {
         let temporary = layout.cache().join(format!("{}.damaged.tmp", OpId::generate()));
         let written = files::open(&temporary, How::New).and_then(|mut file| {
             file.write_all(&self.encode())?;
-            fs::rename(&temporary, &path)
+            files::rename(&temporary, &path)
         });
         if written.is_err() {
-            let _ = fs::remove_file(&temporary);
+            let _ = files::remove(&temporary);
         }
         written
     }

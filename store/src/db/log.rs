@@ -2,11 +2,15 @@
 //! an end. The format: <https://github.com/facebook/rocksdb/wiki/Write-Ahead-Log-File-Format>.
 
 use std::{
-    fs,
+    ffi::OsStr,
     io::{self, Read},
     path::Path,
 };
 
+use crate::files::{Folder, How};
+
+/// The longest file `CURRENT`, in bytes.
+const CURRENT_BYTES_MAX: u64 = 4 << 10;
 /// Bytes of a block. No record crosses the end of one; longer ones are in fragments.
 const BLOCK_BYTES: usize = 32 << 10;
 /// Bytes of a record's header: checksum (u32), length (u16), type (u8), little-endian.
@@ -17,15 +21,14 @@ const TYPES: std::ops::RangeInclusive<u8> = 1..=4;
 
 /// The fault of the logs in a database's folder; none where RocksDB can be trusted to read them, or where they are gone, which it says itself.
 pub fn fault_in(folder: &Path) -> io::Result<Option<String>> {
-    let current = fs::read_to_string(folder.join("CURRENT")).unwrap_or_default();
-    let mut names = vec![current.trim_end().to_owned()];
-    for entry in fs::read_dir(folder)? {
-        let name = entry?.file_name();
-        names.extend(name.to_str().filter(|name| name.ends_with(".log")).map(str::to_owned));
-    }
+    let opened = Folder::below(folder)?;
+    let current = opened.read(OsStr::new("CURRENT"), CURRENT_BYTES_MAX).unwrap_or_default();
+    let mut names = vec![String::from_utf8_lossy(&current).trim_end().to_owned()];
+    let all = opened.names()?.into_iter().filter_map(|name| String::from_utf8(name).ok());
+    names.extend(all.filter(|name| name.ends_with(".log")));
     // A name in a damaged CURRENT is no path.
     for name in names.iter().filter(|name| !name.is_empty() && !name.contains(['/', '\0'])) {
-        match fs::File::open(folder.join(name)).and_then(fault) {
+        match opened.open(OsStr::new(name), How::Read).and_then(fault) {
             Ok(None) => {}
             Ok(Some(at)) => return Ok(Some(format!("{name} is damaged at byte {at}"))),
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
@@ -100,6 +103,8 @@ fn masked(checksum: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::{db::Db, keys::Keys};
 

@@ -1,7 +1,7 @@
 //! Working on a full disk: the ballast is given up for the few bytes that a deletion needs, and made again afterwards.
 
 use super::{Choice, GcOptions, survey::Survey};
-use crate::{error::Result, filesystem, format::BALLAST_BYTES, layout::Layout, store};
+use crate::{error::Result, files, filesystem, format::BALLAST_BYTES, layout::Layout, store};
 
 /// Bytes that copies leave free.
 const RESERVE_BYTES: u64 = 256 << 10;
@@ -25,7 +25,7 @@ impl Room {
     /// Gives up the ballast.
     pub(crate) fn release(&mut self) {
         self.was_full = true;
-        let _ = std::fs::remove_file(self.layout.ballast());
+        let _ = files::remove_top(&self.layout.ballast());
     }
 
     /// Bytes that copies may take: the rest is for the journal and the index.

@@ -182,29 +182,29 @@ fn drop_orphans(store: &Store, own: OpId, report: &mut GcReport, stuck: &mut Stu
 
 /// Removes tables and temporary files whose writers are over. Under the writer lock nobody else writes in the journal's folder.
 fn drop_leftovers(layout: &Layout, own: OpId, stuck: &mut Stuck) -> Result<()> {
-    let files = folder(&layout.cache())?;
+    let found = folder(&layout.cache())?;
     let mut live = pin::live_ops(&pin::list(&layout.pins())?);
     live.remove(&own);
     let name = |path: &Path| path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
-    for path in files {
+    for path in found {
         let name = name(&path);
         let writer = name.strip_suffix(".sst").and_then(OpId::from_hex);
         let is_old_index = name.ends_with(".view.tmp") || name.starts_with("view.") && name.ends_with(".old");
         if is_old_index {
             // A move aside that was cut off, or is being done by someone who holds the index's lock and removes it himself.
-            let _ = fs::remove_dir_all(&path);
+            let _ = files::remove_all(&layout.root, &path);
             continue;
         }
         if let Some(op) = name.strip_suffix(NEW_INDEX).and_then(OpId::from_hex) {
             if !live.contains(&op) {
-                let _ = fs::remove_dir_all(&path);
+                let _ = files::remove_all(&layout.root, &path);
             }
             continue;
         }
         let is_left = writer.is_some_and(|op| !live.contains(&op)) || live.is_empty() && name.ends_with(".tmp");
-        if is_left && path.is_dir() {
+        if is_left && path.symlink_metadata().is_ok_and(|found| found.is_dir()) {
             // A folder for a program's temporary files.
-            let _ = fs::remove_dir_all(&path);
+            let _ = files::remove_all(&layout.root, &path);
             continue;
         }
         if is_left || CACHES.iter().any(|end| name.ends_with(end)) && is_unused(&path) {

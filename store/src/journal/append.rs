@@ -96,7 +96,7 @@ impl Journal {
         };
         let begun = written.and_then(|()| self.begin_segment(next.first, &next.encode()));
         if begun.is_err() {
-            let _ = std::fs::rename(path.with_extension("damaged"), &path);
+            let _ = files::rename(&path.with_extension("damaged"), &path);
         }
         begun?;
         Ok(Position { segment: next.first, offset: next.encode().len() as u64, sequence, hash: hex(hash) })

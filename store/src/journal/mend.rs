@@ -4,7 +4,7 @@
 //!
 //! Each step leaves a journal that can be read as far as it could before, and the next call goes on from there.
 
-use std::{ffi::OsStr, fs, os::unix::fs::FileExt};
+use std::{ffi::OsStr, os::unix::fs::FileExt};
 
 use super::{
     Around, Gap, Journal, Position, Tail,
@@ -137,7 +137,7 @@ impl Journal {
     /// Gives a segment a name by which it is no part of the journal.
     fn set_aside(&self, first: u64) -> Result<()> {
         let path = self.segment_path(first);
-        fs::rename(&path, path.with_extension("damaged")).at("set aside", &path)?;
+        files::rename(&path, &path.with_extension("damaged")).at("set aside", &path)?;
         disk::sync_folder(&self.folder)
     }
 }

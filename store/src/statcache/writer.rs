@@ -2,7 +2,7 @@
 
 use std::{
     borrow::Borrow,
-    fs::{self, File},
+    fs::File,
     io::{BufWriter, Seek, SeekFrom, Write},
     os::unix::fs::{FileExt, MetadataExt},
     path::{Path, PathBuf},
@@ -139,7 +139,7 @@ impl Writer {
         self.out.get_ref().write_all_at(&header(self.end), 0).at("write stat cache", &file)?;
         self.is_finished = true;
         match &self.temporary {
-            Some(temporary) => fs::rename(temporary, &self.path).at("replace stat cache", &self.path),
+            Some(temporary) => files::rename(temporary, &self.path).at("replace stat cache", &self.path),
             None => Ok(()),
         }
     }
@@ -165,7 +165,7 @@ impl Drop for Writer {
     fn drop(&mut self) {
         match &self.temporary {
             // After `finish` the name is gone already.
-            Some(temporary) => drop(fs::remove_file(temporary)),
+            Some(temporary) => drop(files::remove(temporary)),
             None if self.is_finished => {}
             None => {
                 // Nothing that is still in the buffer may be written behind the cut.

@@ -118,6 +118,6 @@ pub(crate) fn make_ballast(layout: &Layout) {
         Ok(())
     };
     if write().is_err() {
-        let _ = fs::remove_file(layout.ballast());
+        let _ = files::remove_top(&layout.ballast());
     }
 }

@@ -2,7 +2,6 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    fs,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -56,12 +55,12 @@ fn open_or_replace(layout: &Layout) -> Result<Db> {
     match opened {
         Err(Error::Index { reason, .. }) if !is_passing(&reason) => {
             let aside = layout.cache().join(format!("{}.view.tmp", OpId::generate()));
-            match fs::rename(layout.view(), &aside) {
+            match files::rename_below(&layout.root, &layout.view(), &aside) {
                 Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e).at("move aside", layout.view()),
                 _ => {}
             }
             files::make_folder(&layout.view()).at("create folder", layout.view())?;
-            let _ = fs::remove_dir_all(&aside);
+            let _ = files::remove_all(&layout.root, &aside);
             Db::open_writer(&layout.view(), &layout.keys)
         }
         other => other,
@@ -119,7 +118,7 @@ fn take_in(layout: &Layout, db: Db, tables: &HashMap<OpId, PathBuf>, settled: &P
         Ok(are_whole)
     })?;
     for (_, table) in tables.iter().filter(|(op, _)| !ingested.contains(*op)) {
-        let _ = fs::remove_file(table);
+        let _ = files::remove(table);
     }
     let mut batch = Batch::default();
     put_packs(&db, changes, &mut batch)?;

@@ -3,6 +3,8 @@
 //! What runs in a pane has the environment of the tmux server. The caller's is read from the kernel, while the caller waits: it stands on
 //! no command line, in no file and in no memory of the server's. The arguments go through a private file, because tmux takes few.
 
+#![expect(clippy::disallowed_methods, reason = "writes into a temporary folder")]
+
 use std::{
     collections::BTreeMap,
     ffi::{OsStr, OsString},

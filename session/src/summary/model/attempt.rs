@@ -1,17 +1,14 @@
 //! The last time that a model was asked about a session, and the lock of whoever asks. One file is both.
 
 use std::{
+    ffi::OsStr,
     fs::File,
     io::{self, Seek, Write},
     path::PathBuf,
 };
 
 use jiff::Timestamp;
-use parhelia_store::{
-    Store,
-    files::{self, How},
-    id::Ulid,
-};
+use parhelia_store::{Store, files::How, id::Ulid};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
@@ -41,14 +38,13 @@ fn path(store: &Store, session: &str) -> PathBuf {
 
 /// The last attempt; none where there was none, or the file is torn.
 pub fn last(store: &Store, session: &str) -> Option<Attempt> {
-    let bytes = files::open(&path(store, session), How::Read).and_then(|file| files::read_all(&file, BYTES_MAX)).ok()?;
+    let bytes = kept::read_file(store, session, FILE, BYTES_MAX).ok()?;
     serde_json::from_slice(&bytes).ok()
 }
 
 /// Removes the file.
 pub fn forget(store: &Store, session: &str) -> Result<()> {
-    let path = path(store, session);
-    files::remove(&path).at("remove", &path)
+    kept::remove(store, session, FILE).at("remove", &path(store, session))
 }
 
 /// Held by the process that asks about a session. The kernel lets go of it for a process that dies.
@@ -62,7 +58,7 @@ impl Turn {
     /// Takes the turn; none where another process has it.
     pub fn take(store: &Store, session: &str) -> Result<Option<Self>> {
         let path = path(store, session);
-        let made = kept::make_folder(store, session).and_then(|()| files::open(&path, How::Make));
+        let made = kept::made(store, session).and_then(|folder| folder.open(OsStr::new(FILE), How::Make));
         let file = made.at("open", &path)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Some(Turn { file, path })),

@@ -17,7 +17,6 @@ use std::path::PathBuf;
 use jiff::{SignedDuration, Timestamp};
 use parhelia_store::{
     Store,
-    files::{self, How},
     id::Ulid,
     record::{Cause, Checkpoint, Part, Record, Trigger},
 };
@@ -123,7 +122,7 @@ fn path(store: &Store, session: &str) -> PathBuf {
 
 /// The last answer for a session, whatever has become of its checkpoint.
 fn last(store: &Store, session: &str) -> Option<ModelSummary> {
-    let bytes = files::open(&path(store, session), How::Read).and_then(|file| files::read_all(&file, BYTES_MAX)).ok()?;
+    let bytes = kept::read_file(store, session, FILE, BYTES_MAX).ok()?;
     let kept: Kept = serde_json::from_slice(&bytes).ok()?;
     // Two names may have the same file.
     (kept.session == session).then_some(kept.summary)
@@ -134,7 +133,7 @@ fn keep(store: &Store, session: &str, summary: &ModelSummary) -> Result<()> {
     let kept = Kept { schema: SCHEMA, session: session.to_owned(), summary: summary.clone() };
     let bytes = serde_json::to_vec_pretty(&kept).unwrap_or_default();
     let path = path(store, session);
-    kept::write(store, session, &path, &bytes).at("write", &path)
+    kept::write(store, session, FILE, &bytes).at("write", &path)
 }
 
 /// Removes the last answer where its checkpoint was deleted. Nothing is left of a session whose head has no summary.
@@ -145,8 +144,7 @@ pub(super) fn forget_deleted(store: &Store, session: &str, has_summary: bool) ->
         None => true,
     };
     if is_gone {
-        let path = path(store, session);
-        files::remove(&path).at("remove", &path)?;
+        kept::remove(store, session, FILE).at("remove", &path(store, session))?;
     }
     if !has_summary {
         attempt::forget(store, session)?;

@@ -3,8 +3,6 @@
 //! The new file takes the old one's place by a rename, so that nothing has to be said in the journal. Until then it is named as a pack of the
 //! repair's own operation, which gc removes if the repair dies.
 
-use std::fs;
-
 use crate::{
     disk,
     error::{Error, IoContext, Result},
@@ -84,6 +82,6 @@ fn put(store: &Store, pack: PackId, new: PackId, progress: &dyn Progress) -> Res
         return Ok(());
     }
     let path = store.layout().pack(pack);
-    fs::rename(store.layout().pack(new), &path).at("write pack", &path)?;
+    files::rename(&store.layout().pack(new), &path).at("write pack", &path)?;
     disk::sync_folder(&store.layout().packs())
 }

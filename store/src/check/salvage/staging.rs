@@ -1,5 +1,7 @@
 //! The folder in which a salvaged store is made, before it has its name.
 
+#![expect(clippy::disallowed_methods, reason = "makes and moves whole stores of its own")]
+
 use std::{
     fs::{self, File},
     io,
@@ -65,7 +67,7 @@ impl Staging {
             files::remove(path).at("remove", path)?;
         }
         for folder in [layout.view(), layout.cache()] {
-            fs::remove_dir_all(&folder).at("remove folder", &folder)?;
+            files::remove_all(&layout.root, &folder).at("remove folder", &folder)?;
             files::make_folder(&folder).at("create folder", &folder)?;
         }
         Ok(())

@@ -1,7 +1,6 @@
 //! Whole packs on their way to the disk.
 
 use std::{
-    fs,
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
     thread::JoinHandle,
@@ -9,6 +8,7 @@ use std::{
 
 use crate::{
     error::{IoContext, Result},
+    files,
     layout::Layout,
     pack::{Ending, PackInfo},
     threads,
@@ -54,7 +54,7 @@ impl Finished {
             Syncing::Over(synced) => synced,
         };
         if synced.is_err() {
-            let _ = fs::remove_file(&self.path);
+            let _ = files::remove(&self.path);
         }
         synced.at("sync pack", &self.path)
     }
@@ -76,6 +76,8 @@ impl Drop for Finished {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::id::{OpId, PackId};
 

@@ -1,5 +1,7 @@
 //! Content of the files of a state.
 
+#![expect(clippy::disallowed_methods, reason = "reads what a checkpoint is made of")]
+
 use std::{
     fs::File,
     io::Write,

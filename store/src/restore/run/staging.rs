@@ -1,5 +1,7 @@
 //! The folder in which a restore builds.
 
+#![expect(clippy::disallowed_methods, reason = "makes folders of the user's above the target of a restore")]
+
 use std::{
     fs,
     os::fd::{AsFd, OwnedFd},
