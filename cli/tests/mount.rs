@@ -1,5 +1,7 @@
 //! `mount`, `umount` and `mounts`, on real mounts.
 
+#![allow(clippy::disallowed_methods)]
+
 mod common;
 
 use std::{fs, path::Path, process::Command};

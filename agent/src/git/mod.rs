@@ -24,6 +24,7 @@ use std::{
 };
 
 use parhelia_name as name;
+use rustix::fs::FileType;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -73,13 +74,22 @@ impl Environment {
         let path = env("PATH");
         let temporary = env("TMPDIR").map(PathBuf::from).filter(|path| path.is_absolute()).unwrap_or_else(|| "/tmp".into());
         let is_apart = workspace.parent().is_some() && !program::is_in(workspace, &temporary);
+        // Whoever owns the folder could exchange what git reads there.
+        let own = |folder: &Path| {
+            let found = rustix::fs::lstat(folder);
+            found.is_err_and(|e| e == rustix::io::Errno::NOENT)
+                || found.is_ok_and(|found| {
+                    FileType::from_raw_mode(found.st_mode) == FileType::Directory
+                        && found.st_uid == rustix::process::geteuid().as_raw()
+                })
+        };
         Environment {
             program: program::outside("git", path.as_deref(), workspace),
             path: program::search_path(path.as_deref(), workspace),
             home: env("HOME"),
             xdg_config_home: env("XDG_CONFIG_HOME"),
             sudo: env("SUDO_UID").and_then(|uid| uid.to_str()?.parse().ok()),
-            scratch: is_apart.then_some(temporary).into_iter().chain([cache.to_owned()]).collect(),
+            scratch: is_apart.then_some(temporary).into_iter().chain(own(cache).then(|| cache.to_owned())).collect(),
         }
     }
 
