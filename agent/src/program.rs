@@ -13,7 +13,7 @@ use std::{
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
-    process::{Pid, PidfdFlags, pidfd_open},
+    process::{Pid, PidfdFlags, Resource, Rlimit, pidfd_open, prlimit},
 };
 
 use crate::error::{Error, Result};
@@ -62,10 +62,19 @@ pub fn run(command: &mut Command, limit: Duration) -> Result<Printed> {
 
 /// As [`run`], with something to read.
 pub fn run_on(command: &mut Command, input: Stdio, limit: Duration) -> Result<Printed> {
+    run_within(command, input, limit, None)
+}
+
+/// As [`run_on`], with a limit to the program's own memory, in bytes.
+pub fn run_within(command: &mut Command, input: Stdio, limit: Duration, memory_bytes_max: Option<u64>) -> Result<Printed> {
     let began = Instant::now();
     let shown = shown(command);
     command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|source| Error::Start { program: program(command), source })?;
+    if let (Some(_), Some(pid)) = (memory_bytes_max, i32::try_from(child.id()).ok().and_then(Pid::from_raw)) {
+        // A kernel that refuses it runs the program all the same.
+        let _ = prlimit(Some(pid), Resource::Data, Rlimit { current: memory_bytes_max, maximum: memory_bytes_max });
+    }
     let readers = reader(child.stdout.take()).and_then(|out| Ok((out, reader(child.stderr.take())?)));
     let (out, err) = readers.map_err(|source| {
         let _ = child.kill();

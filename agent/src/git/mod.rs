@@ -19,7 +19,7 @@ use std::{
     io,
     os::unix::ffi::OsStringExt,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Stdio},
     time::{Duration, Instant},
 };
 
@@ -49,6 +49,14 @@ pub const LISTED_MAX: usize = 1_000;
 const RECORDED_MAX: usize = 100;
 /// ... and how long they may be together.
 const RECORDED_BYTES_MAX: usize = 8 << 10;
+
+/// The memory that git may have for itself, in bytes: it reads some files whole, however long they are.
+const MEMORY_BYTES_MAX: u64 = 1 << 30;
+
+/// Runs git, with something to read, for so long at most, and within so much memory.
+pub fn run_on(command: &mut Command, input: Stdio, limit: Duration) -> Result<Vec<u8>> {
+    program::run_within(command, input, limit, Some(MEMORY_BYTES_MAX))
+}
 
 /// The environment that git needs.
 #[derive(Clone, Debug, Default)]
@@ -286,7 +294,7 @@ impl Clock {
         if left.is_zero() {
             return Err(Error::Slow { command: "git".into(), waited_ms: self.limit.as_millis() });
         }
-        program::run(command, left)
+        run_on(command, Stdio::null(), left)
     }
 }
 

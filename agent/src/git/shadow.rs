@@ -168,7 +168,7 @@ impl<'a> Shadow<'a> {
                 &format!("it belongs to uid {uid}, and git's setting safe.directory does not allow it"),
             ));
         }
-        ensure_regular(repository)?;
+        ensure_readable(repository)?;
         let own = own_settings(repository, env, run)?;
         let is_on =
             |section: &str, name: &str| own.iter().rev().find(|setting| setting.is(section, name)).is_some_and(Setting::is_on);
@@ -270,19 +270,28 @@ impl Drop for Shadow<'_> {
     }
 }
 
-/// Fails where something else than a file stands where git reads one: it would wait for a fifo's writer.
-fn ensure_regular(repository: &Repository) -> Result<()> {
-    let (git, common) = (repository.git(), repository.common());
+/// Fails where something else than a file stands where git reads one, as it would wait for a fifo's writer, and where a file is too long that it reads
+/// whole.
+fn ensure_readable(repository: &Repository) -> Result<()> {
+    let (root, git, common) = (repository.root(), repository.git(), repository.common());
     let head = read(&git.join("HEAD")).unwrap_or_default();
-    let branch = head
-        .trim_end()
-        .strip_prefix("ref: ")
-        .filter(|name| name.starts_with("refs/") && !name.contains(".."))
-        .map(|name| common.join(name));
-    let shared = ["refs/stash", "logs/refs/stash", "packed-refs"].map(|name| common.join(name));
-    for path in [git.join("HEAD"), git.join("index")].into_iter().chain(branch).chain(shared) {
-        if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
-            return Err(refused(repository, &format!("{} is no regular file", path.display())));
+    let name = head.trim_end().strip_prefix("ref: ").filter(|name| name.starts_with("refs/") && !name.contains(".."));
+    let branch = name.map(|name| (common.join(name), PATTERNS_BYTES_MAX));
+    let shared = ["refs/stash", "logs/refs/stash", "packed-refs"].map(|name| (common.join(name), u64::MAX));
+    let own = [(git.join("HEAD"), PATTERNS_BYTES_MAX), (git.join("index"), u64::MAX)];
+    // Git follows no link to these.
+    let patterns = [".gitignore", ".gitattributes"].map(|name| (root.join(name), PATTERNS_BYTES_MAX));
+    let patterns = patterns.into_iter().filter(|(path, _)| !path.is_symlink());
+    for (path, bytes_max) in own.into_iter().chain(branch).chain(shared).chain(patterns) {
+        match path.metadata() {
+            Ok(metadata) if metadata.is_dir() => {}
+            Ok(metadata) if !metadata.is_file() => {
+                return Err(refused(repository, &format!("{} is no regular file", path.display())));
+            }
+            Ok(metadata) if metadata.len() > bytes_max => {
+                return Err(refused(repository, &format!("{} is longer than {bytes_max} bytes", path.display())));
+            }
+            _ => {}
         }
     }
     Ok(())

@@ -22,8 +22,8 @@ use crate::{
     host::Host,
 };
 use parhelia_agent::{
-    git::{Entry, Environment, Repository, Shadow, Writing},
-    program, regular,
+    git::{self, Entry, Environment, Repository, Shadow, Writing},
+    regular,
 };
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -64,7 +64,7 @@ fn copy_with_time(from: &Path, to: &Path) -> io::Result<()> {
 
 impl<'a> Git<'a> {
     fn of(host: &'a dyn Host, workspace: &'a Path, repository: &Repository, environment: &'a Environment) -> Result<Self> {
-        let shadow = environment.shadow(repository, &|command| program::run(command, LIMIT))?;
+        let shadow = environment.shadow(repository, &|command| git::run_on(command, Stdio::null(), LIMIT))?;
         let writing = shadow.writing()?;
         let index = shadow.folder().join("index");
         if shadow.index().exists() {
@@ -92,7 +92,7 @@ impl<'a> Git<'a> {
     }
 
     fn run(&self, arguments: &[&str]) -> Result<Vec<u8>> {
-        Ok(program::run(&mut self.command(arguments)?, LIMIT)?)
+        Ok(git::run_on(&mut self.command(arguments)?, Stdio::null(), LIMIT)?)
     }
 
     fn line(&self, arguments: &[&str]) -> Result<String> {
@@ -110,7 +110,7 @@ impl<'a> Git<'a> {
         let path = self.shadow.folder().join("paths");
         fs::write(&path, paths).at("write", &path)?;
         let input = File::open(&path).at("read", &path)?;
-        Ok(program::run_on(&mut self.command(arguments)?, Stdio::from(input), LIMIT)?)
+        Ok(git::run_on(&mut self.command(arguments)?, Stdio::from(input), LIMIT)?)
     }
 
     /// The first of some paths that has a filter.
