@@ -187,6 +187,14 @@ mod tests {
     }
 
     #[test]
+    fn a_program_that_wants_too_much_memory_fails() {
+        let greedy = "x=$(head -c 200000000 /dev/zero | tr '\\0' a); echo ${#x}";
+        let run = |bytes_max| run_within(&mut sh(greedy), Stdio::null(), Duration::from_secs(100), bytes_max);
+        assert_eq!(run(None).unwrap(), b"200000000\n");
+        assert!(run(Some(64 << 20)).is_err());
+    }
+
+    #[test]
     fn a_program_that_hangs_is_ended() {
         let error = run(&mut sh("exec sleep 1000"), Duration::from_millis(30)).unwrap_err();
         assert!(matches!(error, Error::Slow { .. }), "{error}");

@@ -308,3 +308,54 @@ fn what_could_not_be_looked_at_is_listed_as_elsewhere() {
     let state = serde_json::to_value(State { failed, ..State::default() }).unwrap();
     assert_eq!(state["failed"], serde_json::json!([{ "path": "a\\n", "reason": "broken" }]));
 }
+
+#[test]
+fn what_git_would_read_for_ever_or_whole_is_named() {
+    let place = Place::new();
+    place.repository("w");
+    let why = || state(&place.path("w"), &place.environment(), Duration::from_secs(60)).unwrap_err().to_string();
+    let began = Instant::now();
+    for name in [".git/index", ".git/HEAD", ".git/refs/heads/main", ".git/refs/stash", ".gitignore"] {
+        let path = place.path("w").join(name);
+        let before = fs::read(&path).ok();
+        let _ = fs::remove_file(&path);
+        rustix::fs::mknodat(rustix::fs::CWD, &path, FileType::Fifo, 0o600.into(), 0).unwrap();
+        assert!(why().contains("no regular file"), "{name}: {}", why());
+        fs::remove_file(&path).unwrap();
+        before.iter().for_each(|bytes| fs::write(&path, bytes).unwrap());
+    }
+    for name in [".gitignore", ".git/config"] {
+        let path = place.path("w").join(name);
+        let before = fs::read(&path).ok();
+        fs::File::options().create(true).append(true).open(&path).unwrap().set_len(3 << 30).unwrap();
+        assert!(why().contains("is longer than"), "{name}: {}", why());
+        fs::remove_file(&path).unwrap();
+        before.iter().for_each(|bytes| fs::write(&path, bytes).unwrap());
+    }
+    assert!(began.elapsed() < Duration::from_secs(50));
+    assert!(!place.state("w").dirty);
+}
+
+#[test]
+fn a_repository_of_another_user_is_used_only_as_git_is_told() {
+    // Only root can make one.
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let place = Place::new();
+    place.repository("w");
+    fs::create_dir(place.path("w/sub")).unwrap();
+    let chown = |path: &str| Command::new("chown").args(["-R", "12345:12345"]).arg(place.path(path)).status().unwrap().success();
+    assert!(chown("w"));
+    let look = |folder: &str| state(&place.path(folder), &place.environment(), Duration::from_secs(60));
+    let why = look("w").unwrap_err().to_string();
+    assert!(why.contains("uid 12345") && why.contains("safe.directory"), "{why}");
+    // One in a folder above, which anybody could have put there, is none.
+    assert_eq!(look("w/sub").unwrap(), None);
+    for (allowed, is_used) in [("/nowhere", false), ("*", true), ("~/w", true), ("~/*", true), ("~/w/sub", false)] {
+        place.write(".gitconfig", &format!("[safe]\n\tdirectory = {allowed}\n"));
+        assert_eq!(look("w").is_ok(), is_used, "{allowed}");
+    }
+    place.write(".gitconfig", "[safe]\n\tdirectory = *\n\tdirectory =\n");
+    assert!(look("w").is_err());
+}
