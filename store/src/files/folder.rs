@@ -137,15 +137,13 @@ impl Folder {
 
     /// Makes a folder in it.
     pub fn make_folder(&self, name: &OsStr) -> io::Result<()> {
-        let made = rustix::fs::mkdirat(&self.fd, name, Mode::RWXU);
-        let opened = sys::open_folder_at(self.fd.as_fd(), name.as_bytes());
-        match made {
+        match rustix::fs::mkdirat(&self.fd, name, Mode::RWXU) {
             Ok(()) => {
-                let opened = opened?;
+                let opened = sys::open_folder_at(self.fd.as_fd(), name.as_bytes())?;
                 // Not one that was put into its place.
                 if sys::names(opened.as_fd())?.is_empty() { self.give(opened.as_fd()) } else { Ok(()) }
             }
-            Err(Errno::EXIST) => Ok(opened.map(drop)?),
+            Err(Errno::EXIST) => self.folder(name).map(drop),
             Err(e) => Err(e.into()),
         }
     }
