@@ -259,19 +259,34 @@ fn a_session_that_another_machine_has_is_left_to_it_until_its_lease_runs_out() {
 }
 
 #[test]
-fn variables_that_are_missing_come_back_with_the_session() {
+fn variables_of_the_launch_come_back_and_those_of_a_recording_do_not() {
     let scratch = Scratch::new();
     write(&scratch.path("work/file"), b"work").unwrap();
     let (workspace, seen) = (scratch.path("work").to_string_lossy().into_owned(), scratch.path("seen"));
-    let script = format!("echo \"$NODE_ENV $LANG\" >> {}", seen.display());
-    scratch.expect(0, &["session", "run", "--name", "work", "--workspace", &workspace, "--", "sh", "-c", &script]);
+    let script = format!("echo \"$NODE_ENV $LANG $NODE_OPTIONS $ANTHROPIC_BASE_URL\" >> {}", seen.display());
+    let run = ["session", "run", "--name", "work", "--workspace", &workspace, "--", "sh", "-c", &script];
+    let mut launched = scratch.command(&run);
+    launched.env("NODE_ENV", "of-the-launch").env("LANG", "C").env("TERM", "of-the-terminal").env("NODE_OPTIONS", "--trace-gc");
+    assert!(launched.status().unwrap().success());
+    // As a hook or a tool of a project might bring it.
     let mut create = scratch.command(&["checkpoint", "create", "work", "--workspace", &workspace]);
-    let created = create.env("NODE_ENV", "of-the-work").env("LANG", "C").env("TERM", "of-the-terminal").output().unwrap();
+    create.env("NODE_ENV", "planted").env("ANTHROPIC_BASE_URL", "http://evil.example").env("NODE_OPTIONS", "--require ./evil.js");
+    let created = create.output().unwrap();
     assert!(created.status.success(), "{}", shown(&created));
-    let resumed = scratch.command(&["session", "resume", "work", "--yes"]).env("LANG", "mine").output().unwrap();
-    assert!(resumed.status.success(), "{}", shown(&resumed));
-    assert!(shown(&resumed).contains("not set here: NODE_ENV\n"), "{}", shown(&resumed));
-    assert_eq!(fs::read_to_string(seen).unwrap(), " \nof-the-work mine\n");
+    let resume = |flags: &[&str]| {
+        let arguments = [&["session", "resume", "work", "--yes"], flags].concat();
+        let resumed = scratch.command(&arguments).env("LANG", "mine").output().unwrap();
+        assert!(resumed.status.success(), "{}", shown(&resumed));
+        shown(&resumed)
+    };
+    let said = resume(&[]);
+    assert!(said.contains("not set here: NODE_ENV\n"), "{said}");
+    assert!(said.contains("what it loads and runs: NODE_OPTIONS; with --launch-variables"), "{said}");
+    // It is known at a later resume, too.
+    let said = resume(&["--launch-variables"]);
+    assert!(said.contains("not set here: NODE_ENV, NODE_OPTIONS\n"), "{said}");
+    let lines = fs::read_to_string(seen).unwrap();
+    assert_eq!(lines, "of-the-launch C --trace-gc \nof-the-launch mine  \nof-the-launch mine --trace-gc \n");
 }
 
 #[test]

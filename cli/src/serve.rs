@@ -3,7 +3,6 @@
 mod unit;
 
 use std::{
-    collections::BTreeSet,
     ffi::{OsStr, OsString},
     net::{SocketAddr, TcpListener},
     os::unix::process::CommandExt as _,
@@ -11,7 +10,9 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use parhelia_service::{Address, CertificateFiles, Options, Passed, PassedSocket, Place, Socket, Start, Tcp, serve, socket_path};
+use parhelia_service::{
+    Address, CertificateFiles, Options, Passed, PassedSocket, Place, Socket, Start, Tcp, Variables, serve, socket_path,
+};
 use parhelia_session::host::Host;
 use parhelia_store::{id::Ulid, name::Shown as _};
 use parhelia_wire::{Line, Summary, tool::Service};
@@ -83,12 +84,11 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let mut words = own_words(context)?;
     words.push("session".into());
     let tmux_socket = args.tmux_socket.as_deref().map(absolute_of).transpose()?;
-    let starter = move |start: &Start, secrets: &BTreeSet<String>, out: Stdio, errors: Stdio| -> std::io::Result<Child> {
+    let starter = move |start: &Start, given: &Variables, out: Stdio, errors: Stdio| -> std::io::Result<Child> {
         let mut command = Command::new(&program);
         command.args(&words).args(start_words(start, tmux_socket.as_deref()));
-        for name in secrets {
-            command.env_remove(name);
-        }
+        // An agent does what it likes with what it finds there: it gets what it needs, and no key that the service was started with for others.
+        command.env_clear().envs(given.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::null()).stdout(out).stderr(errors).process_group(0);
         limits::for_others(|| command.spawn())
     };

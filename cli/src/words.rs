@@ -47,6 +47,7 @@ pub fn notice(notice: &Notice) -> String {
         }
         Notice::NoNewConversation(Idle::NoPrompt) => "; give --prompt TEXT".into(),
         Notice::NoNewConversation(Idle::NoTerminal) => "; resume the session in one, or with --tmux".into(),
+        Notice::VariablesLeft { .. } => "; with --launch-variables, a resume sets them as the launch had them".into(),
         Notice::NotBriefed { session } => format!("; `parhelia session show {session}` says what is known"),
         _ => String::new(),
     };

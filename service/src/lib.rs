@@ -47,5 +47,5 @@ pub use api::openapi::document as openapi;
 pub use doors::{Address, Page, Socket, Tcp};
 pub use listen::socket_path;
 pub use serve::{Error, Options, serve};
-pub use start::{NewSession, Place, Start, Starter};
+pub use start::{NewSession, Place, Start, Starter, Variables};
 pub use tls::CertificateFiles;

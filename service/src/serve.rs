@@ -13,7 +13,7 @@ use crate::{
     log::say,
     outbox,
     signals::Signals,
-    start::Starter,
+    start::{self, Starter},
     watch,
 };
 
@@ -126,6 +126,7 @@ pub fn serve(store: Store, host: Box<ServiceHost>, options: Options, ready: impl
     let mut signals = Signals::new().map_err(Error::Threads)?;
     let Options { socket, tcp, program, resumes, starter } = options;
     let app = Shared::new(store, host, starter);
+    start::say_what_is_left(&app);
     let router = api::router(app.clone());
     let (stop, stopped) = channel(false);
     outbox::background::start(app.clone(), program, stopped.clone()).map_err(Error::Threads)?;

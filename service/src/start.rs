@@ -2,7 +2,7 @@
 //! tmux, and outlives the service.
 
 use std::{
-    collections::BTreeSet,
+    ffi::OsString,
     io,
     path::{Path, PathBuf},
     process::{Child, Output, Stdio},
@@ -11,9 +11,10 @@ use std::{
     time::Duration,
 };
 
+use parhelia_agent::environment::{is_given, is_missed};
 use serde_json::Value;
 
-use crate::{api::problem::Problem, app::Shared};
+use crate::{api::problem::Problem, app::Shared, log::say};
 
 /// Nobody waits longer until an agent has been started, as where a workspace of millions of files is restored for it.
 const LIMIT: Duration = Duration::from_secs(600);
@@ -56,14 +57,44 @@ pub enum Place {
     CopyOf(PathBuf),
 }
 
-/// Starts the process that starts an agent, without some variables, with its standard output and its standard error: in a process group of its own,
-/// so that it outlives the service.
-pub type Starter = dyn Fn(&Start, &BTreeSet<String>, Stdio, Stdio) -> io::Result<Child> + Send + Sync;
+/// Variables of an environment.
+pub type Variables = Vec<(OsString, OsString)>;
 
-/// Starts the process that starts an agent. It gets no variable with a secret that the service needs for channels and trackers.
+/// Starts the process that starts an agent, with these variables alone, with its standard output and its standard error: in a process group of its
+/// own, so that it outlives the service.
+pub type Starter = dyn Fn(&Start, &Variables, Stdio, Stdio) -> io::Result<Child> + Send + Sync;
+
+/// Starts the process that starts an agent.
 pub fn process(app: &Shared, start: &Start, out: Stdio, errors: Stdio) -> io::Result<Child> {
+    let (given, _) = variables(app)?;
+    (app.starter)(start, &given, out, errors)
+}
+
+/// The service's variables that an agent gets: the usual ones and those that the user lists, without the secrets that the service needs for
+/// channels and trackers. And the names of the others.
+fn variables(app: &Shared) -> io::Result<(Variables, Vec<String>)> {
     let config = app.host.config(Path::new("/")).map_err(io::Error::other)?;
-    (app.starter)(start, &config.secret_variables(), out, errors)
+    let (secrets, also) = (config.secret_variables(), config.service.agent_variables);
+    let is_own = |name: &OsString| name.to_str().is_some_and(|name| is_given(name, &also) && !secrets.contains(name));
+    let (given, left): (Variables, Variables) = app.host.variables().into_iter().partition(|(name, _)| is_own(name));
+    let names = left.iter().map(|(name, _)| name.to_string_lossy().into_owned()).filter(|name| is_missed(name));
+    Ok((given, names.collect()))
+}
+
+/// Says which variables of the service the agents do not get that it begins, by name.
+pub fn say_what_is_left(app: &Shared) {
+    match variables(app) {
+        Ok((_, names)) if names.is_empty() => {}
+        Ok((_, mut names)) => {
+            names.sort();
+            say(&format!(
+                "agents that the service begins do not get these of its variables: {}; `service.agent_variables` lists what they get besides the \
+                 usual ones",
+                names.join(", ")
+            ));
+        }
+        Err(e) => say(&format!("which variables agents get is not known: {e}")),
+    }
 }
 
 /// Begins a session, and waits until its agent lives. Returns its id.

@@ -4,7 +4,7 @@ use std::{ffi::OsString, path::Path};
 
 use parhelia_agent::{
     command::Agent,
-    environment::{Cache, Request, recorded},
+    environment::{Cache, Request, recorded, steers},
     folder::ConfigFolder,
     kind::KINDS,
 };
@@ -47,8 +47,24 @@ pub fn request(host: &dyn Host, workspace: &Path, argv: &[OsString]) -> Result<R
 }
 
 /// The same for a checkpoint that is made from outside of a session: its variables are not the caller's, but those that its live agent was
-/// started with. Where no agent can be seen, the work's are as they were last.
+/// started with. Where no agent can be seen, the work's are as its last launch had them.
 pub fn request_for(host: &dyn Host, store: &Store, workspace: &Path, session: &str) -> Result<Request> {
+    request_among(host, store, workspace, session, &|_| true)
+}
+
+/// The same for what is done for a session, and not only recorded: of its last launch, nothing counts that says where anything connects to.
+pub fn request_to_act(host: &dyn Host, store: &Store, workspace: &Path, session: &str) -> Result<Request> {
+    let also = host.config(workspace)?.environment.variables;
+    request_among(host, store, workspace, session, &|name| !steers(name, &also))
+}
+
+fn request_among(
+    host: &dyn Host,
+    store: &Store,
+    workspace: &Path,
+    session: &str,
+    counts: &dyn Fn(&str) -> bool,
+) -> Result<Request> {
     let view = store.view();
     let known = view.session(session)?;
     let run = known.as_ref().map(|known| view.newest_run(known)).transpose()?.flatten();
@@ -57,9 +73,24 @@ pub fn request_for(host: &dyn Host, store: &Store, workspace: &Path, session: &s
         return Ok(Request { variables, ..request });
     }
     let config = known.as_ref().map(|known| run::config_of_session(store, known)).transpose()?.flatten();
-    let last = view.head(session)?.and_then(|head| head.record.environment);
-    let variables = recorded(with_own_folder(host, request.variables, config.as_ref()), last.as_ref(), &request.also);
+    let launched = known.as_ref().map(|known| run::launch_variables_in(store, &known.runs)).transpose()?.flatten();
+    // Of a session of an earlier release, or whose agent ran elsewhere, the work's are as they were last.
+    let known = match launched {
+        None => view.head(session)?.and_then(|head| variables_of(&head)),
+        launched => launched,
+    };
+    let environment = known.map(|mut known| {
+        known.retain(|name, _| counts(name));
+        run::as_environment(&known)
+    });
+    let variables = recorded(with_own_folder(host, request.variables, config.as_ref()), environment.as_ref(), &request.also);
     Ok(Request { variables, ..request })
+}
+
+/// The variables that a checkpoint has; none where they were not captured.
+fn variables_of(checkpoint: &Checkpoint) -> Option<run::Variables> {
+    let all = checkpoint.record.environment.as_ref()?.get("variables")?.as_object()?;
+    Some(all.iter().filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect())
 }
 
 /// The same for a safety checkpoint; none where no agent has worked in the session.

@@ -370,7 +370,13 @@ pub enum Notice {
         /// True if checks are off from the start.
         is_on: bool,
     },
-    /// Variables of the checkpoint are set.
+    /// Variables of the launch are not set, as nobody was asked.
+    #[error("not set, as they may say where the agent connects or what it loads and runs: {}", names.join(", "))]
+    VariablesLeft {
+        /// Their names.
+        names: Vec<String>,
+    },
+    /// Variables of the launch are set.
     #[error("set as they were, because they are not set here: {}", names.join(", "))]
     VariablesSet {
         /// Their names.

@@ -144,13 +144,17 @@ fn what_cannot_begin_is_refused_by_name_and_leaves_nothing() {
     assert!(fs::read_dir(copies).is_ok_and(|mut all| all.next().is_none()));
 }
 
+/// A variable of the service's that is no agent's business, and one that is its own.
+const OTHERS: (&str, &str) = ("AWS_SECRET_ACCESS_KEY", "hidden-key");
+const OWN: (&str, &str) = ("ANTHROPIC_API_KEY", "its-own");
+
 #[test]
-fn an_agent_of_the_service_gets_no_secret_of_a_channel_and_its_name_is_its_own() {
+fn an_agent_of_the_service_gets_what_it_needs_and_no_other_variable_and_its_name_is_its_own() {
     let mut s = Service::new();
-    let config = "[notifications.channels.mine]\ntype = \"webhook\"\nurl = \"https://127.0.0.1:9/${HOOK_PATH}\"\nsecret = \"${HOOK_SECRET}\"\n";
+    let config = "[service]\nagent_variables = [\"SHOWN\", \"HOOK_*\"]\n\n[notifications.channels.mine]\ntype = \"webhook\"\nurl = \"https://127.0.0.1:9/${HOOK_PATH}\"\nsecret = \"${HOOK_SECRET}\"\n";
     write(&s.scratch.path("home/.config/parhelia/parhelia.toml"), config.as_bytes()).unwrap();
     s.signal(Signal::TERM);
-    s.variables = &[("HOOK_PATH", "hidden-path"), ("HOOK_SECRET", "hidden-secret"), ("SHOWN", "shown")];
+    s.variables = &[("HOOK_PATH", "hidden-path"), ("HOOK_SECRET", "hidden-secret"), ("SHOWN", "shown"), OTHERS, OWN];
     s.start();
     write(&s.scratch.path("new/stay"), b"").unwrap();
     let body = json!({"name": "work", "workspace": s.at("new"), "command": [s.program()]});
@@ -159,7 +163,11 @@ fn an_agent_of_the_service_gets_no_secret_of_a_channel_and_its_name_is_its_own()
     assert!(warning.contains("is called work as well"), "{begun}");
     let process = s.idle(begun["session"]["id"].as_str().unwrap(), 1);
     let environment = fs::read_to_string(format!("/proc/{process}/environ")).unwrap();
-    assert!(environment.contains("SHOWN=shown") && !environment.contains("hidden"), "{environment}");
+    assert!(environment.contains("SHOWN=shown") && environment.contains("ANTHROPIC_API_KEY=its-own"), "{environment}");
+    assert!(!environment.contains("hidden"), "{environment}");
+    let said = s.said();
+    assert!(said.contains("do not get these of its variables") && said.contains("AWS_SECRET_ACCESS_KEY"), "{said}");
+    assert!(!said.contains("hidden"), "{said}");
     let server = fs::read_to_string(format!("/proc/{}/environ", s.tmux.ask(&["display-message", "-p", "#{pid}"]))).unwrap();
     assert!(!server.contains("hidden"), "{server}");
 }

@@ -7,6 +7,7 @@
 mod agent;
 pub mod cache;
 pub mod diff;
+mod given;
 mod launched;
 mod mcp;
 mod plugins;
@@ -33,10 +34,11 @@ use sha2::{Digest, Sha256};
 
 pub use agent::Agent;
 pub use cache::Cache;
+pub use given::{is_given, is_missed, steers};
 pub use mcp::{Server, Source};
 pub use plugins::Plugin;
 pub use python::{Python, versions};
-pub use variables::{kept as kept_variables, missing, recorded};
+pub use variables::{kept as kept_variables, launched, missing, recorded};
 
 use crate::{
     kind::{KINDS, Kind},

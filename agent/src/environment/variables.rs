@@ -107,10 +107,16 @@ pub fn kept(variables: &[(OsString, OsString)], also: &[String], never: &[String
     kept.map(|(name, value)| (name.to_owned(), redact::text(value))).collect()
 }
 
-/// Variables of the work in a checkpoint's environment that a resuming process lacks. Redacted ones are left out, as they are of no use.
-pub fn missing(environment: Option<&Value>, has: &dyn Fn(&str) -> bool) -> Vec<(String, OsString)> {
-    let all = environment.and_then(|environment| environment.get("variables")).and_then(Value::as_object);
-    let texts = all.into_iter().flatten().filter_map(|(name, value)| Some((name, value.as_str()?)));
+/// Those of them that belong to the work: neither to a terminal, a login or a machine, nor to the agent's own process.
+pub fn launched(variables: &[(OsString, OsString)], also: &[String], never: &[String]) -> BTreeMap<String, String> {
+    let mut kept = kept(variables, also, never);
+    kept.retain(|name, _| !OF_THE_PLACE.iter().any(|pattern| matches(pattern, name)));
+    kept
+}
+
+/// Variables that a launch had and a resuming process lacks. Redacted ones are left out, as they are of no use.
+pub fn missing(launched: &BTreeMap<String, String>, has: &dyn Fn(&str) -> bool) -> Vec<(String, OsString)> {
+    let texts = launched.iter().map(|(name, value)| (name, value.as_str()));
     let is_bound = |name: &str| OF_THE_PLACE.iter().any(|pattern| matches(pattern, name));
     let is_usable = |name: &str, value: &str| {
         !name.is_empty() && !name.contains(['=', '\0']) && !value.contains('\0') && !value.contains(redact::REDACTED)
@@ -135,7 +141,7 @@ pub fn recorded(own: Vec<(OsString, OsString)>, environment: Option<&Value>, als
 }
 
 /// True if a name matches a pattern in which `*` stands for anything. Case is ignored, so that no secret slips through by its spelling.
-fn matches(pattern: &str, name: &str) -> bool {
+pub(super) fn matches(pattern: &str, name: &str) -> bool {
     let (pattern, name) = (pattern.to_ascii_uppercase(), name.to_ascii_uppercase());
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();
@@ -177,13 +183,20 @@ mod tests {
 
     #[test]
     fn what_is_missing_comes_back_and_nothing_is_overridden() {
-        let environment = serde_json::json!({ "variables": {
-            "VIRTUAL_ENV": "/v", "LANG": "C", "TERM": "xterm", "CLAUDECODE": "1", "XDG_RUNTIME_DIR": "/run", "A=B": "c",
-            "NODE_OPTIONS": format!("--token={}", redact::REDACTED), "GOFLAGS": 7,
-        }});
-        let found = missing(Some(&environment), &|name| name == "LANG");
+        let redacted = format!("--token={}", redact::REDACTED);
+        let launched = [
+            ("VIRTUAL_ENV", "/v"),
+            ("LANG", "C"),
+            ("TERM", "xterm"),
+            ("CLAUDECODE", "1"),
+            ("XDG_RUNTIME_DIR", "/run"),
+            ("A=B", "c"),
+            ("NODE_OPTIONS", &*redacted),
+        ];
+        let launched = launched.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        let found = missing(&launched, &|name| name == "LANG");
         assert_eq!(found, [("VIRTUAL_ENV".to_owned(), OsString::from("/v"))]);
-        assert_eq!(missing(None, &|_| false), []);
+        assert_eq!(missing(&BTreeMap::new(), &|_| false), []);
     }
 
     #[test]

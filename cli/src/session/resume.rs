@@ -10,7 +10,6 @@ use parhelia_session::{
     Refusal,
     host::Host,
     resume::{self, Alive, Begun, Consent, Resume, ResumeRequest},
-    run::Current,
     supervise,
 };
 use parhelia_store::{
@@ -66,6 +65,9 @@ pub struct Args {
     /// With --from, also in the middle of a merge or rebase, on another branch than the checkpoint's, and where git cannot be asked
     #[arg(long, requires = "from")]
     any_git_state: bool,
+    /// Also set the launch's variables that say where the agent connects, or what it loads and runs, such as HTTPS_PROXY or NODE_OPTIONS
+    #[arg(long)]
+    launch_variables: bool,
     /// Restore the workspace where it was, even if its disk is not mounted, or it was moved
     #[arg(long)]
     recreate_workspace: bool,
@@ -93,6 +95,7 @@ impl Args {
             take_over: false,
             from_rejected: false,
             any_git_state: false,
+            launch_variables: false,
             recreate_workspace: false,
             no_tmux: false,
             tmux: tmux::Flags::default(),
@@ -123,6 +126,7 @@ impl Args {
             interval: (self.interval > 0).then(|| Duration::from_secs(self.interval)),
             take_over: self.take_over,
             from_rejected: self.from_rejected,
+            launch_variables: self.launch_variables,
             recreate_workspace: self.recreate_workspace,
             is_quiet,
         }
@@ -137,7 +141,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let (host, request) = (context.host()?, args.request(context.global.quiet));
     let session = store.view().session_named(name)?;
     if let Some(run) = &args.run {
-        let begun = resume::take_on(&store, &host, session, run)?;
+        let begun = resume::take_on(&store, &host, session, run, &request)?;
         return start(context, &store, &host, begun, &request);
     }
     if session.status == Status::Ended {
@@ -154,6 +158,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     }
     let id = session.id.clone();
     let mut resume = Resume::plan(&store, &host, session, &request, &context.progress())?;
+    ask_for_variables(context, &host, &mut resume, args)?;
     let place = tmux::place(&store, &args.tmux, args.no_tmux, resume.prepared(), newest.as_ref())?;
     if !is_put_back(context, &store, &host, &mut resume, (args, &request))? {
         return left_alone(context, id);
@@ -167,7 +172,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     supervise::or_ended(&store, &host, &begun.current, &context.progress(), unless_closed(reported))?;
     drop(signals);
     let Some(place) = place else { return start(context, &store, &host, begun, &request) };
-    let words = in_pane(args, &begun.current);
+    let words = in_pane(args, &begun);
     let made = tmux::resume(context, &store, &args.tmux, &place, &begun.prepared, &words);
     let started = supervise::or_ended(&store, &host, &begun.current, &context.progress(), made)?;
     context.out.summary(Summary::SessionResume(started))?;
@@ -224,6 +229,25 @@ fn is_meant(context: &Context, args: &Args, request: &ResumeRequest, session: &S
     }
 }
 
+/// Shows the variables of the launch that say where the agent connects, or what it loads and runs, and asks whether they are set again. Where nobody
+/// can be asked, they are left out, which is said.
+fn ask_for_variables(context: &Context, host: &Shell, resume: &mut Resume, args: &Args) -> Result<()> {
+    let steering = resume.prepared().steering(host);
+    if steering.is_empty() || args.yes || !std::io::stdin().is_terminal() {
+        return Ok(());
+    }
+    tell!(
+        "These variables of the session's launch are not set here. They may say where the agent connects, or what it loads and runs:"
+    );
+    for (name, value) in &steering {
+        tell!("  {name}={}", value.display());
+    }
+    if ask::is_agreed(context, "Set them again?")? {
+        resume.allow_steering();
+    }
+    Ok(())
+}
+
 /// With `--from`, a workspace that is there becomes what it is in that checkpoint, as by a rollback. False where the user does not want that.
 fn is_put_back(
     context: &mut Context,
@@ -275,8 +299,10 @@ fn report(context: &mut Context, begun: &Begun) -> Result<()> {
 }
 
 /// The arguments of the process in a pane that does the rest.
-fn in_pane(args: &Args, current: &Current) -> Vec<OsString> {
+fn in_pane(args: &Args, begun: &Begun) -> Vec<OsString> {
+    let current = &begun.current;
     let mut words: Vec<OsString> = vec!["--run".into(), current.run.clone().into()];
+    words.extend(begun.prepared.may_steer().then(|| "--launch-variables".into()));
     words.extend(["--interval".into(), args.interval.to_string().into()]);
     words.extend(args.new_conversation.then(|| "--new-conversation".into()));
     words.extend(args.prompt.as_ref().map(|prompt| format!("--prompt={prompt}").into()));

@@ -126,6 +126,8 @@ pub struct Service {
     pub upkeep_hours: f64,
     /// The share of all data that is read and hashed each day, in percent; 0 for none.
     pub check_percent: u64,
+    /// Names of variables that agents which the service begins get besides the usual ones; `*` stands for anything.
+    pub agent_variables: Vec<String>,
 }
 
 /// Options of capturing the environment.

@@ -38,7 +38,7 @@ macro_rules! option {
 
 /// Every option, by section.
 #[rustfmt::skip]
-pub static OPTIONS: [Opt; 96] = [
+pub static OPTIONS: [Opt; 97] = [
     option!("store", Kind::Path, null, ["PARHELIA_STORE"], User,
         "The store's folder. Default: $XDG_DATA_HOME/parhelia, or ~/.local/share/parhelia."),
     option!("lock_timeout_seconds", Kind::Seconds, 60.0, ["PARHELIA_LOCK_TIMEOUT"], User,
@@ -243,6 +243,8 @@ pub static OPTIONS: [Opt; 96] = [
         "How often the service applies retention to all sessions and frees space, while nothing else is to be done. 0: never."),
     option!("service.check_percent", Kind::Count, 5, [], User,
         "The share of all stored data that the service reads and hashes each day, in percent; another one each day, until\nall was read. Damage is told of (security.damage_found). 0: none."),
+    option!("service.agent_variables", Kind::List, [], [], User,
+        "Environment variables of the service that the agents which it begins get besides the usual ones, such as `AWS_*`; `*`\nstands for anything."),
 ];
 
 /// The option of a key.

@@ -71,6 +71,9 @@ pub fn work(store: &Store, host: &dyn Host, event: &Event, sender: &Sender, obse
         return Ok(Taken::StoppedForRollback);
     }
     note_permission_mode(store, &current, event)?;
+    if let Err(e) = run::note_launch(store, host, &current) {
+        observer.warn(&Notice::NotRecorded { what: "the variables of the agent's launch were not recorded", why: e.to_string() });
+    }
     if event.kind() == Kind::Prompt {
         first_prompt(store, &current, event)?;
         if is_set_aside {

@@ -43,7 +43,7 @@ pub enum Back<'a> {
 /// Gives the servers of a session the state of a checkpoint back, for the agent that works in `workspace` next. Returns what is to be said
 /// of servers that do not get theirs: no reason to leave the rest undone.
 pub fn give_back(store: &Store, host: &dyn Host, workspace: &Path, checkpoint: &Checkpoint, back: Back<'_>) -> Vec<Notice> {
-    let given = environment::request_for(host, store, workspace, &checkpoint.record.session)
+    let given = environment::request_to_act(host, store, workspace, &checkpoint.record.session)
         .and_then(|request| give(store, host, &request, checkpoint, back));
     given.unwrap_or_else(|e| vec![Notice::ServerWithoutState { server: "any".into(), why: e.to_string() }])
 }

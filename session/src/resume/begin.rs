@@ -49,13 +49,14 @@ pub struct Begun {
 impl Resume {
     /// Begins the new run, and brings workspace and conversation back. `tmux` is the pane in which the caller will start the agent itself.
     pub fn begin(
-        self,
+        mut self,
         store: &Store,
         host: &dyn Host,
         request: &ResumeRequest,
         tmux: Option<Tmux>,
         observer: &dyn Observer,
     ) -> Result<Begun> {
+        self.note_variables(host);
         let Resume { prepared, turn, went_back } = self;
         let conversation = prepared.conversation.clone();
         let current = take_over(store, host, &prepared, conversation, prepared.seen_epoch, tmux)?;
@@ -93,7 +94,7 @@ fn back(
 }
 
 /// Takes a run over that another process has begun, in the pane that it made for that. Everything but the start is done.
-pub fn take_on(store: &Store, host: &dyn Host, session: Session, run: &str) -> Result<Begun> {
+pub fn take_on(store: &Store, host: &dyn Host, session: Session, run: &str, request: &ResumeRequest) -> Result<Begun> {
     let found = store.view().run(run)?.filter(|run| session.run.as_ref() == Some(&run.id) && run.is_open() && run.pid.is_none());
     let run = found.ok_or_else(|| RunRefusal::DoesNotWait { run: run.to_owned() })?;
     let current = Current::of(&run, Some(&session));
@@ -107,6 +108,9 @@ pub fn take_on(store: &Store, host: &dyn Host, session: Session, run: &str) -> R
         agent: run::agent_in(&run),
         argv,
         choice: Choice::of(choice.checkpoint.filter(|_| from.is_some())),
+        launched: run::launch_variables(&run).unwrap_or_default(),
+        also: host.config(&current.workspace)?.environment.variables,
+        may_steer: request.launch_variables,
         workspace: current.workspace.clone(),
         conversation: run.conversation.clone(),
         permission_mode: run.permission_mode.clone(),
@@ -142,9 +146,13 @@ pub(super) fn take_over(
     seen_epoch: u64,
     tmux: Option<Tmux>,
 ) -> Result<Current> {
+    // What the last launch had stays known, whether it is set this time or not.
+    let mut launched = prepared.launched.clone();
+    launched.extend(run::of_caller(store, host, &prepared.workspace)?.unwrap_or_default());
     let begun = run::begin(
         store,
         &Begin {
+            launch_variables: Some(launched),
             session: prepared.session.id.clone(),
             workspace: prepared.workspace.clone(),
             argv: prepared.argv.clone(),

@@ -7,7 +7,7 @@ use std::{
 
 use parhelia_agent::{
     command::{Agent, Bypass},
-    environment::missing,
+    environment::{missing, steers},
     folder::ConfigFolder,
 };
 use parhelia_store::{
@@ -32,7 +32,7 @@ use crate::{
     notice::Notice,
     place::{ensure_place, is_gone},
     rollback::{self, Rollback},
-    run,
+    run::{self, Variables},
 };
 
 /// The variable that names the checkpoint from which something goes on.
@@ -57,6 +57,12 @@ pub struct Prepared {
     /// Things that the user and the agent should know.
     pub notices: Vec<Notice>,
     pub(super) argv: Vec<OsString>,
+    /// The variables that the session's last launch had.
+    pub(super) launched: Variables,
+    /// The user's own patterns of variables that are the work's.
+    pub(super) also: Vec<String>,
+    /// True if those of them are set again, too, that say where the agent connects, or what it loads and runs.
+    pub(super) may_steer: bool,
     pub(super) permission_mode: Option<String>,
     pub(super) seen_epoch: u64,
     /// The goal of the session before.
@@ -75,12 +81,38 @@ pub struct Resume {
 }
 
 impl Prepared {
-    /// Variables that everything gets which is started again: those of the checkpoint that the caller has not, and the checkpoint itself.
+    /// Variables that everything gets which is started again: those of the launch that the caller has not, and the checkpoint.
     pub fn environment(&self, host: &dyn Host) -> Vec<(String, OsString)> {
-        let Some(checkpoint) = &self.choice.checkpoint else { return Vec::new() };
-        let mut found = missing(checkpoint.record.environment.as_ref(), &|name| host.variable(name).is_some());
-        found.push((RESUMED_FROM.into(), checkpoint.id().into()));
+        let mut found = self.missing(host);
+        found.retain(|(name, _)| self.may_steer || !steers(name, &self.also));
+        found.extend(self.choice.checkpoint.as_ref().map(|checkpoint| (RESUMED_FROM.to_owned(), checkpoint.id().into())));
         found
+    }
+
+    /// True if variables of the launch are set that say where the agent connects, or what it loads and runs.
+    pub fn may_steer(&self) -> bool {
+        self.may_steer
+    }
+
+    /// Variables of the launch that say where the agent connects, or what it loads and runs, and that nobody has allowed yet.
+    pub fn steering(&self, host: &dyn Host) -> Vec<(String, OsString)> {
+        let mut found = self.missing(host);
+        found.retain(|(name, _)| !self.may_steer && steers(name, &self.also));
+        found
+    }
+
+    fn missing(&self, host: &dyn Host) -> Vec<(String, OsString)> {
+        missing(&self.launched, &|name| host.variable(name).is_some())
+    }
+
+    /// What is to be said of these variables.
+    fn of_variables(&self, host: &dyn Host) -> impl Iterator<Item = Notice> {
+        let names = |found: Vec<(String, OsString)>| -> Vec<String> {
+            found.into_iter().map(|(name, _)| name).filter(|name| name != RESUMED_FROM).collect()
+        };
+        let (set, left) = (names(self.environment(host)), names(self.steering(host)));
+        let set = (!set.is_empty()).then_some(Notice::VariablesSet { names: set });
+        set.into_iter().chain((!left.is_empty()).then_some(Notice::VariablesLeft { names: left }))
     }
 }
 
@@ -133,6 +165,17 @@ impl Resume {
         let target = self.prepared.choice.checkpoint.clone().filter(|_| request.from.is_some())?;
         let is_there = std::fs::read_dir(&self.prepared.workspace).is_ok_and(|mut entries| entries.next().is_some());
         is_there.then_some(target)
+    }
+
+    /// Sets those variables of the launch, too, that say where the agent connects, or what it loads and runs: a person has seen them.
+    pub fn allow_steering(&mut self) {
+        self.prepared.may_steer = true;
+    }
+
+    /// Says what is set again.
+    pub(super) fn note_variables(&mut self, host: &dyn Host) {
+        let notices: Vec<Notice> = self.prepared.of_variables(host).collect();
+        self.prepared.notices.extend(notices);
     }
 
     /// Notes that the workspace was rolled back to the checkpoint that was chosen.
@@ -192,7 +235,9 @@ fn prepare(store: &Store, host: &dyn Host, session: Session, newest: Option<&Run
         notices.extend(others(store, host, &session, &choice, request.from.is_some(), request.take_over)?);
     }
     notices.extend(config.as_ref().filter(|_| agent.is_some()).and_then(|config| run::other_folder(host, config)));
-    let mut prepared = Prepared {
+    let launched = run::launch_variables_in(store, &session.runs)?.unwrap_or_default();
+    let also = host.config(&workspace)?.environment.variables;
+    Ok(Prepared {
         session,
         agent,
         choice,
@@ -201,18 +246,15 @@ fn prepare(store: &Store, host: &dyn Host, session: Session, newest: Option<&Run
         config,
         notices,
         argv,
+        launched,
+        also,
+        may_steer: request.launch_variables,
         permission_mode,
         seen_epoch,
         before,
         is_restored: false,
         pin: None,
-    };
-    let names = prepared.environment(host).into_iter().map(|(name, _)| name).filter(|name| name != RESUMED_FROM);
-    let names: Vec<String> = names.collect();
-    if !names.is_empty() {
-        prepared.notices.push(Notice::VariablesSet { names });
-    }
-    Ok(prepared)
+    })
 }
 
 /// The checkpoints that a resume of a session prefers, by the configuration in force. A workspace that is there goes on as it is: nothing of it

@@ -19,6 +19,8 @@ pub struct ResumeRequest {
     pub from_rejected: bool,
     /// True if the workspace is restored where it was, even if its disk is not mounted, or it was moved.
     pub recreate_workspace: bool,
+    /// True if variables of the launch are set again that say where the agent connects, or what it loads and runs.
+    pub launch_variables: bool,
     /// True if nothing is said of a good end.
     pub is_quiet: bool,
 }

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use super::{
     agent::AT_TERMINAL,
     find::{CONFIG_FOLDER, Current},
+    launched::{LAUNCH_VARIABLES, Variables},
     lease,
     life::{ELSEWHERE, LAUNCHER, MACHINE, PID_NAMESPACE},
 };
@@ -69,6 +70,8 @@ pub struct Begin {
     pub elsewhere: Option<Elsewhere>,
     /// The agent folder of which a new session's workspace is a copy.
     pub agent_folder: Option<PathBuf>,
+    /// The variables that its launch has; none where that is not known.
+    pub launch_variables: Option<Variables>,
     /// The actor that begins it.
     pub actor: Actor,
 }
@@ -158,6 +161,9 @@ fn fields(begin: &Begin) -> Result<serde_json::Map<String, Value>> {
     fields.extend(machine().map(|id| (MACHINE.to_owned(), json!(id))));
     if let Some(launcher) = &begin.launcher {
         fields.insert(LAUNCHER.into(), json!(launcher));
+    }
+    if let Some(variables) = &begin.launch_variables {
+        fields.insert(LAUNCH_VARIABLES.into(), json!(variables));
     }
     if let Some(at_terminal) = begin.at_terminal {
         fields.insert(AT_TERMINAL.into(), json!(at_terminal));

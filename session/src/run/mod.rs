@@ -7,6 +7,7 @@ mod begin;
 mod end_agent;
 mod failing;
 mod find;
+mod launched;
 mod lease;
 mod leftovers;
 mod life;
@@ -26,6 +27,8 @@ pub use find::{
     CONFIG_FOLDER, Current, Sender, above, config_of, config_of_session, conversation_of, current, is_nested, last_of,
     of_conversation, this_process,
 };
+pub(crate) use launched::as_environment;
+pub use launched::{LAUNCH_VARIABLES, Variables, launch_variables, launch_variables_in, note as note_launch, of_caller};
 pub use lease::{HOOKED, RENEWAL, WATCHED, heard, renew};
 pub use leftovers::{left_behind, stop_leftovers};
 pub use life::{

@@ -130,6 +130,7 @@ impl Launch {
             tmux: host.tmux(),
             config: config_folder.clone(),
             launcher: Some(run::this_process()?),
+            launch_variables: run::of_caller(store, host, workspace)?,
             agent_folder: self.request.agent_folder.clone(),
             actor: host.actor(),
             ..Begin::default()

@@ -105,6 +105,7 @@ fn resume(context: &mut Context, args: &Args, session: &Session) -> Result<Resul
     command.args(["--interval".to_owned(), args.interval.to_string()]);
     command.args(context.out.json.then_some("--json"));
     command.args(args.take_over.then_some("--take-over"));
+    command.args(args.launch_variables.then_some("--launch-variables"));
     command.args(args.prompt.as_ref().map(|prompt| format!("--prompt={prompt}")));
     command.args(["--", &session.id]).stdin(Stdio::null());
     context.out.flush()?;
