@@ -76,7 +76,8 @@ fn is_of_a_missing_verb(error: &clap::Error) -> bool {
     error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
 }
 
-fn without_environment(command: Command) -> Command {
+/// The command, with flags that no variable sets.
+pub fn without_environment(command: Command) -> Command {
     ["store", "config", "lock_timeout"]
         .into_iter()
         .fold(command, |command, flag| command.mut_arg(flag, |arg| arg.env(Resettable::Reset)))

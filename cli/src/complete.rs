@@ -10,7 +10,7 @@ use clap_complete::{CompletionCandidate, engine::ArgValueCompleter};
 use parhelia_session::review::tag::{self, InUse};
 use parhelia_store::{Store, clock};
 
-use crate::{context::Context, exit::Result, global::Global, human, interrupt::Cancel};
+use crate::{authority::Authority, context::Context, exit::Result, global::Global, human, interrupt::Cancel};
 
 /// The variable by which a shell asks for completions, and that names the shell.
 pub const VARIABLE: &str = "PARHELIA_COMPLETE";
@@ -55,7 +55,7 @@ fn open() -> Result<Store> {
         .or_else(|| std::env::var_os("PARHELIA_STORE").filter(|value| !value.is_empty()).map(PathBuf::from));
     let lock_timeout = Some(Duration::ZERO);
     let global = Global { store, json: false, quiet: true, verbose: false, config: None, lock_timeout };
-    Context::new(&global, Cancel::default()).open()
+    Context::new(&global, Cancel::default(), Authority::default()).open()
 }
 
 /// The store that the words of a command line name.

@@ -11,6 +11,7 @@ use std::{
 };
 
 use parhelia_session::config::{self, Config, ConfigFiles};
+use parhelia_session::overrides;
 use parhelia_session::secrets::secrets;
 use parhelia_store::{
     Error, OpenOptions, Store,
@@ -28,9 +29,10 @@ use parhelia_store::{
 use tempfile::TempDir;
 
 use crate::{
+    authority::{self, Authority},
     exit::{Failure, Result},
     global::Global,
-    hook_log,
+    hook, hook_log,
     host::{Shell, actor},
     human,
     interrupt::Cancel,
@@ -52,6 +54,7 @@ pub struct Context {
     pub warns_of_older: bool,
     /// The store that was opened, as it was then.
     opened: RefCell<Option<Opened>>,
+    authority: Authority,
 }
 
 /// The store's folder.
@@ -104,10 +107,10 @@ impl Opened {
 }
 
 impl Context {
-    /// From the global flags.
-    pub fn new(global: &Global, cancel: Cancel) -> Self {
+    /// From the global flags, for a process of this authority.
+    pub fn new(global: &Global, cancel: Cancel, authority: Authority) -> Self {
         let (out, opened) = (Output::new(global.json, global.quiet), RefCell::new(None));
-        Context { global: global.clone(), out, cancel, warns_of_older: true, opened }
+        Context { global: global.clone(), out, cancel, warns_of_older: true, opened, authority }
     }
 
     /// The store's folder: as named, or the default. Fails where this process may not have what opening it takes.
@@ -216,8 +219,10 @@ impl Context {
 
     /// The first words of a command for a store, for people who may be elsewhere by then.
     pub fn command_words(&self, store: &Path) -> String {
-        let usual =
-            Context { global: Global { store: None, ..self.global.clone() }, ..Context::new(&self.global, Cancel::default()) };
+        let usual = Context {
+            global: Global { store: None, ..self.global.clone() },
+            ..Context::new(&self.global, Cancel::default(), self.authority.clone())
+        };
         match usual.chosen_store() {
             Ok(place) if place.path == store => "parhelia".into(),
             _ => format!("parhelia --store {}", human::shell(store.as_os_str().as_bytes())),
@@ -226,12 +231,12 @@ impl Context {
 
     /// This process as the host of workflows.
     pub fn host(&self) -> Result<Shell> {
-        Ok(Shell::new(self.named_config()?, self.global.json))
+        Ok(Shell::new(self.named_config()?, self.authority.call(), self.global.json))
     }
 
     /// The same for a hook. A configuration file that is not there keeps no agent from being answered.
     pub fn hook_host(&self) -> Shell {
-        Shell::of_hook(self.global.config.clone())
+        Shell::of_hook(self.global.config.clone(), self.authority.call())
     }
 
     /// The person at the command line.
@@ -246,13 +251,34 @@ impl Context {
 
     /// The configuration in force for a workspace, and where each value came from.
     pub fn loaded_config(&self, workspace: &Path) -> Result<config::Loaded> {
-        Ok(config::load(&ConfigFiles::usual(&environment, workspace, self.named_config()?), &environment)?)
+        let files = ConfigFiles::usual(&environment, workspace, self.named_config()?);
+        self.loaded(ConfigFiles { call: self.authority.call(), ..files })
     }
 
     /// The user's own configuration. No project has a say in it, so that a broken file in a workspace stands in no verb's way.
     pub fn own_config(&self) -> Result<Config> {
-        let places = ConfigFiles::usual(&environment, Path::new("/"), self.named_config()?);
-        Ok(config::load(&ConfigFiles { project: None, ..places }, &environment)?.config)
+        let files = ConfigFiles::usual(&environment, Path::new("/"), self.named_config()?);
+        Ok(self.loaded(ConfigFiles { project: None, call: self.authority.call(), ..files })?.config)
+    }
+
+    /// Reads configuration, and tells of what does not count in it.
+    fn loaded(&self, files: ConfigFiles) -> Result<config::Loaded> {
+        let loaded = config::load(&files, &environment)?;
+        authority::tell(&loaded.ignored, hook::is_called());
+        Ok(loaded)
+    }
+
+    /// Records which settings did not count, where this process belongs to an agent's run, for whoever reads what happened in it. Nothing fails
+    /// because this cannot be recorded.
+    pub fn record_ignored(&self) {
+        let told = authority::told();
+        if told.is_empty() {
+            return;
+        }
+        let Some(opened) = self.opened() else { return };
+        if let (Some(store), Ok(host)) = (self.open_untold(&opened.path), self.host()) {
+            overrides::ignored(&store, &host, &told);
+        }
     }
 
     /// The configuration file that the flags name; it must be there.

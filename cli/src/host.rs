@@ -14,6 +14,7 @@ use parhelia_agent::process::RUN_MARKER;
 use parhelia_mcp::client::Http;
 use parhelia_session::{
     Error,
+    config::{Call, Ignored},
     host::{Host, Observer},
     mcp,
     notice::Notice,
@@ -24,14 +25,15 @@ use parhelia_session::{
 use parhelia_store::{Store, event::Actor, record::Checkpoint};
 
 use crate::{
-    hook_log as log, limits, progress::Bar, session::summary::ASK_WORDS, terminal::Terminal, thinned::removed_text, words,
-    workspace::current_folder,
+    authority, hook_log as log, limits, progress::Bar, session::summary::ASK_WORDS, terminal::Terminal, thinned::removed_text,
+    words, workspace::current_folder,
 };
 
 /// This process as a host.
 #[derive(Debug, Default)]
 pub struct Shell {
     named_config: Option<PathBuf>,
+    call: Call,
     is_hook: bool,
     /// True if standard output has objects alone, so that an agent's output goes to standard error.
     is_json: bool,
@@ -40,14 +42,14 @@ pub struct Shell {
 }
 
 impl Shell {
-    /// The host of a verb, with the configuration file that its flags name, and true if it prints objects.
-    pub fn new(named_config: Option<PathBuf>, is_json: bool) -> Self {
-        Shell { named_config, is_json, ..Shell::default() }
+    /// The host of a verb, with the configuration file that its flags name, what a call from inside an agent says, and true if it prints objects.
+    pub fn new(named_config: Option<PathBuf>, call: Call, is_json: bool) -> Self {
+        Shell { named_config, call, is_json, ..Shell::default() }
     }
 
     /// The host of a hook.
-    pub fn of_hook(named_config: Option<PathBuf>) -> Self {
-        Shell { named_config, is_hook: true, ..Shell::default() }
+    pub fn of_hook(named_config: Option<PathBuf>, call: Call) -> Self {
+        Shell { named_config, call, is_hook: true, ..Shell::default() }
     }
 }
 
@@ -72,6 +74,15 @@ impl Host for Shell {
 
     fn named_config(&self) -> Option<PathBuf> {
         self.named_config.clone()
+    }
+
+    fn call(&self) -> Call {
+        self.call.clone()
+    }
+
+    fn ignored(&self, settings: &[Ignored]) {
+        let has_terminal = self.terminal.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+        authority::tell(settings, self.is_hook || has_terminal);
     }
 
     fn folder(&self) -> Option<PathBuf> {

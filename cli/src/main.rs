@@ -11,6 +11,7 @@ macro_rules! tell {
 mod args;
 mod ask;
 mod audit;
+mod authority;
 mod changed;
 mod check;
 mod checkpoint;
@@ -25,6 +26,8 @@ mod export;
 mod gc;
 mod global;
 mod help;
+#[cfg(test)]
+mod hints;
 mod hook;
 mod hook_log;
 mod hooks;
@@ -74,8 +77,12 @@ use exit::Code;
 
 fn main() -> ExitCode {
     CompleteEnv::with_factory(args::command).var(complete::VARIABLE).complete();
+    let mut authority = match authority::Authority::settle() {
+        Ok(authority) => authority,
+        Err(failure) => return exit::report(&failure, false),
+    };
     limits::set();
-    let args = match args::Args::of_process() {
+    let mut args = match args::Args::of_process() {
         Ok(args) => args,
         Err(error) if hook::is_called() => return hook::excuse(&error),
         Err(error) => return exit::of_arguments(&error),
@@ -85,8 +92,10 @@ fn main() -> ExitCode {
         Ok(handled) => handled,
         Err(failure) => return exit::report(&failure, args.global.json),
     };
-    let mut context = context::Context::new(&args.global, cancel);
+    authority.take(&mut args.global);
+    let mut context = context::Context::new(&args.global, cancel, authority);
     let done = args.verb.run(&mut context);
+    context.record_ignored();
     if !args.verb.delivers() {
         outbox::after::hand_over(&context);
     }

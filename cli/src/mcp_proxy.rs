@@ -2,13 +2,14 @@
 
 use std::{
     ffi::{OsStr, OsString},
-    process::exit,
+    process::{Command, exit},
 };
 
 use parhelia_agent::process::{Identity, SESSION_MARKER, ancestors};
 use parhelia_mcp::proxy::{self, Proxied};
 
 use crate::{
+    authority,
     context::Context,
     exit::{Code, Failure, Result},
     limits,
@@ -46,7 +47,18 @@ pub fn run(context: &Context, args: &Args) -> Result<Code> {
         state_bytes_max: settings.max_state_bytes,
         session: inherited(SESSION_MARKER).and_then(|session| session.into_string().ok()),
     };
-    match proxy::run(proxied, |command| limits::for_others(|| command.spawn())) {
+    // The server has the variables that the agent's configuration gives it.
+    let start = |command: &mut Command| {
+        for (name, value) in authority::original() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        command.env_remove(authority::OVERRULED);
+        limits::for_others(|| command.spawn())
+    };
+    match proxy::run(proxied, start) {
         Ok(code) => exit(code.into()),
         Err(source) => {
             let path = args.command.first().map(Into::into).unwrap_or_default();

@@ -13,18 +13,21 @@ const WORDS: [(&[&str], &str); 17] = [
     (&["commit", "save", "snapshot", "add"], "`parhelia checkpoint create` captures this folder, with `-m TEXT` for a message"),
     (
         &["checkout", "switch", "extract"],
-        "`parhelia restore CHECKPOINT --to DIR` takes a checkpoint out; `parhelia rollback` goes back to one",
+        "`parhelia restore CHECKPOINT --to DIR` takes a checkpoint out; `parhelia rollback --dry-run` shows what going back to one changes",
     ),
     (
         &["reset", "revert"],
-        "`parhelia rollback CHECKPOINT` puts this folder back to a checkpoint; `parhelia undo` takes that back",
+        "`parhelia rollback CHECKPOINT --dry-run` shows what putting this folder back to a checkpoint changes; without that it does so, and `parhelia undo` takes it back",
     ),
     (
         &["prune"],
-        "`parhelia gc` frees what no checkpoint needs; `parhelia session prune` removes the checkpoints that retention does not keep",
+        "`parhelia session prune --dry-run` shows which checkpoints retention does not keep, and without that removes them; `parhelia gc` frees what no checkpoint needs",
     ),
     (&["info"], "`parhelia show CHECKPOINT` is about one checkpoint, `parhelia stats` about the store"),
-    (&["repair", "recover"], "`parhelia check --repair` repairs a store; `parhelia session recover` a session"),
+    (
+        &["repair", "recover"],
+        "`parhelia check` says what is wrong with a store, and `parhelia check --repair` repairs it; `parhelia session recover` a session",
+    ),
     (&["rebuild-index", "reindex"], "`parhelia check --rebuild-index` makes the index anew"),
     (&["fsck"], "`parhelia check` checks the store; `--read-data` reads all of it"),
     (&["stop", "attach", "pause", "end"], "these are verbs of `session`, such as `parhelia session stop SESSION`"),

@@ -9,7 +9,7 @@ use parhelia_session::{
     safety::Safety,
 };
 
-use crate::human;
+use crate::{authority, human};
 
 /// An error, and the next step.
 pub fn error(error: &Error) -> String {
@@ -17,7 +17,10 @@ pub fn error(error: &Error) -> String {
         Error::Refused(refusal) => self::refusal(refusal),
         Error::HalfRolledBack { safety, workspace, .. } => {
             let workspace = human::shell(workspace.as_os_str().as_bytes());
-            format!("{error}. `parhelia checkpoint restore {safety} --to {workspace} --in-place --delete` brings it back")
+            format!(
+                "{error}. `parhelia checkpoint diff {safety} {workspace}` shows what differs; \
+                 `parhelia checkpoint restore {safety} --to {workspace} --in-place --delete` brings it back"
+            )
         }
         error => error.to_string(),
     }
@@ -35,9 +38,11 @@ pub fn notice(notice: &Notice) -> String {
         Notice::RollbackInterrupted { target, .. } => format!("; `parhelia checkpoint rollback {target}` finishes it"),
         Notice::RollbackGivenUp { target, .. } => format!(". `parhelia checkpoint rollback {target}` begins it anew"),
         Notice::HooksNotInstalled { agent } => format!("; `parhelia hooks install --agent {agent}` installs them"),
-        Notice::FolderKept { .. } => " (--other-folder changes it as well)".into(),
+        Notice::FolderKept { .. } => {
+            beyond("; --dry-run shows what a restore there would change", "--other-folder changes it as well")
+        }
         Notice::NotSecured { is_interrupted: false, .. } => {
-            "; --exclude PATTERN leaves paths as they are, and --no-safety restores without one".into()
+            beyond("; --exclude PATTERN leaves paths as they are", "--no-safety restores without one")
         }
         Notice::RestoreMetDamage { checkpoint } => format!(
             "; `parhelia checkpoint verify {checkpoint} --deep` lists what is damaged, --exclude restores the rest, a mount shows it"
@@ -54,6 +59,17 @@ pub fn notice(notice: &Notice) -> String {
     format!("{notice}{next}")
 }
 
+/// The flag that goes on where another machine or process may still be at work.
+const TAKE_OVER: &str = "if that is over, --take-over does not wait for it";
+
+/// A safe step, and behind it the flag that goes beyond it. An agent does what it reads, so that it reads the safe step alone.
+fn beyond(safe: &str, flag: &str) -> String {
+    match authority::is_agents() {
+        true => format!("{safe}; anything beyond that is for a person to decide"),
+        false => format!("{safe}; {flag}"),
+    }
+}
+
 /// A refusal, and the next step.
 pub fn refusal(refusal: &Refusal) -> String {
     format!("{refusal}{}", next_step(refusal))
@@ -62,8 +78,7 @@ pub fn refusal(refusal: &Refusal) -> String {
 fn name_of_gone(session: &str, workspace: &Path) -> String {
     let (folder, word) = (human::path(workspace.as_os_str().as_bytes()), human::shell(workspace.as_os_str().as_bytes()));
     format!(
-        "; that folder is gone; if it is {folder} by now, `parhelia session move {session} {word} --other-folder` says so, else give another \
-         name"
+        "; that folder is gone; if it is {folder} by now, `parhelia session move {session} {word}` records that, else give another name"
     )
 }
 
@@ -81,15 +96,23 @@ fn next_step(refusal: &Refusal) -> String {
             format!("\n`parhelia session pause {session} --leave-agent` leaves the agent alone")
         }
         Refusal::AgentAlive { session } => {
-            format!("; `parhelia session stop {session}` ends it, and --leave-agent leaves it alone")
+            format!("; --leave-agent leaves it alone, and `parhelia session stop {session}` ends it")
         }
         Refusal::WorksElsewhere { .. } => "; give `--workspace DIR` to `session run` in its place".into(),
-        Refusal::ConversationUnseen { .. } => ", or give --take-over if it is over".into(),
-        Refusal::AliveElsewhere { .. } => ", or give --take-over if that machine is gone".into(),
-        Refusal::AliveHere { from, .. } => format!("; `parhelia checkpoint rollback {from} --stop` ends it and goes back"),
+        Refusal::ConversationUnseen { .. } => beyond("; `parhelia session list` shows who has it", TAKE_OVER),
+        Refusal::AliveElsewhere { session, .. } => {
+            beyond(&format!("; `parhelia session show {session}` says who has it"), TAKE_OVER)
+        }
+        Refusal::AliveHere { from, .. } => beyond(
+            &format!("; `parhelia checkpoint rollback {from} --dry-run` shows what going back changes"),
+            "with --stop in its place, it ends the agent and goes back",
+        ),
         Refusal::TakenOver { session } => format!("; `parhelia session show {session}` says who"),
         Refusal::UnknownCommand { .. } => "; start it with `parhelia session run`".into(),
-        Refusal::Decision(DecisionRefusal::Rejected { .. }) => ", or give --from-rejected".into(),
+        Refusal::Decision(DecisionRefusal::Rejected { .. }) => beyond(
+            "; `parhelia session review` shows what was rejected, and --from ID goes on from another",
+            "--from-rejected from this one",
+        ),
         Refusal::NotMounted { session, .. } => format!(
             ". Mount it, and try again; `parhelia session move {session} FOLDER` records another folder, and with --recreate-workspace \
              `session resume` restores the checkpoint's files there all the same"
@@ -99,39 +122,47 @@ fn next_step(refusal: &Refusal) -> String {
              on at the old path, where it restores a copy if nothing is there",
             human::shell(to.as_os_str().as_bytes())
         ),
-        Refusal::NotItsFolder { to, .. } => format!("; give --other-folder to have it go on in {to} all the same"),
+        Refusal::NotItsFolder { to, .. } => beyond(
+            "; `parhelia session list` shows the folder of each",
+            &format!("with --other-folder it goes on in {to} all the same"),
+        ),
         Refusal::NewNeedsPrompt => "; give --prompt TEXT".into(),
         Refusal::NobodyAsked { .. } => format!("; say what it is to do, such as --prompt '{GO_ON}'"),
         Refusal::HasFinished { .. } => "; give --yes to run it again".into(),
         Refusal::NoneRolledBack { last: Some((session, place)), .. } => last_rolled_back(session, place.as_deref()),
         Refusal::RestoredSince { newer, safety, .. } => format!(
-            ": `parhelia checkpoint restore {newer} --to . --in-place --delete` takes that back, `parhelia checkpoint rollback {safety}` the \
-             rollback and all since"
+            ": `parhelia checkpoint diff {newer}` shows what differs; `parhelia checkpoint restore {newer} --to . --in-place --delete` takes \
+             that back, `parhelia checkpoint rollback {safety}` the rollback and all since"
         ),
         Refusal::NothingToRollBack { target, .. } => {
             format!("; `parhelia checkpoint restore {target} --to DIR` takes the checkpoint out")
         }
-        Refusal::LiveElsewhere { .. } => ", or give --take-over if that is over".into(),
-        Refusal::MustStop { .. } => "; give --stop to end it, or --files-only to leave the conversation alone".into(),
+        Refusal::LiveElsewhere { session, .. } => {
+            beyond(&format!("; `parhelia session show {session}` says who has it"), TAKE_OVER)
+        }
+        Refusal::MustStop { .. } => "; give --files-only to leave the conversation alone, or --stop to end it".into(),
         Refusal::Unwritable { target, .. } => format!(
-            "; `parhelia checkpoint rollback {target}` with --dry-run names them all, and with --leave PATH for each, or with \
-             --leave-unwritable, puts the rest back"
+            "; `parhelia checkpoint rollback {target} --dry-run` names them all; without that, with --leave PATH for each or \
+             --leave-unwritable, it puts the rest back"
         ),
         Refusal::CannotKeep { .. } => {
-            "; --exclude PATTERN leaves it as it is and restores the rest, --no-safety overwrites it without a copy".into()
+            beyond("; --exclude PATTERN leaves it as it is and restores the rest", "--no-safety overwrites it without a copy")
         }
-        Refusal::GitUnknown { .. } | Refusal::GitState { .. } => {
-            "; give --any-git-state to roll the files back all the same (git itself is not touched)".into()
-        }
+        Refusal::GitUnknown { .. } | Refusal::GitState { .. } => beyond(
+            "; --dry-run shows what would change, and `git status` what git is in the middle of",
+            "--any-git-state rolls the files back all the same (git itself is not touched)",
+        ),
         Refusal::OpenInStranger { .. } => ", or give --files-only".into(),
-        Refusal::MayBeOpen { .. } => "; give --files-only, or --take-over if that is over".into(),
+        Refusal::MayBeOpen { .. } => beyond("; --files-only leaves the conversation alone", TAKE_OVER),
         Refusal::OtherFolder { checkpoint, .. } => {
-            format!("; give --other-folder to restore {checkpoint} there all the same")
+            beyond("; --dry-run shows what would change", &format!("--other-folder restores {checkpoint} there all the same"))
         }
         Refusal::IsProtected { checkpoint, .. } => {
-            format!("; give --protected to delete it all the same, or see `parhelia checkpoint show {checkpoint}`")
+            beyond(&format!("; `parhelia checkpoint show {checkpoint}` says by what"), "--protected deletes it all the same")
         }
-        Refusal::Decision(DecisionRefusal::AlreadyDecided { .. }) => "; give --change to decide otherwise".into(),
+        Refusal::Decision(DecisionRefusal::AlreadyDecided { checkpoint, .. }) => {
+            beyond(&format!("; `parhelia checkpoint show {checkpoint}` has the reason"), "--change decides otherwise")
+        }
         Refusal::Decision(DecisionRefusal::MayNotDecide { .. }) => {
             "; a person decides from a terminal of their own, or `approval.self_approval` in your parhelia.toml allows it".into()
         }
@@ -153,7 +184,7 @@ pub fn safety_remark(safety: &Safety) -> String {
     let (id, folder, to) = (&safety.id, human::path(bytes), human::shell(bytes));
     match safety.is_rest {
         false => format!(
-            "Safety checkpoint of {folder} (session {}): {id}; `parhelia checkpoint restore {id} --to {to} --in-place --delete` goes back to it.",
+            "Safety checkpoint of {folder} (session {}): {id}; `parhelia checkpoint diff {id} {to}` shows what differs from it, and `parhelia checkpoint restore {id} --to {to} --in-place --delete` goes back to it.",
             safety.session
         ),
         true => format!(

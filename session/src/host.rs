@@ -18,7 +18,7 @@ use parhelia_agent::{
 use parhelia_store::{Store, clock, event::Actor, progress::Progress, projection::Tmux, record::Checkpoint};
 
 use crate::{
-    config::{self, Config, ConfigFiles},
+    config::{self, Call, Config, ConfigFiles, Ignored},
     error::{Error, Result},
     mcp,
     notice::Notice,
@@ -50,6 +50,14 @@ pub trait Host: Sync {
     fn named_config(&self) -> Option<PathBuf> {
         None
     }
+
+    /// Tells whether an agent started the caller, and what that says of options then: it counts only where it makes them stricter.
+    fn call(&self) -> Call {
+        Call::default()
+    }
+
+    /// Told of settings that do not count, each time that configuration is read.
+    fn ignored(&self, _settings: &[Ignored]) {}
 
     /// The current folder, symlinks resolved; none where it is gone.
     fn folder(&self) -> Option<PathBuf> {
@@ -111,7 +119,10 @@ pub trait Host: Sync {
     /// The configuration in force for a workspace.
     fn config(&self, workspace: &Path) -> Result<Config> {
         let variable = |name: &str| self.variable(name);
-        Ok(config::load(&ConfigFiles::usual(&variable, workspace, self.named_config()), &variable)?.config)
+        let files = ConfigFiles { call: self.call(), ..ConfigFiles::usual(&variable, workspace, self.named_config()) };
+        let loaded = config::load(&files, &variable)?;
+        self.ignored(&loaded.ignored);
+        Ok(loaded.config)
     }
 
     /// The folder for what can be found out again; none without a home.

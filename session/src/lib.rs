@@ -38,7 +38,7 @@ pub mod mcp;
 pub mod memory;
 pub mod notice;
 pub mod older;
-mod overrides;
+pub mod overrides;
 pub mod overview;
 pub mod overwrite;
 pub mod person;

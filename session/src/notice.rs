@@ -70,6 +70,14 @@ pub enum Notice {
     /// A transcript does not have the message that its event tells of.
     #[error("the transcript does not have the turn's last message")]
     NoLastMessage,
+    /// An agent asked for a policy that is laxer than its own session's.
+    #[error("an agent's session has no laxer policy than the agent's own: {own} holds, and not {asked}")]
+    LaxerPolicy {
+        /// The policy that it asked for.
+        asked: String,
+        /// That of its own session.
+        own: String,
+    },
     /// Something beside the agent went wrong, and does it no harm.
     #[error("{what}: {why}")]
     NotRecorded {

@@ -12,6 +12,7 @@ use serde_json::json;
 use crate::{
     host::{Host, Observer},
     overwrite::display,
+    review::decide::belongs_to,
 };
 
 /// Notes the safeties that somebody switched off for an act on a checkpoint, by the names of the flags. An act does not fail because this cannot
@@ -42,6 +43,17 @@ pub(crate) fn overwritten(
     let event = NewEvent::new(kind::WORKSPACE_OVERWRITTEN, checkpoint.to_string(), host.actor());
     let event = event.with("session", session).with("folder", display(folder)).with("safeties", json!(safeties));
     append(store, &[event], observer);
+}
+
+/// Notes settings that did not count, each once for a run, where the caller belongs to one.
+pub fn ignored(store: &Store, host: &dyn Host, settings: &[String]) {
+    let Ok(Some(run)) = belongs_to(store, host) else { return };
+    let events = settings.iter().map(|text| {
+        let event = NewEvent::new(kind::SETTING_IGNORED, run.session.clone(), host.actor());
+        let event = event.with("session", run.session.as_str()).with("run", run.id.as_str()).with("why", text.as_str());
+        NewEvent { idempotency_key: Some(format!("ignored {} {text}", run.id)), ..event }
+    });
+    append(store, &events.collect::<Vec<_>>(), &());
 }
 
 fn append(store: &Store, events: &[NewEvent], observer: &dyn Observer) {

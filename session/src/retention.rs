@@ -166,13 +166,14 @@ pub fn plan(store: &Store, policy: &Policy, session: Option<&str>, now: Timestam
     Ok(plan)
 }
 
-/// Removes what a session does not keep any more after a new checkpoint, where that is configured. The checkpoint is made by then, so a
-/// failure is worth a word and no more.
+/// Removes what a session does not keep any more after a new checkpoint, where that is configured. What other sessions have stays as it is where an
+/// agent makes the checkpoint, also if the store is larger than it may be. The checkpoint is made by then, so a failure is worth a word and
+/// no more.
 pub fn after(
     store: &Store,
     outcome: &Outcome,
     config: &config::Retention,
-    actor: &Actor,
+    (actor, is_agents): (&Actor, bool),
     progress: &dyn Progress,
 ) -> Option<RetentionReport> {
     if outcome.skipped || !config.automatic {
@@ -180,7 +181,18 @@ pub fn after(
     }
     let actor = Actor { via: "retention".into(), ..actor.clone() };
     let session = outcome.checkpoint.record.session.as_str();
-    let pruned = thin(store, &config.into(), session, &actor, clock::timestamp(), progress);
+    let mut policy = Policy::from(config);
+    if is_agents {
+        policy.max_store_bytes = 0;
+    }
+    let pruned = thin(store, &policy, session, &actor, clock::timestamp(), progress);
+    if is_agents && let Ok(Some(excess)) = limit::excess(store, config.max_store_bytes) {
+        progress.notice(&format!(
+            "the store is {} MiB larger than it may be (retention.max_store_bytes); what other sessions have goes when their user or the \
+             service thins the store, and not for an agent's checkpoint",
+            excess.div_ceil(1 << 20)
+        ));
+    }
     if let Some(e) = pruned.as_ref().map_or_else(Some, |report| report.failed.as_ref()) {
         progress.notice(&format!("the checkpoint is made, but not all older ones were removed that may go: {e}"));
     }

@@ -271,7 +271,7 @@ pub enum Error {
         "{} exists and is {}",
         path.shown(),
         if *is_folder {
-            "not an empty folder; use another --to, or --in-place to change it into the checkpoint"
+            "not an empty folder; use another --to, or --in-place, which changes it into the checkpoint (--dry-run shows how)"
         } else {
             "no folder; use another --to, or --in-place to replace it"
         }

@@ -21,7 +21,7 @@ pub struct Entry {
     /// Name of the machine.
     pub host: String,
     /// The act: checkpoint.approve, checkpoint.reject, checkpoint.auto_approve, checkpoint.request_review, checkpoint.approve_refused,
-    /// checkpoint.reject_refused, checkpoint.delete, checkpoint.delete_refused, policy.change, safety.override, session.rollback, workspace.overwrite.
+    /// checkpoint.reject_refused, checkpoint.delete, checkpoint.delete_refused, policy.change, safety.override, session.rollback, setting.ignore, workspace.overwrite.
     pub action: String,
     /// The checkpoint, session or policy that it was done to.
     pub subject: String,

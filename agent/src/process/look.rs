@@ -43,6 +43,11 @@ pub fn command_of(process: i32) -> Vec<OsString> {
     line.split(|byte| *byte == 0).map(|word| OsString::from_vec(word.to_vec())).collect()
 }
 
+/// The program that a process runs.
+pub fn program_of(process: i32) -> Option<PathBuf> {
+    fs::read_link(format!("/proc/{process}/exe")).ok()
+}
+
 /// The folder that a process works in.
 pub fn folder_of(process: i32) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{process}/cwd")).ok()

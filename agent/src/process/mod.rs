@@ -13,7 +13,7 @@ pub use identity::{
     Identity, ancestors, boot_id, boot_time, has_terminal, host_name, is_at_terminal, is_here, line_of, machine, parent,
     pid_namespace, sees_all,
 };
-pub use look::{all, command_of, folder_of, within_container, writes_to};
+pub use look::{all, command_of, folder_of, program_of, within_container, writes_to};
 pub use stop::{Ended, Stopped, stop};
 pub use survey::{Found, Owner, Roots, canonical, found};
 

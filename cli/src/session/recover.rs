@@ -182,8 +182,9 @@ fn agent_text(session: &Session, life: &Life, overview: &Overview) -> String {
         Life::Agent(process) => format!("its agent is alive (process {})", process.process),
         Life::Starting(_) => "its agent is being started".into(),
         Life::Elsewhere { host, until } => format!(
-            "its agent is taken for alive on {host} until {until}; if that is over, `parhelia session resume {} --take-over` does not wait for it",
-            session.id
+            "its agent is taken for alive on {host} until {until}; `parhelia session show {id}` says more; if that is over, \
+             `parhelia session resume {id} --take-over` does not wait for it",
+            id = session.id
         ),
         Life::Over if session.run.is_none() => "no agent was started in it".into(),
         Life::Over => {

@@ -9,9 +9,9 @@ pub fn behind(refusal: &Refusal) -> &'static str {
         Refusal::AgentAlive { .. } => "; give \"leave_agent\": true to end the session without it",
         Refusal::LiveElsewhere { .. } => "; give \"take_over\": true if that is over",
         Refusal::AliveElsewhere { .. } => {
-            "; if that is over, wait for its lease to run out, or `parhelia session resume --take-over` does not wait"
+            "; if that is over, wait for its lease to run out: a person at a terminal need not wait"
         }
-        Refusal::MustStop { .. } => "; give \"stop\": true to end it, or \"files_only\": true to leave the conversation alone",
+        Refusal::MustStop { .. } => "; give \"files_only\": true to leave the conversation alone, or \"stop\": true to end it",
         Refusal::OpenInStranger { .. } => "; give \"files_only\": true to leave the conversation alone",
         Refusal::MayBeOpen { .. } => "; give \"files_only\": true, or \"take_over\": true if that is over",
         Refusal::Unwritable { .. } => "; give their paths in \"leave\", or \"leave_unwritable\": true, to put the rest back",

@@ -13,6 +13,7 @@ use std::{
 
 use parhelia_agent::process::{Identity, RUN_MARKER, line_of};
 use parhelia_session::{
+    config::Call,
     host::Host,
     mcp,
     person::{self, Via},
@@ -110,6 +111,10 @@ impl Host for Caller<'_> {
 
     fn is_by_api(&self) -> bool {
         true
+    }
+
+    fn call(&self) -> Call {
+        Call { is_agents: self.peer.marker.is_some(), ..Call::default() }
     }
 
     fn named_config(&self) -> Option<PathBuf> {

@@ -180,6 +180,15 @@ impl Approval {
         self.triggers(policy).is_some_and(|triggers| triggers.auto_resume.unwrap_or(true))
     }
 
+    /// True if a policy approves nothing, and resumes nothing, that another one does not. One that is not known approves nothing.
+    pub fn is_as_strict(&self, policy: &str, other: &str) -> bool {
+        let approves = |name: &str, trigger: &str| {
+            self.triggers(name).is_some_and(|triggers| triggers.status(trigger) == Some(ApprovalStatus::AutoApproved))
+        };
+        let is_laxer = |trigger: &&str| approves(policy, trigger) && !approves(other, trigger);
+        !TRIGGERS.iter().any(|trigger| is_laxer(&trigger)) && (self.resumes_by_itself(other) || !self.resumes_by_itself(policy))
+    }
+
     /// The rules by which a policy decides, as they are recorded.
     pub fn rules(&self, name: &str) -> serde_json::Value {
         serde_json::json!({ "policy": self.triggers(name), "escalation": self.escalation, "self_approval": self.self_approval })
@@ -289,6 +298,19 @@ mod tests {
         let rule = RuleKind::Killed.says("killed, which counts as trigger shutdown");
         assert_eq!(judged("auto"), (ApprovalStatus::AutoApproved, rule));
         assert_eq!(judged("strict").0, ApprovalStatus::Pending);
+    }
+
+    #[test]
+    fn a_policy_is_as_strict_as_another_if_it_approves_no_more() {
+        let mut approval = defaults();
+        approval.policies.insert("lax".into(), Triggers::of(&TRIGGERS, &[]));
+        let order = ["strict", "review", "auto", "lax"];
+        for (place, policy) in order.iter().enumerate() {
+            for (other_place, other) in order.iter().enumerate() {
+                assert_eq!(approval.is_as_strict(policy, other), place <= other_place, "{policy} {other}");
+            }
+        }
+        assert!(approval.is_as_strict("unknown", "strict"));
     }
 
     #[test]

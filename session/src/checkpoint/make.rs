@@ -139,7 +139,8 @@ pub fn make(store: &Store, host: &dyn Host, request: &CheckpointRequest<'_>, obs
     }
     let mut made = Made { outcome, verified, scan, standing, notice, thinned: None };
     if request.thins && made.is_sound() {
-        made.thinned = retention::after(store, &made.outcome, &request.config.retention, &actor, observer);
+        made.thinned =
+            retention::after(store, &made.outcome, &request.config.retention, (&actor, host.call().is_agents), observer);
     }
     Ok(made)
 }

@@ -46,12 +46,12 @@ pub(super) fn read(path: &Path, must_exist: bool) -> Result<Option<String>> {
     }
 }
 
-/// The settings of a file.
-pub(super) fn parse(path: &Path, text: &str, level: Level) -> Result<Vec<Setting>> {
+/// The settings of a file, each or why it is none. Fails where the file is no TOML.
+pub(super) fn parse(path: &Path, text: &str, level: Level) -> Result<Vec<Result<Setting>>> {
     let file = File { path, text, level };
     let table = DeTable::parse(text).map_err(|e| file.error(e.span().map_or(0, |span| span.start), e.message()))?;
     let mut settings = Vec::new();
-    file.settings("", table.get_ref(), &mut settings)?;
+    file.settings("", table.get_ref(), &mut settings);
     Ok(settings)
 }
 
@@ -63,16 +63,15 @@ struct File<'a> {
 
 impl File<'_> {
     /// The settings of a section and of those in it. The file's own table is the section of no name.
-    fn settings(&self, section: &str, table: &DeTable, found: &mut Vec<Setting>) -> Result<()> {
+    fn settings(&self, section: &str, table: &DeTable, found: &mut Vec<Result<Setting>>) {
         for (key, value) in table {
             let dot = if section.is_empty() { "" } else { "." };
             let name = format!("{section}{dot}{}", key.get_ref());
             match value.get_ref() {
-                DeValue::Table(inner) if is_section(&name) => self.settings(&name, inner, found)?,
-                _ => found.push(self.setting(&name, key.span().start, value)?),
+                DeValue::Table(inner) if is_section(&name) => self.settings(&name, inner, found),
+                _ => found.push(self.setting(&name, key.span().start, value)),
             }
         }
-        Ok(())
     }
 
     fn setting(&self, key: &str, at: usize, value: &Spanned<DeValue>) -> Result<Setting> {

@@ -2,8 +2,11 @@
 //!
 //! In rising order: defaults, the user's file, the project's file, the file that `--config` names, environment variables. Flags of a
 //! verb stand above all of them and are the verb's own. Every option is in one table ([`options`]), from which files, variables, the
-//! example file and `config show` follow.
+//! example file and `config show` follow. What a call from inside an agent says about the user's options ([`call`]) comes last, and counts
+//! only where it makes them stricter. Whatever in a project's file does not count is named and passed over: no project stops its user's
+//! checkpoints.
 
+pub mod call;
 pub mod channels;
 mod file;
 pub mod integrations;
@@ -29,6 +32,7 @@ use serde_json::{Map, Value};
 
 pub use crate::approval::policy::Approval;
 use crate::error::{Error, Result};
+pub use call::{Call, Ignored};
 pub use integrations::Integrations;
 pub use notifications::{Budget, Notifications};
 pub use options::OPTIONS;
@@ -276,6 +280,8 @@ pub struct ConfigFiles {
     pub project: Option<PathBuf>,
     /// The file that the command line names; it must exist.
     pub named: Option<PathBuf>,
+    /// What a call from inside an agent says.
+    pub call: Call,
 }
 
 /// Configuration in force.
@@ -287,6 +293,8 @@ pub struct Loaded {
     pub effective: Vec<Effective>,
     /// The files that were read, in rising order.
     pub files: Vec<PathBuf>,
+    /// What a project's file and a call from inside an agent say that does not count.
+    pub ignored: Vec<Ignored>,
 }
 
 type Env<'a> = &'a dyn Fn(&str) -> Option<OsString>;
@@ -318,30 +326,26 @@ impl ConfigFiles {
                 break;
             }
         }
-        ConfigFiles { user, project, named }
+        ConfigFiles { user, project, named, call: Call::default() }
     }
 }
 
-/// Reads all of it. Unknown options, values that do not fit, and options that a project may not set are errors.
+/// Reads all of it. Unknown options and values that do not fit are errors in the user's own files; elsewhere they are passed over, as options
+/// are that a project or a call may not set.
 pub fn load(places: &ConfigFiles, env: Env) -> Result<Loaded> {
-    let mut set: BTreeMap<&'static str, (Value, Origin)> = BTreeMap::new();
-    let mut files = Vec::new();
-    let layers = [(&places.user, Level::User), (&places.project, Level::Project), (&places.named, Level::User)];
-    for (path, level) in layers {
-        let Some(path) = path else { continue };
-        let Some(text) = file::read(path, places.named.as_ref() == Some(path))? else { continue };
-        for setting in file::parse(path, &text, level)? {
-            set.insert(setting.option.key, (setting.value, Origin::File { path: path.clone(), line: setting.line }));
-        }
-        files.push(path.clone());
-    }
+    let mut set = Settings::default();
+    set.file(places.user.as_deref(), Level::User, false)?;
+    set.project(places.project.as_deref());
+    set.file(places.named.as_deref(), Level::User, true)?;
     for option in &OPTIONS {
         let found = option.variables.iter().find_map(|name| env(name).filter(|text| !text.is_empty()).map(|text| (*name, text)));
         if let Some((name, text)) = found {
-            set.insert(option.key, (from_variable(option, name, &text)?, Origin::Environment { name }));
+            set.values.insert(option.key, (from_variable(option, name, &text)?, Origin::Environment { name }));
         }
     }
-    let effective: Vec<Effective> = OPTIONS.iter().map(|option| effective(option, &mut set)).collect();
+    set.call(&places.call);
+    let Settings { mut values, files, ignored } = set;
+    let effective: Vec<Effective> = OPTIONS.iter().map(|option| effective(option, &mut values)).collect();
     let config = serde_json::from_value(nested(&effective));
     let config: Config = config.map_err(|e| Error::Config { place: "configuration".into(), reason: e.to_string() })?;
     let fault = config.approval.fault().or_else(|| config.notifications.fault());
@@ -350,21 +354,112 @@ pub fn load(places: &ConfigFiles, env: Env) -> Result<Loaded> {
         let origin = effective.iter().find(|found| found.key == key).map(|found| &found.origin);
         return Err(Error::Config { place: place(origin), reason: format!("`{key}`: {why}") });
     }
-    Ok(Loaded { config, effective, files })
+    Ok(Loaded { config, effective, files, ignored })
+}
+
+/// What was set so far, and where.
+#[derive(Default)]
+struct Settings {
+    values: BTreeMap<&'static str, (Value, Origin)>,
+    files: Vec<PathBuf>,
+    ignored: Vec<Ignored>,
+}
+
+impl Settings {
+    /// Reads a file of the user's.
+    fn file(&mut self, path: Option<&Path>, level: Level, must_exist: bool) -> Result<()> {
+        let Some(path) = path else { return Ok(()) };
+        let Some(text) = file::read(path, must_exist)? else { return Ok(()) };
+        for setting in file::parse(path, &text, level)? {
+            let setting = setting?;
+            self.values.insert(setting.option.key, (setting.value, Origin::File { path: path.to_owned(), line: setting.line }));
+        }
+        self.files.push(path.to_owned());
+        Ok(())
+    }
+
+    /// Reads the project's file, as far as it can be read and counts.
+    fn project(&mut self, path: Option<&Path>) {
+        let Some(path) = path else { return };
+        for setting in self.lenient(path, Level::Project) {
+            self.values.insert(setting.option.key, (setting.value, Origin::File { path: path.to_owned(), line: setting.line }));
+        }
+    }
+
+    /// The settings of a file that others than the user may have written. What cannot be used of it is noted.
+    fn lenient(&mut self, path: &Path, level: Level) -> Vec<file::Setting> {
+        let found = match file::read(path, false) {
+            Ok(None) => return Vec::new(),
+            Ok(Some(text)) => file::parse(path, &text, level),
+            Err(error) => Err(error),
+        };
+        self.files.push(path.to_owned());
+        let (mut settings, mut note) = (Vec::new(), |error: Error| match error {
+            Error::Config { place, reason } => self.ignored.push(Ignored { place, why: reason }),
+            error => self.ignored.push(Ignored { place: path.shown().to_string(), why: error.to_string() }),
+        });
+        match found {
+            Ok(found) => found.into_iter().for_each(|setting| match setting {
+                Ok(setting) => settings.push(setting),
+                Err(error) => note(error),
+            }),
+            Err(error) => note(error),
+        }
+        settings
+    }
+
+    /// Takes what a call from inside an agent says, where it makes an option stricter.
+    fn call(&mut self, call: &Call) {
+        if let Some(path) = &call.file {
+            for setting in self.lenient(path, Level::User) {
+                let origin = Origin::File { path: path.to_owned(), line: setting.line };
+                self.tighten(setting.option, setting.value, origin);
+            }
+        }
+        for (name, text) in &call.variables {
+            let Some(option) = OPTIONS.iter().find(|option| option.variables.contains(&name.as_str())) else {
+                let why = "it is as it was when the agent began".into();
+                self.ignored.push(Ignored { place: place_of(name), why });
+                continue;
+            };
+            let name = option.variables.iter().copied().find(|known| known == name).unwrap_or_default();
+            let asked = match text.as_ref().filter(|text| !text.is_empty()) {
+                Some(text) => from_variable(option, name, text),
+                None => Ok((option.default)()),
+            };
+            match asked {
+                Ok(asked) => self.tighten(option, asked, Origin::Environment { name }),
+                Err(error) => self.ignored.push(Ignored { place: place_of(name), why: error.to_string() }),
+            }
+        }
+    }
+
+    fn tighten(&mut self, option: &'static Opt, asked: Value, origin: Origin) {
+        let now = self.values.get(option.key).map_or_else(|| (option.default)(), |(value, _)| value.clone());
+        if !option.inside.allows(option.kind, &now, &asked) {
+            self.ignored.push(Ignored { place: place(Some(&origin)), why: call::looser(option) });
+        } else if now != asked {
+            self.values.insert(option.key, (asked, origin));
+        }
+    }
+}
+
+fn place_of(variable: &str) -> String {
+    format!("environment variable {variable}")
 }
 
 /// The place where somebody set a value.
 fn place(origin: Option<&Origin>) -> String {
     match origin {
         Some(Origin::File { path, line }) => format!("{}:{line}", path.shown()),
-        Some(Origin::Environment { name }) => format!("environment variable {name}"),
+        Some(Origin::Environment { name }) => place_of(name),
         _ => "configuration".into(),
     }
 }
 
 fn from_variable(option: &Opt, name: &str, text: &OsString) -> Result<Value> {
     let value = text.to_str().ok_or_else(|| "it is not valid UTF-8".to_owned()).and_then(|text| option.kind.read_text(text));
-    value.map_err(|reason| Error::Config { place: format!("environment variable {name}"), reason })
+    value.map_err(|reason| Error::Config { place: place_of(name), reason })
 }
 
 fn effective(option: &'static Opt, set: &mut BTreeMap<&'static str, (Value, Origin)>) -> Effective {

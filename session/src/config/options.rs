@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-pub use super::value::Kind;
+pub use super::{call::Tighter, value::Kind};
 
 /// The configuration files that may set an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,13 +26,29 @@ pub struct Opt {
     pub variables: &'static [&'static str],
     /// The files that may set it.
     pub level: Level,
+    /// What a call from inside an agent may change about it.
+    pub inside: Tighter,
     /// The help text, of one line or more.
     pub help: &'static str,
 }
 
 macro_rules! option {
-    ($key:literal, $kind:expr, $default:tt, $variables:expr, $level:ident, $help:literal) => {
-        Opt { key: $key, kind: $kind, default: || json!($default), variables: &$variables, level: Level::$level, help: $help }
+    ($key:literal, $kind:expr, $default:tt, $variables:expr, Project, $help:literal) => {
+        option!($key, $kind, $default, $variables, Project Free, $help)
+    };
+    ($key:literal, $kind:expr, $default:tt, $variables:expr, User, $help:literal) => {
+        option!($key, $kind, $default, $variables, User Fixed, $help)
+    };
+    ($key:literal, $kind:expr, $default:tt, $variables:expr, $level:ident $inside:ident, $help:literal) => {
+        Opt {
+            key: $key,
+            kind: $kind,
+            default: || json!($default),
+            variables: &$variables,
+            level: Level::$level,
+            inside: Tighter::$inside,
+            help: $help,
+        }
     };
 }
 
@@ -81,7 +97,7 @@ pub static OPTIONS: [Opt; 97] = [
     option!("context.window_tokens", Kind::Count, 0, ["PARHELIA_CONTEXT_WINDOW"], Project,
         "The size of the model's context window, in tokens. 0: as the agent or the model's name says."),
 
-    option!("mcp.capture", Kind::Bool, true, ["PARHELIA_MCP_CAPTURE"], User,
+    option!("mcp.capture", Kind::Bool, true, ["PARHELIA_MCP_CAPTURE"], User On,
         "Capture the state of the agent's MCP servers."),
     option!("mcp.timeout_seconds", Kind::Seconds, 5.0, ["PARHELIA_MCP_TIMEOUT"], User,
         "How long a server may take to hand out its state."),
@@ -90,9 +106,9 @@ pub static OPTIONS: [Opt; 97] = [
     option!("mcp.servers", Kind::Servers, {}, [], User,
         "More of a server: `[mcp.servers.NAME]` with `state_files`, the files and folders in which it keeps its state (from the\nroot, from `~/`, or from the workspace), `supports_checkpoint`, true for one over HTTP that is to be asked for it, and\n`timeout_seconds`."),
 
-    option!("retention.automatic", Kind::Bool, true, ["PARHELIA_RETENTION"], User,
+    option!("retention.automatic", Kind::Bool, true, ["PARHELIA_RETENTION"], User Off,
         "Remove a session's old checkpoints after each new one."),
-    option!("retention.keep_last", Kind::Count, 10, ["PARHELIA_KEEP_LAST"], User,
+    option!("retention.keep_last", Kind::Count, 10, ["PARHELIA_KEEP_LAST"], User More,
         "Keep the newest of a session, so many, however old they are. 0 switches this rule off, as every rule below."),
     option!("retention.keep_hourly", Kind::Count, 0, ["PARHELIA_KEEP_HOURLY"], User,
         "Keep the newest of each of the last hours that have any, so many, by local time. Where this or one of the\nnext four is set, what no rule keeps is removed, also where it is not too old."),
@@ -104,22 +120,22 @@ pub static OPTIONS: [Opt; 97] = [
         "The same, of months."),
     option!("retention.keep_yearly", Kind::Count, 0, ["PARHELIA_KEEP_YEARLY"], User,
         "The same, of years."),
-    option!("retention.max_age_hours", Kind::Count, 168, ["PARHELIA_MAX_AGE_HOURS"], User,
+    option!("retention.max_age_hours", Kind::Count, 168, ["PARHELIA_MAX_AGE_HOURS"], User MoreOrNone,
         "Remove what is older of an agent's session, unless one of the rules above keeps it."),
-    option!("retention.folder_max_age_hours", Kind::Count, 0, ["PARHELIA_FOLDER_MAX_AGE_HOURS"], User,
+    option!("retention.folder_max_age_hours", Kind::Count, 0, ["PARHELIA_FOLDER_MAX_AGE_HOURS"], User MoreOrNone,
         "The same, of folders that no agent has worked in, as backups are."),
-    option!("retention.keep_complete", Kind::Bool, true, ["PARHELIA_KEEP_COMPLETE"], User,
+    option!("retention.keep_complete", Kind::Bool, true, ["PARHELIA_KEEP_COMPLETE"], User On,
         "Keep for good what was made when a task was complete."),
-    option!("retention.keep_error", Kind::Bool, true, ["PARHELIA_KEEP_ERROR"], User,
+    option!("retention.keep_error", Kind::Bool, true, ["PARHELIA_KEEP_ERROR"], User On,
         "Keep for good what was made at an error."),
-    option!("retention.all_hours", Kind::Count, 1, ["PARHELIA_RETENTION_ALL_HOURS"], User,
+    option!("retention.all_hours", Kind::Count, 1, ["PARHELIA_RETENTION_ALL_HOURS"], User More,
         "Keep every periodic checkpoint for so long; where the calendar is set, every one."),
-    option!("retention.hourly_hours", Kind::Count, 24, ["PARHELIA_RETENTION_HOURLY_HOURS"], User,
+    option!("retention.hourly_hours", Kind::Count, 24, ["PARHELIA_RETENTION_HOURLY_HOURS"], User More,
         "After that keep one an hour for so long, then one a day. Checkpoints that are not periodic are not thinned."),
-    option!("retention.max_store_bytes", Kind::Size, 0, ["PARHELIA_MAX_STORE_SIZE"], User,
+    option!("retention.max_store_bytes", Kind::Size, 0, ["PARHELIA_MAX_STORE_SIZE"], User MoreOrNone,
         "Remove the oldest of all sessions that are not protected while the store is larger."),
 
-    option!("secrets.scan", Kind::Bool, true, [], User,
+    option!("secrets.scan", Kind::Bool, true, [], User On,
         "Scan what is new in a checkpoint for passwords, keys and tokens."),
     option!("secrets.on_finding", Kind::Choice(&["report", "review", "leave_out"]), "report", [], User,
         "What follows from a possible secret: it is reported; or the checkpoint asks for a review as well (\"review\"); or the\nfile is left out, which is recorded, and no restore removes or overwrites it (\"leave_out\")."),
@@ -154,23 +170,23 @@ pub static OPTIONS: [Opt; 97] = [
         "The policy that approves checkpoints of agents' sessions, or has them wait for a person: \"auto\" (those at a task's\nend and at an error wait), \"review\" (on detaching, too), \"strict\" (all), or one of your own."),
     option!("approval.policies", Kind::Policies, {}, [], User,
         "Your own policies: `[approval.policies.NAME]` with `auto_approve` and `require_review`, lists of triggers (periodic,\ndetach, error, complete, shutdown, manual). A trigger in neither waits. With `auto_resume` false, a session whose\nagent died waits for a person."),
-    option!("approval.resume_prefer", Kind::Choice(&["newest", "auto_approved", "approved"]), "auto_approved", ["PARHELIA_RESUME_PREFER"], User,
+    option!("approval.resume_prefer", Kind::Choice(&["newest", "auto_approved", "approved"]), "auto_approved", ["PARHELIA_RESUME_PREFER"], User Later,
         "Where the workspace is gone: restore the newest checkpoint that nobody rejected; or the newest that a person or a\npolicy approved, if there is one; or the newest that a person approved."),
-    option!("approval.self_approval", Kind::Bool, false, [], User,
+    option!("approval.self_approval", Kind::Bool, false, [], User Off,
         "Let an agent, and what it starts, decide about its own checkpoints."),
     option!("approval.signing_key", Kind::Path, null, ["PARHELIA_SIGNING_KEY"], User,
         "The ssh key that signs your decisions: a private key, or a public one whose private key ssh-agent has."),
     option!("approval.allowed_signers", Kind::Path, null, ["PARHELIA_ALLOWED_SIGNERS"], User,
         "The keys that `audit verify` checks signatures against, as git's file of allowed signers."),
-    option!("approval.escalation.cost_threshold_usd", Kind::Number, 5.0, [], User,
+    option!("approval.escalation.cost_threshold_usd", Kind::Number, 5.0, [], User LessNotNone,
         "Have checkpoints wait for a person once a session has cost more, in US dollars. 0 switches this rule off, as every\nrule below."),
-    option!("approval.escalation.duration_threshold_hours", Kind::Number, 4.0, [], User,
+    option!("approval.escalation.duration_threshold_hours", Kind::Number, 4.0, [], User LessNotNone,
         "The same, once it has been worked in for longer, in hours."),
-    option!("approval.escalation.error_count_threshold", Kind::Count, 3, [], User,
+    option!("approval.escalation.error_count_threshold", Kind::Count, 3, [], User LessNotNone,
         "The same, once so many of its checkpoints were made at an error."),
-    option!("approval.escalation.changed_files_threshold", Kind::Count, 0, [], User,
+    option!("approval.escalation.changed_files_threshold", Kind::Count, 0, [], User LessNotNone,
         "The same, where more files changed since the last state that was approved."),
-    option!("approval.escalation.paths", Kind::List, [], [], User,
+    option!("approval.escalation.paths", Kind::List, [], [], User Added,
         "The same, where one of these changed since then: patterns such as `**/migrations/**` or `.github/**`."),
 
     option!("notifications.channels", Kind::Channels, {}, [], User,
@@ -197,7 +213,7 @@ pub static OPTIONS: [Opt; 97] = [
         "The channels of what needs attention: an escalation, a budget that is nearly used up."),
     option!("notifications.routing.critical", Kind::List, null, [], User,
         "The channels of what needs it at once: a session that was lost, secrets, a budget that is used up."),
-    option!("budget.session_usd", Kind::Number, 0.0, ["PARHELIA_BUDGET_USD"], User,
+    option!("budget.session_usd", Kind::Number, 0.0, ["PARHELIA_BUDGET_USD"], User LessNotNone,
         "What a session may cost, in US dollars; you are told when it is used up. 0: no budget."),
     option!("budget.warn_percent", Kind::Count, 80, [], User,
         "You are told as well when so much of it is used up, in percent."),

@@ -26,11 +26,14 @@ impl Files {
 
     fn error(&self, level: Level, text: &str) -> String {
         let path = self.write("bad.toml", text);
-        let places = match level {
-            Level::User => ConfigFiles { user: Some(path), ..ConfigFiles::default() },
-            Level::Project => ConfigFiles { project: Some(path), ..ConfigFiles::default() },
-        };
-        load(&places, &none).unwrap_err().to_string()
+        match level {
+            Level::User => load(&ConfigFiles { user: Some(path), ..ConfigFiles::default() }, &none).unwrap_err().to_string(),
+            Level::Project => {
+                let loaded = load(&ConfigFiles { project: Some(path), ..ConfigFiles::default() }, &none).unwrap();
+                assert_eq!(loaded.config, load(&ConfigFiles::default(), &none).unwrap().config);
+                loaded.ignored[0].why.clone()
+            }
+        }
     }
 }
 
@@ -94,7 +97,12 @@ fn later_places_win_and_say_where_they_are() {
     let user = files.write("user.toml", "lock_timeout_seconds = 5\n\n[retention]\nkeep_last = 1\nmax_store_bytes = \"2 GiB\"\n");
     let project = files.write("project.toml", "[context]\nmode = \"summary\"\nexclude = [\"*.tmp\"]\n");
     let named = files.write("named.toml", "retention.keep_last = 2\ncontext.max_file_bytes = 0x10\n");
-    let places = ConfigFiles { user: Some(user.clone()), project: Some(project.clone()), named: Some(named.clone()) };
+    let places = ConfigFiles {
+        user: Some(user.clone()),
+        project: Some(project.clone()),
+        named: Some(named.clone()),
+        ..ConfigFiles::default()
+    };
     let env = |name: &str| (name == "PARHELIA_CHECKPOINT_MODE").then(|| OsString::from("stateful"));
     let loaded = load(&places, &env).unwrap();
     let config = &loaded.config;
@@ -138,10 +146,53 @@ fn a_project_does_not_decide_where_the_store_is_or_what_is_captured_of_the_envir
 }
 
 #[test]
+fn what_a_project_gets_wrong_is_named_and_the_rest_of_it_counts() {
+    let files = Files::new();
+    let text = "x = 1\napproval.self_approval = true\ncapture.exclude = [\"*.tmp\"]\ncapture.warn_bytes = \"much\"\n";
+    let project = files.write("project.toml", text);
+    let loaded = load(&ConfigFiles { project: Some(project.clone()), ..ConfigFiles::default() }, &none).unwrap();
+    assert_eq!((loaded.config.capture.exclude.len(), loaded.config.approval.self_approval), (1, false));
+    let lines: Vec<_> = loaded.ignored.iter().map(|ignored| ignored.place.rsplit(':').next().unwrap().to_owned()).collect();
+    assert_eq!(lines.len(), 3, "{:?}", loaded.ignored);
+    assert!(["1", "2", "4"].iter().all(|line| lines.iter().any(|found| found == line)), "{lines:?}");
+    fs::write(&project, "[capture\n").unwrap();
+    let loaded = load(&ConfigFiles { project: Some(project), ..ConfigFiles::default() }, &none).unwrap();
+    assert_eq!(loaded.ignored.len(), 1);
+}
+
+#[test]
+fn a_call_from_inside_an_agent_tightens_and_never_loosens() {
+    let files = Files::new();
+    let user = files
+        .write("user.toml", "[approval]\ndefault_policy = \"strict\"\n[retention]\nkeep_last = 5\n[budget]\nsession_usd = 5\n");
+    let lax = "[approval]\ndefault_policy = \"lax\"\nself_approval = true\n[summary]\ncommand = [\"sh\"]\n[budget]\nsession_usd = 2\n\
+               [capture]\nexclude = [\"*.o\"]\n";
+    let call = Call {
+        is_agents: true,
+        variables: vec![
+            ("PARHELIA_KEEP_LAST".into(), Some("9".into())),
+            ("PARHELIA_MAX_STORE_SIZE".into(), Some("1".into())),
+            ("XDG_CONFIG_HOME".into(), Some("/evil".into())),
+        ],
+        file: Some(files.write("lax.toml", lax)),
+    };
+    let loaded = load(&ConfigFiles { user: Some(user), call, ..ConfigFiles::default() }, &none).unwrap();
+    let config = &loaded.config;
+    assert_eq!((config.approval.default_policy.as_str(), config.approval.self_approval), ("strict", false));
+    assert_eq!((config.retention.keep_last, config.retention.max_store_bytes), (9, 0));
+    assert_eq!((config.budget.session_usd, config.summary.command.len(), config.capture.exclude.len()), (2.0, 0, 1));
+    let said: Vec<_> = loaded.ignored.iter().map(|ignored| format!("{} {}", ignored.place, ignored.why)).collect();
+    assert_eq!(said.len(), 5, "{said:?}");
+    for named in ["default_policy", "self_approval", "summary.command", "PARHELIA_MAX_STORE_SIZE", "XDG_CONFIG_HOME"] {
+        assert!(said.iter().any(|text| text.contains(named)), "{named}: {said:?}");
+    }
+}
+
+#[test]
 fn places_that_do_not_exist() {
     let files = Files::new();
     let missing = files.folder.path().join("missing.toml");
-    let places = ConfigFiles { user: Some(missing.clone()), project: Some(missing.clone()), named: None };
+    let places = ConfigFiles { user: Some(missing.clone()), project: Some(missing.clone()), ..ConfigFiles::default() };
     assert!(load(&places, &none).unwrap().files.is_empty());
     assert!(load(&ConfigFiles { named: Some(missing), ..ConfigFiles::default() }, &none).is_err());
     let bad = |name: &str| (name == "PARHELIA_KEEP_LAST").then(|| OsString::from("many"));
@@ -178,6 +229,7 @@ fn the_example_file_has_every_option_and_parses() {
         .map(|line| format!("{line}\n"))
         .collect();
     let settings = file::parse(&path, &uncommented, Level::User).unwrap();
+    let settings: Vec<_> = settings.into_iter().map(|setting| setting.unwrap()).collect();
     assert_eq!(settings.len(), OPTIONS.len());
     for setting in settings.iter().filter(|setting| !(setting.option.default)().is_null()) {
         assert_eq!(setting.value, (setting.option.default)(), "{}", setting.option.key);

@@ -111,7 +111,12 @@ fn said_first(chosen: &Chosen, store_bytes: u64, excess: u64) -> String {
     )
 }
 
-/// By how many bytes a store is larger than it may be.
+/// By how many bytes a store is larger than it may be, where there is a limit.
+pub(super) fn excess(store: &Store, limit: u64) -> Result<Option<u64>> {
+    if limit == 0 { Ok(None) } else { Ok(over(store_bytes(store)?, limit)) }
+}
+
+/// By how many bytes something is larger than it may be.
 pub(super) fn over(bytes: u64, limit: u64) -> Option<u64> {
     bytes.checked_sub(limit).filter(|excess| *excess > 0)
 }

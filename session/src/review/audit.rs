@@ -59,7 +59,7 @@ pub struct Entry {
 }
 
 /// Names of all acts.
-pub const ACTIONS: [&str; 16] = [
+pub const ACTIONS: [&str; 17] = [
     "checkpoint.approve",
     "checkpoint.reject",
     "checkpoint.auto_approve",
@@ -75,6 +75,7 @@ pub const ACTIONS: [&str; 16] = [
     "policy.change",
     "safety.override",
     "session.rollback",
+    "setting.ignore",
     "workspace.overwrite",
 ];
 
@@ -82,7 +83,7 @@ pub const ACTIONS: [&str; 16] = [
 pub const AUTOMATIC: &str = "checkpoint.auto_approve";
 
 /// Kinds of events that may record an act.
-const KINDS: [&str; 11] = [
+const KINDS: [&str; 12] = [
     kind::CHECKPOINT_DECIDED,
     kind::CHECKPOINT_DECISION_REFUSED,
     kind::CHECKPOINT_DELETED,
@@ -92,6 +93,7 @@ const KINDS: [&str; 11] = [
     kind::JOURNAL_CUT,
     kind::POLICY_CHANGED,
     kind::SAFETY_OVERRIDDEN,
+    kind::SETTING_IGNORED,
     kind::WORKSPACE_OVERWRITTEN,
     kind::SESSION_CHANGED,
 ];
@@ -120,6 +122,7 @@ fn action(event: &Event) -> Option<&'static str> {
         (kind::JOURNAL_CUT, _) => Some("journal.cut"),
         (kind::POLICY_CHANGED, _) => Some("policy.change"),
         (kind::SAFETY_OVERRIDDEN, _) => Some("safety.override"),
+        (kind::SETTING_IGNORED, _) => Some("setting.ignore"),
         (kind::WORKSPACE_OVERWRITTEN, _) => Some("workspace.overwrite"),
         (kind::SESSION_CHANGED, _) if event.data.get(intent::LAST).is_some_and(|last| !last.is_null()) => {
             Some("session.rollback")

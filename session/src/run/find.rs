@@ -236,7 +236,7 @@ pub fn agent_above() -> Option<(Identity, Vec<OsString>)> {
 }
 
 /// The command line of a process that is an agent.
-fn agent_at(process: i32) -> Option<Vec<OsString>> {
+pub(crate) fn agent_at(process: i32) -> Option<Vec<OsString>> {
     let argv = command_of(process);
     // A process that names itself anew has the name alone; what runs it is told by the file.
     let program = fs::read_link(format!("/proc/{process}/exe")).map(|path| vec![path.into_os_string()]).unwrap_or_default();

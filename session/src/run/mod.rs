@@ -12,6 +12,7 @@ mod lease;
 mod leftovers;
 mod life;
 mod meaning;
+mod outer;
 mod strangers;
 
 pub use adopt::{Agents, hook_actor, incomplete, run_of};
@@ -37,4 +38,5 @@ pub use life::{
     why_unheard, works_in,
 };
 pub use meaning::{EventCheckpoint, Meaning, meaning};
+pub use outer::Outer;
 pub use strangers::{learn, sessions_in, strangers_in, unseen_in};

@@ -7,12 +7,14 @@ use parhelia_store::{Store, projection::Goal};
 
 use super::{Ended, Stops, Supervised, ensure_startable, or_ended, supervise};
 use crate::{
+    approval::policy::Approval,
     config::Config,
     environment,
     error::{Refusal, Result},
     host::{Host, Observer},
     notice::Notice,
     refusal::DecisionRefusal,
+    review::decide::belongs_to,
     rollback,
     run::{self, Begin, Current},
 };
@@ -68,6 +70,27 @@ pub fn ensure_launchable(command: &[OsString]) -> Result<()> {
     }
 }
 
+/// The policy of a session that an agent starts: never a laxer one than that of the agent's own session.
+fn policy_of_outer(
+    store: &Store,
+    host: &dyn Host,
+    options: &Approval,
+    asked: Option<String>,
+    observer: &dyn Observer,
+) -> Result<Option<String>> {
+    let Some(run) = belongs_to(store, host)? else { return Ok(asked) };
+    let own = store.view().session(&run.session)?.and_then(|session| session.policy);
+    let own = own.unwrap_or_else(|| options.default_policy.clone());
+    let wanted = asked.clone().unwrap_or_else(|| options.default_policy.clone());
+    if options.is_as_strict(&wanted, &own) {
+        return Ok(asked);
+    }
+    if asked.is_some() {
+        observer.warn(&Notice::LaxerPolicy { asked: wanted, own: own.clone() });
+    }
+    Ok(Some(own))
+}
+
 impl Launch {
     /// Looks at everything that is against it. Changes nothing.
     pub fn new(store: &Store, host: &dyn Host, mut request: LaunchRequest, observer: &dyn Observer) -> Result<Self> {
@@ -81,6 +104,7 @@ impl Launch {
         if let Some(policy) = request.policy.as_ref().filter(|policy| !config.approval.knows(policy)) {
             return Err(DecisionRefusal::NoPolicy { why: config.approval.unknown(policy) }.into());
         }
+        request.policy = policy_of_outer(store, host, &config.approval, request.policy, observer)?;
         ensure_startable(host, &request.command, &request.workspace)?;
         let agent = run::agent_to_start(host, &request.command);
         if let Some((agent, conversation)) = agent.as_ref().and_then(|agent| Some((agent, agent.conversation()?))) {

@@ -33,7 +33,7 @@ impl fmt::Display for Missing {
             write!(f, "; {lost}")?;
         }
         f.write_str(
-            "\nIf its disk is not mounted, mount it; --store names another place. If that store is gone for good: `parhelia init --new` makes \
+            "\nIf its disk is not mounted, mount it; --store names another place. If that store is gone for good, `parhelia init --new` makes \
              a new, empty one there",
         )
     }

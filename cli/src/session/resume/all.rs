@@ -76,8 +76,8 @@ pub(super) fn run(context: &mut Context, args: &Args) -> Result<Code> {
 /// that was restarted looks as one that still runs.
 pub fn tell_elsewhere(session: &Session, host: &str, until: Timestamp) {
     tell!(
-        "parhelia: session {id} is not resumed: another machine or container may have it, {host}, until {until}; if that is over, \
-         `parhelia session resume {id} --take-over` does not wait for it",
+        "parhelia: session {id} is not resumed: another machine or container may have it, {host}, until {until}; `parhelia session show {id}` \
+         says more; if that is over, `parhelia session resume {id} --take-over` does not wait for it",
         id = session.id
     );
 }

@@ -108,7 +108,7 @@ fn after_a_checkpoint_goes_what_is_due_of_its_session_alone() {
         Options { workspace: f.workspace.clone(), session: "a".into(), trigger: Trigger::Periodic, ..Options::default() };
     let made: Outcome = create::run(&f.store, &options, &()).unwrap();
     let config = config::Retention { automatic: true, hourly_hours: 24, ..config::Retention::default() };
-    let report = after(&f.store, &made, &config, &Actor::default(), &()).unwrap();
+    let report = after(&f.store, &made, &config, (&Actor::default(), false), &()).unwrap();
     let left = f.store.checkpoints().unwrap();
     let of = |session: &str| left.iter().filter(|c| c.record.session == session).count();
     // The latest, the one before, and another one of the hour.

@@ -126,10 +126,10 @@ fn a_new_checkpoint_makes_old_ones_go_where_that_is_configured() {
     let skipped = Outcome { skipped: true, ..made.clone() };
     let said = Notices::default();
     let actor = Actor { user: Some("somebody".into()), via: "cli".into(), ..Actor::default() };
-    assert!(after(&f.store, &made, &off, &actor, &said).is_none());
-    assert!(after(&f.store, &skipped, &on, &actor, &said).is_none());
+    assert!(after(&f.store, &made, &off, (&actor, false), &said).is_none());
+    assert!(after(&f.store, &skipped, &on, (&actor, false), &said).is_none());
     assert_eq!(f.ids().len(), 6);
-    let report = after(&f.store, &made, &on, &actor, &said).unwrap();
+    let report = after(&f.store, &made, &on, (&actor, false), &said).unwrap();
     let mut removed: Vec<Ulid> = report.removed.iter().map(|(c, _)| c.record.id).collect();
     removed.sort_unstable();
     // The last one is the parent of the new one, which is that of its year.
@@ -146,7 +146,7 @@ fn a_new_checkpoint_makes_old_ones_go_where_that_is_configured() {
     let pins = f.store.layout().pins();
     fs::remove_dir_all(&pins).unwrap();
     fs::write(&pins, "no folder").unwrap();
-    assert!(after(&f.store, &made, &on, &actor, &said).is_none());
+    assert!(after(&f.store, &made, &on, (&actor, false), &said).is_none());
     let said = said.0.into_inner().unwrap();
     assert!(said.len() == 1 && said[0].contains("the checkpoint is made, but not all older ones were removed"), "{said:?}");
 }

@@ -1,0 +1,248 @@
+//! Whose word counts: a process that an agent started has the user's settings as they were when a person started the agent.
+//!
+//! An agent, or a file of the project that it reads, can set any variable of the programs that it starts. So where this process descends from
+//! an agent, the variables by which the user's own settings are found are put back to what the outermost process of that agent was started with,
+//! before anything else reads them: the program is started anew. What the call had said instead goes along in a variable of its own, and
+//! counts only where it makes an option stricter.
+
+use std::{
+    collections::BTreeSet,
+    ffi::{OsStr, OsString},
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use clap::FromArgMatches as _;
+use parhelia_agent::process::RUN_MARKER;
+use parhelia_session::{
+    config::{Call, Config, ConfigFiles, Ignored, OPTIONS, call::Tighter, load},
+    run::Outer,
+};
+use parhelia_store::{name, store::default_path};
+
+use crate::{
+    args::{Args, Verb, without_environment},
+    exit::{Failure, Result},
+    global::Global,
+    hook, hook_log, session,
+};
+
+/// The variable with what a call said in place of what was put back, as JSON.
+pub const OVERRULED: &str = "PARHELIA_OVERRULED";
+const STORE: &str = "PARHELIA_STORE";
+const CONFIG: &str = "PARHELIA_CONFIG";
+
+/// Variables by which a user's folders are found.
+const PLACES: [&str; 6] = ["HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR"];
+
+/// What this process may say about options of the user's.
+#[derive(Clone, Debug, Default)]
+pub struct Authority {
+    call: Call,
+}
+
+/// True if an agent, or what it has started, reads what this process says.
+pub fn is_agents() -> bool {
+    IS_AGENTS.load(Ordering::Relaxed)
+}
+
+static IS_AGENTS: AtomicBool = AtomicBool::new(false);
+
+/// What has been told of in this process.
+static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
+impl Authority {
+    /// Finds out whose word this process has. Starts the program anew where its variables have to be others.
+    pub fn settle() -> Result<Self> {
+        let mut said = carried();
+        let wanted = match Outer::above(&supervises) {
+            Some(outer) => launched(&outer),
+            None if is_apart() => without_options(),
+            None if said.is_empty() => return Ok(Authority::default()),
+            None => Vec::new(),
+        };
+        let changed: Vec<_> = wanted.into_iter().filter(|(name, value)| std::env::var_os(name) != *value).collect();
+        if changed.is_empty() {
+            IS_AGENTS.store(true, Ordering::Relaxed);
+            return Ok(Authority { call: Call { is_agents: true, variables: said, file: None } });
+        }
+        for (name, _) in &changed {
+            if !said.iter().any(|(known, _)| known == name) {
+                said.push((name.clone(), std::env::var_os(name)));
+            }
+        }
+        start_anew(&changed, &said)
+    }
+
+    /// Takes the flags' part: a configuration file that a call names is the call's.
+    pub fn take(&mut self, global: &mut Global) {
+        let launched = std::env::var_os(CONFIG).filter(|path| !path.is_empty()).map(PathBuf::from);
+        if self.call.is_agents && global.config != launched {
+            self.call.file = std::mem::replace(&mut global.config, launched);
+        }
+    }
+
+    /// What a call says of the user's options.
+    pub fn call(&self) -> Call {
+        self.call.clone()
+    }
+}
+
+/// The variables of this process as whoever started it had set them, for programs that are not ours: those that were put back.
+pub fn original() -> Vec<(String, Option<OsString>)> {
+    carried()
+}
+
+/// Tells of settings that do not count, each once, and notes it. Where an agent has the terminal, or reads the output, the log of hooks has it.
+pub fn tell(settings: &[Ignored], is_quiet: bool) {
+    for Ignored { place, why } in settings {
+        let text = format!("{place} does not count: {why}");
+        if !TOLD.lock().unwrap_or_else(PoisonError::into_inner).insert(text.clone()) {
+            continue;
+        }
+        match is_quiet {
+            true => hook_log::line(&text),
+            false => tell!("parhelia: {text}"),
+        }
+    }
+}
+
+/// What was told of.
+pub fn told() -> Vec<String> {
+    TOLD.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+}
+
+/// What was carried over when the program was started anew. Whoever sets this variable says no more by it than by the variables themselves.
+fn carried() -> Vec<(String, Option<OsString>)> {
+    let Some(text) = std::env::var_os(OVERRULED).and_then(|text| text.into_string().ok()) else { return Vec::new() };
+    let found: Vec<(String, Option<String>)> = serde_json::from_str(&text).unwrap_or_default();
+    found.into_iter().map(|(name, value)| (name, value.map(|value| name::as_path(&name::parse(&value)).into()))).collect()
+}
+
+fn start_anew(changed: &[(String, Option<OsString>)], said: &[(String, Option<OsString>)]) -> Result<Authority> {
+    let failed = |source| Failure::File { action: "start anew", path: "the program itself".into(), source };
+    let mut command = Command::new(std::env::current_exe().map_err(failed)?);
+    let mut words = std::env::args_os();
+    command.arg0(words.next().unwrap_or_else(|| "parhelia".into())).args(words);
+    for (name, value) in changed {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    let shown = |value: &OsString| name::display(value.as_encoded_bytes());
+    let said: Vec<_> = said.iter().map(|(name, value)| (name, value.as_ref().map(shown))).collect();
+    command.env(OVERRULED, serde_json::to_string(&said).unwrap_or_default());
+    Err(failed(command.exec()))
+}
+
+/// Every variable that sets an option of the user's.
+fn of_options() -> impl Iterator<Item = &'static str> {
+    OPTIONS.iter().filter(|option| option.inside != Tighter::Free).flat_map(|option| option.variables.iter().copied())
+}
+
+/// The variables as the outermost process has them, each with the value that this one has to have.
+fn launched(outer: &Outer) -> Vec<(String, Option<OsString>)> {
+    let flags = if outer.is_ours { parsed(&outer.argv).map(|args| args.global) } else { None };
+    let absolute = |path: PathBuf| outer.folder.as_ref().map_or(path.clone(), |folder| folder.join(&path)).into_os_string();
+    let named = |flag: Option<PathBuf>, name: &str| flag.or_else(|| outer.variable(name).map(PathBuf::from)).map(absolute);
+    let config = named(flags.as_ref().and_then(|flags| flags.config.clone()), CONFIG);
+    let mut wanted: Vec<(String, Option<OsString>)> = Vec::new();
+    let mut want = |name: &str, value: Option<OsString>| wanted.push((name.to_owned(), value));
+    let place = |name: &str| match (&outer.variables, name) {
+        (Some(_), _) => outer.variable(name),
+        // The account's, where another user's process shows none.
+        (None, "HOME") => account_home(),
+        (None, _) => None,
+    };
+    PLACES.into_iter().for_each(|name| want(name, place(name)));
+    let others = of_options().filter(|name| ![STORE, CONFIG].contains(name));
+    others.for_each(|name| want(name, outer.variable(name)));
+    want(CONFIG, config.clone());
+    let files = |name: &str| if name == CONFIG { config.clone() } else { place(name).or_else(|| outer.variable(name)) };
+    let own = own_config(&files, config.as_ref().map(PathBuf::from));
+    if let Some(own) = &own {
+        own.secret_variables().iter().chain(&own.summary.key_variable).for_each(|name| want(name, outer.variable(name)));
+    }
+    let store = named(flags.and_then(|flags| flags.store), STORE).or_else(|| Some(own?.store?.into_os_string()));
+    let found = std::env::var_os(STORE).filter(|path| !path.is_empty());
+    let is_same = |path: &Path| found.as_ref().is_some_and(|found| Path::new(found) == path || is_one(Path::new(found), path));
+    match store {
+        Some(store) if !is_same(Path::new(&store)) => want(STORE, Some(store)),
+        // What a supervisor of ours tells its agent is where the default store is.
+        None if found.is_some() && outer.variables.is_some() && !default_store(&files).is_some_and(|store| is_same(&store)) => {
+            want(STORE, None);
+        }
+        _ => {}
+    }
+    wanted
+}
+
+fn is_one(one: &Path, other: &Path) -> bool {
+    one.canonicalize().ok().zip(other.canonicalize().ok()).is_some_and(|(one, other)| one == other)
+}
+
+/// The user's own options with these variables; none where they cannot be read, which whoever needs them will say.
+fn own_config(variable: &dyn Fn(&str) -> Option<OsString>, named: Option<PathBuf>) -> Option<Config> {
+    let files = ConfigFiles { project: None, ..ConfigFiles::usual(variable, Path::new("/"), named) };
+    Some(load(&files, &|_| None).ok()?.config)
+}
+
+fn default_store(variable: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let absolute = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let data = absolute("XDG_DATA_HOME").or_else(|| absolute("HOME").map(|home| home.join(".local/share")));
+    data.map(|data| default_path(&data))
+}
+
+/// The home of the account that this process runs as.
+fn account_home() -> Option<OsString> {
+    let uid = nix::unistd::Uid::from_raw(rustix::process::getuid().as_raw());
+    Some(nix::unistd::User::from_uid(uid).ok()??.dir.into_os_string())
+}
+
+/// True if nothing is seen of an agent above this process, but one has called it: it bears the marker of a run, or does what only agents ask for.
+fn is_apart() -> bool {
+    let words: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let is = |verb: &str| words.iter().any(|word| word == verb);
+    if hook::is_called() && is("--work") {
+        // The hook that started it has gone before, with an agent above it.
+        return false;
+    }
+    let is_of_an_agent = match parsed(&[vec![OsString::from("parhelia")], words.clone()].concat()) {
+        Some(args) => matches!(args.verb, Verb::Hook(_) | Verb::Mcp | Verb::McpProxy(_)),
+        None => is("hook"),
+    };
+    is_of_an_agent || std::env::var_os(RUN_MARKER).is_some_and(|run| !run.is_empty())
+}
+
+/// The variables of the user's options, each taken away.
+fn without_options() -> Vec<(String, Option<OsString>)> {
+    let others = of_options().filter(|name| ![STORE, "PARHELIA_LOCK_TIMEOUT"].contains(name));
+    others.filter(|name| std::env::var_os(name).is_some()).map(|name| (name.to_owned(), None)).collect()
+}
+
+/// True if a process is a supervisor of ours: it starts agents, and waits for them.
+fn supervises(program: &Path, argv: &[OsString]) -> bool {
+    let is_ours = || {
+        let name = program.file_name().unwrap_or_default().as_encoded_bytes();
+        // A program that was replaced since has another name.
+        name.strip_suffix(b" (deleted)").unwrap_or(name) == b"parhelia" || std::env::current_exe().is_ok_and(|own| own == program)
+    };
+    let starts_agents = |args: Args| match args.verb {
+        Verb::Serve(_) => true,
+        Verb::Session(verb) => matches!(verb, session::Verb::Run(_) | session::Verb::Resume(_) | session::Verb::Recover(_)),
+        _ => false,
+    };
+    is_ours() && parsed(argv).is_some_and(starts_agents)
+}
+
+/// A command line, whatever the variables of this process say.
+fn parsed(argv: &[OsString]) -> Option<Args> {
+    let found = without_environment(crate::args::command()).try_get_matches_from(argv.iter().map(OsStr::new)).ok()?;
+    Args::from_arg_matches(&found).ok()
+}
