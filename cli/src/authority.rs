@@ -150,8 +150,10 @@ fn of_options() -> impl Iterator<Item = &'static str> {
 fn launched(outer: &Outer) -> Vec<(String, Option<OsString>)> {
     let flags = if outer.is_ours { parsed(&outer.argv).map(|args| args.global) } else { None };
     let absolute = |path: PathBuf| outer.folder.as_ref().map_or(path.clone(), |folder| folder.join(&path)).into_os_string();
-    let named = |flag: Option<PathBuf>, name: &str| flag.or_else(|| outer.variable(name).map(PathBuf::from)).map(absolute);
-    let config = named(flags.as_ref().and_then(|flags| flags.config.clone()), CONFIG);
+    // Who starts an agent by hand may mean these variables for it, and so may a file of the project that it reads first: the user's file counts.
+    let of_ours = |name: &str| if outer.is_ours { outer.variable(name) } else { None };
+    let flag = flags.as_ref().and_then(|flags| flags.config.clone());
+    let config = flag.or_else(|| of_ours(CONFIG).map(PathBuf::from)).map(absolute);
     let mut wanted: Vec<(String, Option<OsString>)> = Vec::new();
     let mut want = |name: &str, value: Option<OsString>| wanted.push((name.to_owned(), value));
     let place = |name: &str| match (&outer.variables, name) {
@@ -162,14 +164,15 @@ fn launched(outer: &Outer) -> Vec<(String, Option<OsString>)> {
     };
     PLACES.into_iter().for_each(|name| want(name, place(name)));
     let others = of_options().filter(|name| ![STORE, CONFIG].contains(name));
-    others.for_each(|name| want(name, outer.variable(name)));
+    others.for_each(|name| want(name, of_ours(name)));
     want(CONFIG, config.clone());
     let files = |name: &str| if name == CONFIG { config.clone() } else { place(name).or_else(|| outer.variable(name)) };
     let own = own_config(&files, config.as_ref().map(PathBuf::from));
     if let Some(own) = &own {
         own.secret_variables().iter().chain(&own.summary.key_variable).for_each(|name| want(name, outer.variable(name)));
     }
-    let store = named(flags.and_then(|flags| flags.store), STORE).or_else(|| Some(own?.store?.into_os_string()));
+    let store = flags.and_then(|flags| flags.store).or_else(|| outer.variable(STORE).map(PathBuf::from)).map(absolute);
+    let store = store.or_else(|| Some(own?.store?.into_os_string()));
     let found = std::env::var_os(STORE).filter(|path| !path.is_empty());
     let is_same = |path: &Path| found.as_ref().is_some_and(|found| Path::new(found) == path || is_one(Path::new(found), path));
     match store {

@@ -60,6 +60,11 @@ pub fn run_of(
         return Ok(None);
     }
     let known = of_conversation(store, &event.session_id)?;
+    if let Some((session, _)) = &known
+        && is_of_another(store, sender, session)?
+    {
+        return Ok(None);
+    }
     if let Some((session, Some(run))) = &known {
         // An end event closes the run of its own agent, not a newer one.
         if meaning(event, false).ends && sender.is_stranger_to(run) {
@@ -85,6 +90,14 @@ pub fn run_of(
         return Ok(None);
     }
     adopt(store, event, known.map(|(session, _)| session), above, variable).map(Some)
+}
+
+/// True if an event about a session's conversation comes from inside the run of another session, and not from the session's own: whatever runs
+/// there can write what it likes into an event.
+fn is_of_another(store: &Store, sender: &Sender, session: &Session) -> Result<bool> {
+    let runs = store.view().runs()?;
+    let above: Vec<_> = runs.values().filter(|run| run.is_open() && sender.descends_from(run)).collect();
+    Ok(!above.is_empty() && above.iter().all(|run| run.session != session.id))
 }
 
 /// The run of a session that an agent was started in, by its marker, where a later one has taken over.
@@ -208,9 +221,30 @@ pub fn incomplete(store: &Store, workspace: &Path, but: &str) -> Result<Vec<Sess
 
 #[cfg(test)]
 mod tests {
+    use parhelia_agent::process::ancestors;
     use parhelia_store::OpenOptions;
 
     use super::*;
+
+    #[test]
+    fn an_event_from_inside_one_run_says_nothing_of_anothers_conversation() {
+        let folder = tempfile::tempdir().unwrap();
+        let work = folder.path().canonicalize().unwrap();
+        let store = Store::open(&work.join("store"), &OpenOptions { create: true, ..OpenOptions::default() }).unwrap();
+        let me = super::super::find::this_process().unwrap();
+        let theirs =
+            Begin { session: "theirs".into(), workspace: work.clone(), conversation: Some("c".into()), ..Begin::default() };
+        begin(&store, &theirs).unwrap();
+        let event = json!({ "hook_event_name": "SessionEnd", "session_id": "c", "cwd": work, "reason": "logout" });
+        let event = Event::parse(event.to_string().as_bytes()).unwrap();
+        let sender = Sender { line: ancestors(), ..Sender::default() };
+        let taken = |store: &Store| run_of(store, &event, true, &sender, &|_| None).unwrap().map(|current| current.session);
+        assert_eq!(taken(&store).as_deref(), Some("theirs"), "an event of no run");
+        let mine = Begin { session: "mine".into(), workspace: work.join("mine"), launcher: Some(me), ..Begin::default() };
+        begin(&store, &mine).unwrap();
+        store.refresh().unwrap();
+        assert_eq!(taken(&store), None);
+    }
 
     #[test]
     fn what_comes_late_from_a_conversation_that_was_left_does_not_take_the_session_back_to_it() {
