@@ -6,6 +6,7 @@ use parhelia_store::{
     Store,
     event::{NewEvent, kind},
     id::Ulid,
+    projection::Run,
 };
 use serde_json::json;
 
@@ -13,6 +14,7 @@ use crate::{
     host::{Host, Observer},
     overwrite::display,
     review::decide::belongs_to,
+    target::own_run,
 };
 
 /// Notes the safeties that somebody switched off for an act on a checkpoint, by the names of the flags. An act does not fail because this cannot
@@ -45,13 +47,19 @@ pub(crate) fn overwritten(
     append(store, &[event], observer);
 }
 
-/// Notes settings that did not count, each once for a run, where the caller belongs to one.
+/// Notes settings that did not count, each once for a run: that of the caller, or that whose marker it bears, as what a hook has started does. Of an
+/// agent without a run, each is noted once.
 pub fn ignored(store: &Store, host: &dyn Host, settings: &[String]) {
-    let Ok(Some(run)) = belongs_to(store, host) else { return };
+    let run = belongs_to(store, host).ok().flatten().or_else(|| own_run(store, host).ok().flatten());
+    if run.is_none() && !host.call().is_agents {
+        return;
+    }
+    let (subject, key) = run.as_ref().map_or(("store", ""), |run| (run.session.as_str(), run.id.as_str()));
     let events = settings.iter().map(|text| {
-        let event = NewEvent::new(kind::SETTING_IGNORED, run.session.clone(), host.actor());
-        let event = event.with("session", run.session.as_str()).with("run", run.id.as_str()).with("why", text.as_str());
-        NewEvent { idempotency_key: Some(format!("ignored {} {text}", run.id)), ..event }
+        let event = NewEvent::new(kind::SETTING_IGNORED, subject, host.actor()).with("why", text.as_str());
+        let of_run = |event: NewEvent, run: &Run| event.with("session", run.session.as_str()).with("run", run.id.as_str());
+        let event = run.iter().fold(event, of_run);
+        NewEvent { idempotency_key: Some(format!("ignored {key} {text}")), ..event }
     });
     append(store, &events.collect::<Vec<_>>(), &());
 }

@@ -56,7 +56,7 @@ pub mod kind {
     /// Somebody switched off what protects from a mistake. Subject: the checkpoint or session. Data: `safety`.
     pub const SAFETY_OVERRIDDEN: &str = "safety.overridden";
     /// A setting did not count: a call from inside an agent, or a project's file, would have made an option of the user's less strict. Subject: the
-    /// session. Data: `session`, `run`, `why`.
+    /// session, or `store` where there is none. Data: `session`, `run`, `why`.
     pub const SETTING_IGNORED: &str = "setting.ignored";
     /// A restore replaced what was in a folder. Subject: the checkpoint that was restored. Data: `folder`, `safety`.
     pub const WORKSPACE_OVERWRITTEN: &str = "workspace.overwritten";
