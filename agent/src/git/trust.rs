@@ -45,8 +45,8 @@ fn is_safe(root: &Path, env: &Environment, user: &[Setting]) -> bool {
 }
 
 fn expanded(path: &str, env: &Environment) -> PathBuf {
-    match (path.strip_prefix("~/"), &env.home) {
-        (Some(below), Some(home)) => Path::new(home).join(below),
+    match (path.strip_prefix('~').filter(|below| below.is_empty() || below.starts_with('/')), &env.home) {
+        (Some(below), Some(home)) => Path::new(home).join(below.trim_start_matches('/')),
         _ => PathBuf::from(path),
     }
 }
