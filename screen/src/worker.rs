@@ -10,7 +10,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parhelia_session::{Error, Result, overview::Overview, review::report};
+use parhelia_session::{
+    Error, Result,
+    overview::Overview,
+    review::{report, unseen::Unseen},
+};
 use parhelia_store::{
     Store,
     diff::TreeChange,
@@ -217,6 +221,7 @@ impl Reader {
             approval: status(now.record.id)?,
             base: then.as_ref().map(|then| then.record.id),
             base_approved: is_approved,
+            unseen: Unseen::of(&self.store, then.as_ref().filter(|_| is_approved), &now)?,
             turns: report::turns(&now),
             tokens: report::tokens(&now),
             cost_usd: session.totals.cost_usd,

@@ -79,6 +79,27 @@ function omittedOf({ excluded, unreadable, changing }) {
   return parts.filter(Boolean).join(", ");
 }
 
+/**
+ * What rules keep out of every view of a checkpoint. Whoever decides sees it before anything else.
+ * @returns {Promise<Node | null>}
+ */
+export async function unseenOf(id) {
+  const { since, unseen } = await get(path("api", "checkpoints", id, "left-out"));
+  const rules = (text, list) => list.length > 0 && h("p", {}, text, list.map((rule, n) => [n > 0 && ", ", h("code", {}, named(rule))]));
+  const one = ({ rule, entries, paths }) =>
+    h("li", {}, h("code", {}, named(rule)), `: ${count(entries, "entry", "entries")}: `, named(paths.join(", ")), entries > paths.length && ", …");
+  const entries = unseen.by_rule.reduce((sum, by) => sum + by.entries, 0);
+  if (entries + unseen.rules_added.length + unseen.rules_removed.length === 0) return null;
+  return h(
+    "section",
+    { id: "unseen", class: "unseen" },
+    entries > 0 && h("p", {}, pill("bad", "not shown"), ` ${count(entries, "entry", "entries")} that rules leave out`),
+    entries > 0 && h("ul", { class: "bare" }, unseen.by_rule.map(one)),
+    rules(since ? "New rules since a person approved: " : "Rules that nobody approved: ", unseen.rules_added),
+    rules("Rules that are gone since then: ", unseen.rules_removed),
+  );
+}
+
 function aboutOf(manifest) {
   const { workspace, conversation, metrics, verification, scan } = manifest;
   const parent = manifest.parent_checkpoint_id;
@@ -203,6 +224,7 @@ export async function showCheckpoint(selector, section, file) {
     manifest = await get(path("api", "checkpoints", manifest.id));
     draw();
   };
+  const unseen = await unseenOf(manifest.id);
   const part = await sectionOf(manifest, session, section, file, refresh);
   const draw = () => {
     keepingFocus(() => buttons.replaceChildren(...buttonsOf(manifest, refresh)));
@@ -224,6 +246,7 @@ export async function showCheckpoint(selector, section, file) {
       h("div", {}, title, manifest.message && h("p", { class: "lead" }, named(manifest.message))),
       buttons,
     ),
+    unseen,
     sectionNav(SECTIONS, section === "file" ? "files" : section, (name) => address(manifest.id, name)),
     part.element,
   );

@@ -219,7 +219,8 @@ export async function showComparison(olderSelector, newerSelector, section) {
   const parts = { files: compareFiles, conversation: compareConversations, environment: compareEnvironments };
   const shown = Object.hasOwn(parts, section) ? section : "files";
   const listed = get(path("api", "sessions", now.session_id, "checkpoints"));
-  const [session, { checkpoints }, body] = await Promise.all([sessionOf(now.session_id), listed, parts[shown](older, newer)]);
+  const asked = [sessionOf(now.session_id), listed, parts[shown](older, newer), unseenOf(newer)];
+  const [session, { checkpoints }, body, unseen] = await Promise.all(asked);
   const link = (id) => h("a", { class: "id", href: `#/checkpoint/${encodeURIComponent(id)}` }, short(id));
   const sessionLink = `#/session/${encodeURIComponent(now.session_id)}`;
   const element = h(
@@ -232,6 +233,7 @@ export async function showComparison(olderSelector, newerSelector, section) {
       h("a", { href: sessionLink }, named(session.name)),
     ),
     h("h1", { tabindex: "-1" }, "From ", link(older), " to ", link(newer)),
+    unseen,
     chooser(older, newer, checkpoints, shown),
     sectionNav(SECTIONS, shown, (name) => address(older, newer, name)),
     body,

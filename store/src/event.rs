@@ -9,6 +9,9 @@ use ulid::Ulid;
 /// Version of [`Event`] that this release writes.
 pub const EVENT_SCHEMA: u32 = 1;
 
+/// The field of a link's event that is true where no person asked for it.
+pub const LINK_ASKED: &str = "asked";
+
 /// The kinds that this release knows how to project into sessions, runs and marks. Any other kind is kept, and listed by `log`.
 pub mod kind {
     /// A session exists. Subject: its id. Data: fields of [`crate::projection::Session`].

@@ -6,6 +6,7 @@
 
 use crate::{
     codec::{Decoder, Malformed, put_bytes, put_uint},
+    create::REGENERABLE,
     error::{Error, Result},
     name,
     pack::ObjectKind,
@@ -38,6 +39,12 @@ impl Reason {
     /// True if the entry is not in the checkpoint. No restore deletes it then.
     pub fn is_left_out(&self) -> bool {
         matches!(self, Reason::Excluded(_) | Reason::Unreadable(_))
+    }
+
+    /// True if a rule left the entry out because its name and its neighbours say that it can be made again. A tag that anybody can put in a
+    /// folder says nothing of that kind.
+    pub fn is_regenerable(&self) -> bool {
+        matches!(self, Reason::Excluded(rule) if REGENERABLE.contains(&rule.as_str()))
     }
 
     /// True if the entry is not in the checkpoint as it was, though no rule says so.

@@ -337,6 +337,46 @@ fn safeties_that_were_switched_off_are_in_the_audit() {
     assert_eq!(acts(&s, "session.rollback").len(), 1);
 }
 
+/// The project's own file, which the agent wrote, leaves out what it did.
+#[test]
+fn a_review_begins_with_what_rules_leave_out_and_with_new_rules() {
+    let s = Scratch::new();
+    session(&s, &[], FAILS);
+    let review = |s: &Scratch| s.expect(0, &["session", "review", "s", "--print"]);
+    assert!(!review(&s).contains("leave out"), "{}", review(&s));
+    s.expect(0, &["session", "approve"]);
+    let work = s.path("work");
+    fs::write(work.join("parhelia.toml"), "[capture]\nexclude = [\"*.py\", \"parhelia.toml\"]\n").unwrap();
+    fs::write(work.join("evil.py"), "evil\n").unwrap();
+    fs::create_dir(work.join("cache")).unwrap();
+    fs::write(work.join("cache/CACHEDIR.TAG"), "Signature: 8a477f597d28d172789f06886806bc55").unwrap();
+    let create = |s: &Scratch| {
+        let made = s.summary(&["checkpoint", "create", "s", "--workspace", work.to_str().unwrap()]);
+        made["id"].as_str().unwrap().to_owned()
+    };
+    let next = create(&s);
+    let text = review(&s);
+    let first: Vec<&str> = text.lines().take(5).collect();
+    let expected = [
+        "Not in this review: 3 entries that rules leave out",
+        "  CACHEDIR.TAG: 1 entry (cache)",
+        "  pattern *.py: 1 entry (evil.py)",
+        "  pattern parhelia.toml: 1 entry (parhelia.toml)",
+        "New rules since a person approved: pattern *.py, pattern parhelia.toml",
+    ];
+    assert_eq!(first, expected, "{text}");
+    assert!(text.contains("No changes in what the checkpoint has"), "{text}");
+    let told = lines(&s, &["session", "review", "s"]).pop().unwrap();
+    assert_eq!((&told["unseen"]["by_rule"][1]["paths"][0], &told["unseen"]["by_rule"][1]["new"]), (&"evil.py".into(), &1.into()));
+    assert!(s.expect(0, &["show", &next]).starts_with("Left out by CACHEDIR.TAG: 1 entry (cache)\n"));
+    // With the approval, the rules are known; what they leave out is still told.
+    s.expect(0, &["session", "approve", &next]);
+    fs::write(work.join("more.py"), "more\n").unwrap();
+    create(&s);
+    let text = review(&s);
+    assert!(text.contains("pattern *.py: 2 entries (more.py, evil.py; 1 new)") && !text.contains("New rules"), "{text}");
+}
+
 #[test]
 fn a_review_shows_what_was_done_since_a_person_approved() {
     let s = Scratch::new();

@@ -114,3 +114,51 @@ fn a_branch_names_an_issue_and_a_removed_link_does_not_come_again() {
     t.settled();
     assert_eq!(t.events("checkpoint.linked").len(), 1);
 }
+
+#[test]
+fn a_link_of_an_agent_leads_nowhere_but_to_the_configured_repository_until_a_person_links_it_too() {
+    let t = Tracked::with(GITHUB);
+    for id in ["o/r#1", "victim/secret#7", "victim/other#9"] {
+        t.hub.add(id);
+    }
+    let program = parhelia_tests::binary().display().to_string();
+    let script = format!(
+        "echo $$ > file; {program} checkpoint create -q -m x; \
+         id=$({program} checkpoint list --json | grep -o '\"id\":\"[0-9A-Z]*\"' | head -1 | cut -d'\"' -f4); \
+         {program} link $id https://github.com/victim/secret/issues/7 o/r#1"
+    );
+    let workspace = t.workspace().to_string_lossy().into_owned();
+    let said = t.expect(0, &["session", "run", "--workspace", &workspace, "--name", "s", "--", "sh", "-c", &script]);
+    assert!(said.contains("by no person: victim/secret#7"), "{said}");
+    wait(|| (!t.hub.issue("o/r#1").comments.is_empty()).then_some(()));
+    t.settled();
+    let events = t.events("checkpoint.linked");
+    assert!(events.iter().all(|event| event["data"]["asked"] == true), "{events:?}");
+    let id = events[0]["subject"].as_str().unwrap().to_owned();
+    let asks = "Asks for  https://github.com/victim/secret/issues/7";
+    let review = t.expect(0, &["session", "review", "s", "--print"]);
+    assert!(review.contains(asks) && t.expect(0, &["session", "show", "s"]).contains("no person has linked it"), "{review}");
+    assert!(t.expect(0, &["checkpoint", "show", &id]).contains("no person has confirmed it"));
+    t.expect(0, &["session", "approve"]);
+    t.settled();
+    assert!(t.hub.issue("victim/secret#7").comments.is_empty() && t.hub.issue("victim/secret#7").state == "open");
+    // A person links it as well: from then on it is acted on.
+    let said = t.expect(0, &["link", &id, "victim/secret#7"]);
+    assert!(said.contains("Confirmed"), "{said}");
+    wait(|| (!t.hub.issue("victim/secret#7").comments.is_empty()).then_some(()));
+    assert!(!t.expect(0, &["session", "review", "s", "--print"]).contains("Asks for  https"), "{}", t.hub.count());
+    // What an imported folder says of links is nobody's word here.
+    let old = t.scratch.path("old");
+    fs::create_dir_all(old.join("w")).unwrap();
+    fs::write(old.join("w/hello"), "hi").unwrap();
+    let mut packed = Command::new("tar");
+    packed.args(["--zstd", "-cf"]).arg(old.join("workspace.tar.zst")).arg("-C").arg(old.join("w")).arg(".");
+    assert!(packed.output().unwrap().status.success());
+    let manifest = r#"{"version":"1.2","id":"01HQXYZ123456789ABCDEF","session_id":"old","created_at":"2026-11-29T05:00:00Z",
+        "trigger":"complete","workspace":{"path":"workspace.tar.zst"},
+        "linked_issues":[{"tracker":"github","id":"victim/other#9","url":"https://github.com/victim/other/issues/9"}]}"#;
+    fs::write(old.join("manifest.json"), manifest).unwrap();
+    t.expect(0, &["import", old.to_str().unwrap()]);
+    t.settled();
+    assert!(t.hub.issue("victim/other#9").comments.is_empty());
+}

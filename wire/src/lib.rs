@@ -135,6 +135,8 @@ pub enum Line {
     Suggestion(Box<memory::Suggestion>),
     /// A service that can be connected to.
     Service(tool::Service),
+    /// A browser that is signed in at a service's page.
+    Browser(tool::Browser),
     /// The last line of a verb that did not fail.
     Summary(Box<Summary>),
     /// The last line of a verb that failed.

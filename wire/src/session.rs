@@ -1,13 +1,17 @@
 //! Sessions and their runs.
 
-use parhelia_session::{overview, review::report, run};
+use parhelia_session::{
+    overview,
+    review::{report, unseen},
+    run,
+};
 use parhelia_store::projection;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
-    checkpoint::Approval,
+    checkpoint::{Approval, Link},
     show::{Show, mirror},
 };
 
@@ -336,6 +340,10 @@ pub struct Review {
     pub since_approved: bool,
     /// Checkpoints since then that wait for a person, the newest first.
     pub waiting: Vec<String>,
+    /// Issues that its checkpoints are linked to by an agent or an import alone.
+    pub asked_links: Vec<Link>,
+    /// What rules leave out of the checkpoint, so that no comparison shows it.
+    pub unseen: Unseen,
     /// Possible secrets in these and in the newest one, each with its place and rule.
     pub secrets: Vec<String>,
     /// Turns of the conversation.
@@ -370,6 +378,8 @@ impl Review {
             since: review.since.as_ref().map(|since| since.id()),
             since_approved: review.since_approved,
             waiting: review.waiting.iter().map(ToString::to_string).collect(),
+            asked_links: review.asked_links.show(),
+            unseen: (&review.unseen).into(),
             secrets: review.secrets.clone(),
             turns: review.turns,
             tokens: review.tokens,
@@ -381,6 +391,32 @@ impl Review {
             open_questions: review.open_questions.clone(),
             last_reply: review.last_reply.clone(),
         }
+    }
+}
+
+mirror! {
+    /// Everything that rules leave out of a checkpoint, beside the last one before it that a person approved.
+    pub struct Unseen of unseen::Unseen {
+        /// What somebody's rules leave out, by rule.
+        pub by_rule: Vec<LeftOutBy>,
+        /// What is left out because it can be made again, as its name and its neighbours say.
+        pub regenerable: LeftOutBy,
+        /// Rules that the approved one did not have; all where there is none.
+        pub rules_added: Vec<String>,
+        /// Rules that only that one had.
+        pub rules_removed: Vec<String>,
+    }
+
+    /// Entries that one rule leaves out.
+    pub struct LeftOutBy of unseen::ByRule {
+        /// The rule; empty for what can be made again.
+        pub rule: String,
+        /// Number of entries. One that is a folder stands for everything in it.
+        pub entries: u64,
+        /// Those of them that the approved checkpoint did not leave out.
+        pub new: u64,
+        /// The first 20 paths, new ones before others.
+        pub paths: Vec<String>,
     }
 }
 

@@ -67,6 +67,19 @@ pub struct Script {
     pub text: String,
 }
 
+/// A browser that is signed in at a service's page.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Browser {
+    /// Its id.
+    pub id: String,
+    /// Name that it gave itself.
+    pub name: String,
+    /// Time at which it signed in.
+    pub created_at: String,
+    /// Time at which it was there last, up to an hour less.
+    pub used_at: String,
+}
+
 /// A service that can be connected to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Service {

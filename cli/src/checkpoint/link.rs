@@ -32,12 +32,22 @@ pub fn link(context: &mut Context, args: &Args) -> Result<Code> {
         context.out.did(format!("checkpoint {id} is linked to {added}"));
         context.out.remark(format!("Linked {id}: {added}."))?;
     }
-    if !linked.had.is_empty() {
-        let had = linked.had.iter().map(marks::issue).collect::<Vec<_>>().join(", ");
+    if !linked.confirmed.is_empty() {
+        let confirmed = linked.confirmed.iter().map(marks::issue_of).collect::<Vec<_>>().join(", ");
+        context.out.did(format!("the link of checkpoint {id} to {confirmed} is confirmed"));
+        context.out.remark(format!("Confirmed for {id}: {confirmed}."))?;
+    }
+    let had: Vec<_> = linked.had.iter().filter(|issue| !linked.confirmed.contains(issue)).collect();
+    if !had.is_empty() {
+        let had = had.into_iter().map(marks::issue).collect::<Vec<_>>().join(", ");
         context.out.remark(format!("{id} had this before: {had}."))?;
     }
-    let (added, links) = (marks::links(&linked.added), marks::links(&linked.links));
-    context.out.summary(Summary::CheckpointLink { id: id.to_string(), added, links })?;
+    if !linked.asked.is_empty() {
+        let asked = linked.asked.iter().map(marks::issue).collect::<Vec<_>>().join(", ");
+        context.out.remark(format!("Asked for, and by no person: {asked}. {}", marks::ASKED))?;
+    }
+    let (added, links, asked) = (marks::links(&linked.added), marks::links(&linked.links), marks::links(&linked.asked));
+    context.out.summary(Summary::CheckpointLink { id: id.to_string(), added, links, asked })?;
     Ok(Code::Done)
 }
 

@@ -40,6 +40,10 @@ pub fn issue_of(issue: &Issue) -> String {
     format!("{} ({})", self::issue(issue), issue.tracker)
 }
 
+/// What becomes of a link that no person has asked for.
+pub const ASKED: &str =
+    "Outside of the repository or team that your configuration names, nothing is written there until a person links it as well.";
+
 /// An issue with its address, where its name does not have it.
 pub fn issue_at(issue: &Issue) -> String {
     let is_elsewhere = issue.id != issue.url && issue.tracker != "beads";

@@ -1,8 +1,10 @@
 //! `checkpoint show`: everything about one checkpoint.
 
+use parhelia_screen::words;
 use parhelia_session::{
     manifest::Manifest,
     mcp::{self, Kept, Server, live::GivenBack},
+    review::unseen::Unseen,
 };
 use parhelia_store::{
     Error, Store, clock,
@@ -17,7 +19,9 @@ use crate::{
     changed, complete,
     context::Context,
     exit::{Code, Failure, Result},
-    human, session,
+    human,
+    output::Style,
+    session,
 };
 
 /// Omissions that are shown without `--verbose`.
@@ -65,6 +69,12 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         return Ok(Code::Done);
     }
     context.out.page()?;
+    let unseen = Unseen::of(&store, None, checkpoint)?;
+    for by in &unseen.by_rule {
+        let line = format!("Left out by {}: {}", human::path(by.rule.as_bytes()), words::left_out(by));
+        let line = context.out.styled(Style::Red, line);
+        context.out.line(line)?;
+    }
     context.out.facts(facts(checkpoint), 12)?;
     context.out.facts(servers(&store, checkpoint)?, 12)?;
     let shown = if context.global.verbose { omissions.len() } else { OMISSIONS_SHOWN };
@@ -215,7 +225,10 @@ fn said(marks: &Marks) -> Vec<(&'static str, String)> {
     if !marks.tags.is_empty() {
         facts.push(("Tags", marks::listed(&marks.tags)));
     }
-    facts.extend(marks.links.iter().map(|issue| ("Issue", marks::issue_at(issue))));
+    facts.extend(marks.links.iter().map(|issue| {
+        let asked = if marks.is_asked(issue) { "  (asked for by an agent or an import; no person has confirmed it)" } else { "" };
+        ("Issue", format!("{}{asked}", marks::issue_at(issue)))
+    }));
     for annotation in &marks.annotations {
         facts.extend(
             marks::annotation(annotation).into_iter().enumerate().map(|(i, line)| (if i == 0 { "Note" } else { "" }, line)),

@@ -1,6 +1,6 @@
 //! `session show`: everything about one session.
 
-use parhelia_session::overview::Overview;
+use parhelia_session::{overview::Overview, review::link};
 use parhelia_store::{
     Store, clock,
     projection::{Run, Session},
@@ -46,7 +46,9 @@ pub fn print(context: &mut Context, store: &Store, session: &Session) -> Result<
         return Ok(Code::Done);
     }
     context.out.page()?;
-    let runs = runs.iter().map(|run| ("Run", run_text(run)));
+    let asked = link::of_session(&view, &session.id)?.into_iter().filter(|(_, is_asked)| *is_asked);
+    let asked = asked.map(|(issue, _)| ("Asks for", format!("{}: no person has linked it", human::path(issue.url.as_bytes()))));
+    let runs = asked.chain(runs.iter().map(|run| ("Run", run_text(run))));
     context.out.facts(facts(session, &overview, checkpoints).into_iter().chain(runs), 14)?;
     Ok(Code::Done)
 }

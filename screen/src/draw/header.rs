@@ -15,7 +15,7 @@ pub fn draw(buffer: &mut Buffer, area: Rect, state: &State, palette: Palette) {
         put(buffer, (area.x, area.y), "Reading the session…", palette.dim(), area.width);
         return;
     };
-    let rows = [session(facts, state, palette), checkpoint(facts, palette), figures(facts, state)];
+    let rows = [session(facts, state, palette), checkpoint(facts, palette), figures(facts, state, palette)];
     for (y, pieces) in (area.y..).zip(rows) {
         let mut x = area.x;
         for (text, style) in pieces {
@@ -23,6 +23,9 @@ pub fn draw(buffer: &mut Buffer, area: Rect, state: &State, palette: Palette) {
         }
     }
 }
+
+/// So many paths that are left out are named.
+const PATHS_MAX: usize = 3;
 
 type Pieces = Vec<(String, Style)>;
 
@@ -51,7 +54,7 @@ fn checkpoint(facts: &Facts, palette: Palette) -> Pieces {
     ]
 }
 
-fn figures(facts: &Facts, state: &State) -> Pieces {
+fn figures(facts: &Facts, state: &State, palette: Palette) -> Pieces {
     let base = match (facts.base, facts.base_approved, state.base) {
         (None, ..) => "the session's first checkpoint".to_owned(),
         (Some(id), true, _) => format!("since {id} (approved)"),
@@ -67,5 +70,21 @@ fn figures(facts: &Facts, state: &State) -> Pieces {
     let (failed, questions) = state.marked;
     figures.extend((failed > 0).then(|| human::count(failed as u64, "failed command")));
     figures.extend((questions > 0).then(|| human::count(questions as u64, "open question")));
-    vec![(figures.join(", "), Style::default())]
+    let mut pieces = vec![(figures.join(", "), Style::default())];
+    // It comes first: whoever decides must know that the files below are not all.
+    if !facts.unseen.is_empty() {
+        pieces.insert(0, (format!("{}  ", unseen(facts)), palette.bad()));
+    }
+    pieces
+}
+
+/// Everything that rules keep out of the screen, in a line.
+fn unseen(facts: &Facts) -> String {
+    let unseen = &facts.unseen;
+    if unseen.by_rule.is_empty() {
+        return words::unseen(unseen, facts.base_approved).join("; ");
+    }
+    let paths: Vec<&str> = unseen.by_rule.iter().flat_map(|by| &by.paths).take(PATHS_MAX).map(String::as_str).collect();
+    let more = if unseen.entries() > paths.len() as u64 { ", …" } else { "" };
+    format!("Not shown, left out by rules: {} ({}{more})", human::count(unseen.entries(), "entry"), paths.join(", "))
 }

@@ -44,6 +44,7 @@ fn state(size: (u16, u16)) -> State {
         approval: Some(Approval { rule: Some("trigger error".into()), ..PENDING }),
         base: Some(Ulid(6)),
         base_approved: true,
+        unseen: Default::default(),
         turns: Some(12),
         tokens: Some(3456),
         cost_usd: Some(1.5),

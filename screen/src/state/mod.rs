@@ -6,7 +6,7 @@ mod list;
 mod tests;
 
 use jiff::Timestamp;
-use parhelia_session::review::decide::Verdict;
+use parhelia_session::review::{decide::Verdict, unseen::Unseen};
 use parhelia_store::{id::Ulid, projection::Approval};
 use ratatui::crossterm::event::KeyEvent;
 
@@ -73,6 +73,8 @@ pub struct Facts {
     pub base: Option<Ulid>,
     /// True if a person approved that.
     pub base_approved: bool,
+    /// What rules leave out of it, which no diff shows.
+    pub unseen: Unseen,
     /// Turns of the conversation.
     pub turns: Option<u64>,
     /// Tokens, those from the cache included.

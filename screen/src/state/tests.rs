@@ -17,6 +17,7 @@ pub fn facts(checkpoint: Ulid) -> Facts {
         approval: None,
         base: Some(Ulid::nil()),
         base_approved: true,
+        unseen: Default::default(),
         turns: Some(12),
         tokens: Some(3456),
         cost_usd: Some(1.5),

@@ -128,6 +128,11 @@ export class Parhelia {
     return (await this.#read("/api/checkpoints/{checkpoint}/files/{path}", { checkpoint, path }, {}, options)).body;
   }
 
+  /** What rules leave out of a checkpoint, and rules that are new since a person approved one. */
+  listLeftOut(checkpoint: string, options?: CallOptions): Promise<Answer<"listLeftOut">> {
+    return this.#get("/api/checkpoints/{checkpoint}/left-out", { checkpoint }, {}, options);
+  }
+
   /** The conversation of a checkpoint; with `since`, the part after an older checkpoint. */
   getConversation(checkpoint: string, query: Query<"getConversation"> = {}, options?: CallOptions): Promise<Answer<"getConversation">> {
     return this.#get("/api/checkpoints/{checkpoint}/conversation", { checkpoint }, query, options);

@@ -4,9 +4,13 @@ use std::{collections::VecDeque, num::NonZeroUsize};
 
 use axum::{Json, extract::State, routing::get};
 use parhelia_agent::environment;
-use parhelia_session::{conversation::added, environment::packages};
+use parhelia_session::{
+    conversation::added,
+    environment::packages,
+    review::{report::Since, unseen},
+};
 use parhelia_store::{name, tree::Kind};
-use parhelia_wire::{diff::Message, environment::EnvironmentChange, tree::Entry};
+use parhelia_wire::{diff::Message, environment::EnvironmentChange, session::Unseen, tree::Entry};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -54,7 +58,7 @@ struct Entries {
 /// An older checkpoint.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Since {
+struct Later {
     /// Older checkpoint, of which only what came after is wanted.
     since: Option<String>,
 }
@@ -95,8 +99,26 @@ struct Before {
     since: String,
 }
 
+/// Everything that rules leave out of a checkpoint.
+#[derive(Debug, Serialize, JsonSchema)]
+struct LeftOut {
+    /// The checkpoint.
+    checkpoint: String,
+    /// The last checkpoint before it that a person approved; null if there is none.
+    since: Option<String>,
+    /// What rules leave out, so that no comparison shows it.
+    unseen: Unseen,
+}
+
 pub fn operations() -> Vec<Operation> {
     vec![
+        Operation::get(
+            "/api/checkpoints/{checkpoint}/left-out",
+            "listLeftOut",
+            "What rules leave out of a checkpoint, and rules that are new since a person approved one.",
+            get(left_out),
+        )
+        .gives::<LeftOut>(),
         Operation::get(
             "/api/checkpoints/{checkpoint}/entries",
             "listEntries",
@@ -111,7 +133,7 @@ pub fn operations() -> Vec<Operation> {
             "The conversation of a checkpoint, or what it adds to that of an older one.",
             get(conversation),
         )
-        .query::<Since>()
+        .query::<Later>()
         .gives::<ConversationMessages>(),
         Operation::get(
             "/api/checkpoints/{checkpoint}/environment",
@@ -148,10 +170,22 @@ async fn entries(
     .await
 }
 
+async fn left_out(State(app): State<App>, Named(selector): Named<String>) -> Answer<LeftOut> {
+    read(&app, move |app, view| {
+        let (checkpoint, _pin) = pinned(&app.store, &selector)?;
+        let since = Since::of(view, &checkpoint)?;
+        let approved = since.checkpoint.filter(|_| since.is_approved);
+        let unseen = unseen::Unseen::of(&app.store, approved.as_ref(), &checkpoint)?;
+        let since = approved.map(|approved| approved.id());
+        Ok(Json(LeftOut { checkpoint: checkpoint.id(), since, unseen: (&unseen).into() }))
+    })
+    .await
+}
+
 async fn conversation(
     State(app): State<App>,
     Named(selector): Named<String>,
-    Parameters(Since { since }): Parameters<Since>,
+    Parameters(Later { since }): Parameters<Later>,
 ) -> Answer<ConversationMessages> {
     read(&app, move |app, _| {
         let (new, _new_pin) = pinned(&app.store, &selector)?;

@@ -12,6 +12,7 @@ use parhelia_session::{
 };
 use parhelia_store::{
     Store,
+    event::LINK_ASKED,
     projection::{Issue, Session, Status},
     record::Checkpoint,
     view::View,
@@ -139,7 +140,9 @@ impl Planner<'_> {
     fn of_link(&self, event: &Event, notification: &Notification, work: &Work) -> parhelia_session::Result<Vec<Delivery>> {
         let is_of_created = event.idempotency_key.as_ref().is_some_and(|key| key.starts_with(CREATED));
         let issue = event.data.get("url").and_then(Value::as_str).and_then(|url| link::parse(url).ok());
-        let Some(issue) = issue.filter(|_| !is_of_created) else { return Ok(Vec::new()) };
+        let is_asked = event.data.get(LINK_ASKED).and_then(Value::as_bool).unwrap_or_default();
+        let is_acted_on = |issue: &Issue| !is_of_created && self.reach.options.acts_on(issue, is_asked, &work.workspace);
+        let Some(issue) = issue.filter(is_acted_on) else { return Ok(Vec::new()) };
         let is_running = self.view.newest_run(&work.session)?.is_some_and(|run| run.ended_at.is_none());
         let text = Some(words::text(notification));
         Ok(self.on(event, notification, work, &issue, text, is_running.then_some(State::Running)).into_iter().collect())
@@ -217,7 +220,7 @@ impl Planner<'_> {
             return Ok(Vec::new());
         }
         let mut deliveries = Vec::new();
-        for issue in issues_of(self.view, &work.session.id)? {
+        for issue in self.issues_of(work)? {
             let state = match on_approval {
                 OnApproval::Close => Some(State::Done),
                 OnApproval::Move if TrackerKind::named(&issue.tracker) != Some(TrackerKind::GitHub) => Some(State::Done),
@@ -235,6 +238,10 @@ impl Planner<'_> {
         Ok(checkpoint.record.trigger.name() == "complete" || is_over && session.head == Some(checkpoint.record.id))
     }
 
+    fn issues_of(&self, work: &Work) -> parhelia_session::Result<Vec<Issue>> {
+        issues_of(self.reach.options, self.view, &work.session.id, &work.workspace)
+    }
+
     fn on_all(
         &self,
         event: &Event,
@@ -243,7 +250,7 @@ impl Planner<'_> {
         text: Option<String>,
         state: Option<State>,
     ) -> parhelia_session::Result<Vec<Delivery>> {
-        let issues = issues_of(self.view, &work.session.id)?;
+        let issues = self.issues_of(work)?;
         Ok(issues.iter().filter_map(|issue| self.on(event, notification, work, issue, text.clone(), state)).collect())
     }
 

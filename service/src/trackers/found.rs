@@ -44,7 +44,7 @@ impl Texts<'_> {
             let is_on = match issue.tracker.as_str() {
                 // Whoever writes a prompt, or what is pasted into one, does not choose in whose repository is written.
                 "github" => self.github && self.repository.is_some_and(|own| is_in(&issue, own)),
-                "linear" => self.linear,
+                "linear" => self.linear && self.team.is_some_and(|own| is_of(&issue, own)),
                 _ => false,
             };
             if is_on && !issues.iter().any(|known| are_same(known, &issue)) {
@@ -123,6 +123,11 @@ fn is_in(issue: &Issue, repository: &str) -> bool {
     issue.id.split_once('#').is_some_and(|(place, _)| place.eq_ignore_ascii_case(repository))
 }
 
+/// True of an issue of a team.
+fn is_of(issue: &Issue, team: &str) -> bool {
+    issue.id.split_once('-').is_some_and(|(place, _)| place.eq_ignore_ascii_case(team))
+}
+
 /// The issues of Beads that are in progress.
 pub fn in_beads(reach: &super::Reach, workspace: &Path) -> Vec<Issue> {
     let Some(beads) = reach.beads(workspace) else { return Vec::new() };
@@ -185,7 +190,7 @@ mod tests {
             ("Fix #12, and (O/R#3).", "o/r#12 O/R#3"),
             ("see https://github.com/o/r/issues/4#issuecomment-1!", "o/r#4"),
             ("as in a/b#3 and https://github.com/x/y/issues/4, which are others'", ""),
-            ("https://linear.app/acme/issue/OPS-7/slow", "OPS-7"),
+            ("https://linear.app/acme/issue/OPS-7/slow https://linear.app/acme/issue/ENG-7/slow", "ENG-7"),
             ("do ENG-5: now, then eng-5 again", "ENG-5"),
             ("UTF-8, SHA-256 and CVE-2024-1 with #fff and #1234567", ""),
             ("a#1 b/c/d#2 https://example.com/#12 C# 5", ""),

@@ -178,16 +178,9 @@ fn done(tracker: &dyn Tracker, act: &Act, mark: &Mark) -> Result<Option<Issue>, 
     Ok(None)
 }
 
-/// The issues that checkpoints of a session are linked to.
-pub fn issues_of(view: &View, session: &str) -> parhelia_session::Result<Vec<Issue>> {
-    let mut found = Vec::new();
-    for (url, checkpoints) in view.links()? {
-        for id in checkpoints {
-            if view.checkpoint(id)?.is_some_and(|checkpoint| checkpoint.record.session == session) {
-                found.extend(link::parse(&url).ok());
-                break;
-            }
-        }
-    }
-    Ok(found)
+/// The issues that checkpoints of a session are linked to, and that are acted on: links of agents and imports lead nowhere but to the place
+/// that the configuration names for the workspace.
+pub fn issues_of(options: &Integrations, view: &View, session: &str, workspace: &Path) -> parhelia_session::Result<Vec<Issue>> {
+    let found = link::of_session(view, session)?.into_iter();
+    Ok(found.filter(|(issue, is_asked)| options.acts_on(issue, *is_asked, workspace)).map(|(issue, _)| issue).collect())
 }

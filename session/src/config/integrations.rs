@@ -7,6 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use parhelia_store::projection::Issue;
 use serde::{Deserialize, Serialize};
 
 use super::channels::Variable;
@@ -143,6 +144,26 @@ impl Integrations {
     /// The team of a workspace's issues.
     pub fn team(&self, workspace: &Path) -> Option<String> {
         self.project(workspace).linear.or_else(|| self.linear.default_team.clone())
+    }
+
+    /// True of an issue in the place that the configuration names for a workspace: its repository, its team, or its own Beads.
+    pub fn is_own(&self, issue: &Issue, workspace: &Path) -> bool {
+        let is_in = |place: Option<String>, separator: char| {
+            let own = issue.id.split_once(separator).map(|(place, _)| place);
+            own.zip(place.as_deref()).is_some_and(|(own, place)| own.eq_ignore_ascii_case(place))
+        };
+        match issue.tracker.as_str() {
+            "github" => is_in(self.repository(workspace), '#'),
+            "linear" => is_in(self.team(workspace), '-'),
+            // Whatever writes there is run in the workspace.
+            "beads" => true,
+            _ => false,
+        }
+    }
+
+    /// True if something follows for an issue of a workspace: a person asked for the link, or it is an issue of the workspace's own place.
+    pub fn acts_on(&self, issue: &Issue, is_asked: bool, workspace: &Path) -> bool {
+        !is_asked || self.is_own(issue, workspace)
     }
 
     /// The option that does not fit the others, and why.

@@ -2,7 +2,7 @@
 //! not seen it here, so the record alone says what the manifest said.
 
 use parhelia_store::{
-    event::{Actor, NewEvent, kind},
+    event::{Actor, LINK_ASKED, NewEvent, kind},
     name,
 };
 
@@ -36,7 +36,7 @@ pub(super) fn read(fields: &Fields<'_>) -> Result<(Vec<NewEvent>, Vec<String>)> 
         let Some(url) = told.text("url")?.or(told.text("id")?) else { continue };
         match link::parse(&url) {
             Ok(issue) => {
-                let linked = event(kind::CHECKPOINT_LINKED).with("tracker", issue.tracker);
+                let linked = event(kind::CHECKPOINT_LINKED).with(LINK_ASKED, true).with("tracker", issue.tracker);
                 events.push(linked.with("id", issue.id).with("url", issue.url));
             }
             Err(why) => left.push(why.to_string()),

@@ -247,6 +247,14 @@ pub(crate) fn belongs_to(store: &Store, host: &dyn Host) -> Result<Option<Run>> 
     one_of(store, host, &runs)
 }
 
+/// True if a person acts on a session: no agent, nothing that one started, and nobody who may be either.
+pub(crate) fn is_persons(store: &Store, host: &dyn Host, session: &str) -> Result<bool> {
+    let mut runs = store.refresh()?.runs()?;
+    runs.retain(|_, run| run.is_open() || run.session == session);
+    let is_agents = one_of(store, host, &runs)?.is_some() || runs.values().any(|run| run.session == session && is_hidden(run));
+    Ok(!is_agents && host.actor().user.is_some())
+}
+
 /// True if a run is at work on this machine where this process cannot see who started it: outside of the container that it is in.
 fn is_hidden(run: &Run) -> bool {
     let is_here = |boot: &str| boot_id().is_ok_and(|own| own == boot);

@@ -16,13 +16,13 @@ use std::collections::BTreeSet;
 use fluent_uri::{Iri, Uri};
 use parhelia_store::{
     Store,
-    event::{Actor, NewEvent, kind},
+    event::{Actor, LINK_ASKED, NewEvent, kind},
     id::Ulid,
     projection::Issue,
     view::View,
 };
 
-use super::{distinct, mark};
+use super::{decide::is_persons, distinct, mark};
 use crate::{
     error::{Refusal, Result},
     host::{Host, Observer},
@@ -167,6 +167,21 @@ pub fn linked(view: &View, issues: &[Issue]) -> Result<BTreeSet<Ulid>> {
     Ok(found)
 }
 
+/// The issues that checkpoints of a session are linked to, each with true where no person has asked for it, or confirmed it, on any of them.
+pub fn of_session(view: &View, session: &str) -> Result<Vec<(Issue, bool)>> {
+    let mut found = Vec::new();
+    for (url, checkpoints) in view.links()? {
+        let mut asked = None;
+        for id in checkpoints {
+            if view.checkpoint(id)?.is_some_and(|checkpoint| checkpoint.record.session == session) {
+                asked = Some(asked.unwrap_or(true) && view.marks(id)?.asked.contains(&url));
+            }
+        }
+        found.extend(asked.and_then(|asked| Some((parse(&url).ok()?, asked))));
+    }
+    Ok(found)
+}
+
 /// The outcome of [`link()`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Linked {
@@ -174,13 +189,21 @@ pub struct Linked {
     pub added: Vec<Issue>,
     /// Issues that it was linked to already, as they are recorded.
     pub had: Vec<Issue>,
+    /// Links that were asked for before, and that this person confirms.
+    pub confirmed: Vec<Issue>,
     /// All issues that it is linked to now.
     pub links: BTreeSet<Issue>,
+    /// Those of them that no person has asked for, or confirmed: nobody writes there unless it is an issue of the workspace's own place.
+    pub asked: Vec<Issue>,
 }
 
-/// Links a checkpoint to issues.
+/// Links a checkpoint to issues. A person's link confirms one that an agent asked for.
 pub fn link(store: &Store, host: &dyn Host, checkpoint: Ulid, issues: &[Issue], observer: &dyn Observer) -> Result<Linked> {
-    link_by(store, &|event| event, &host.actor(), checkpoint, issues, observer)
+    let found = store.refresh()?.checkpoint(checkpoint)?;
+    // One that does not exist is refused where its marks are read.
+    let is_persons = found.map(|found| is_persons(store, host, &found.record.session)).transpose()?.unwrap_or_default();
+    let by = By { actor: host.actor(), is_asked: !is_persons, confirms: is_persons };
+    link_by(store, &|event| event, &by, checkpoint, issues, observer)
 }
 
 /// Links a checkpoint to issues by a program, each at most once under a key that begins so: a link that a person removed does not come again.
@@ -190,13 +213,23 @@ pub fn link_once(store: &Store, program: &str, key: &str, checkpoint: Ulid, issu
         let key = format!("{key}:{url}");
         event.once(key)
     };
-    link_by(store, &once, &Actor::program(program), checkpoint, issues, &())
+    let by = By { actor: Actor::program(program), is_asked: false, confirms: false };
+    link_by(store, &once, &by, checkpoint, issues, &())
+}
+
+/// Whoever links.
+struct By {
+    actor: Actor,
+    /// True if the link waits for a person.
+    is_asked: bool,
+    /// True if links that wait are confirmed.
+    confirms: bool,
 }
 
 fn link_by(
     store: &Store,
     made: &dyn Fn(NewEvent) -> NewEvent,
-    actor: &Actor,
+    by: &By,
     checkpoint: Ulid,
     issues: &[Issue],
     observer: &dyn Observer,
@@ -207,11 +240,16 @@ fn link_by(
         let had: Vec<Issue> = issues.iter().filter_map(known).collect();
         let added: Vec<Issue> = issues.iter().filter(|issue| known(issue).is_none()).cloned().collect();
         let links = marks.links.iter().chain(&added).cloned().collect();
+        let confirmed: Vec<Issue> = had.iter().filter(|issue| by.confirms && marks.is_asked(issue)).cloned().collect();
+        let waiting = marks.links.iter().filter(|issue| marks.is_asked(issue) && !confirmed.contains(issue));
+        let asked = waiting.chain(added.iter().filter(|_| by.is_asked)).cloned().collect();
         let event = |issue: &Issue| {
-            let event = NewEvent::new(kind::CHECKPOINT_LINKED, checkpoint.to_string(), actor.clone());
+            let event = NewEvent::new(kind::CHECKPOINT_LINKED, checkpoint.to_string(), by.actor.clone());
+            let event = if by.is_asked { event.with(LINK_ASKED, true) } else { event };
             made(event.with("tracker", issue.tracker.as_str()).with("id", issue.id.as_str()).with("url", issue.url.as_str()))
         };
-        Ok((added.iter().map(event).collect(), Linked { added, had, links }))
+        let events = added.iter().chain(&confirmed).map(event).collect();
+        Ok((events, Linked { added, had, confirmed, links, asked }))
     })?;
     Ok(linked)
 }

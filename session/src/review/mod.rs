@@ -16,6 +16,7 @@ mod signature;
 pub mod tag;
 #[cfg(test)]
 mod tests;
+pub mod unseen;
 
 use std::cell::RefCell;
 

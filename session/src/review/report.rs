@@ -10,13 +10,14 @@ use parhelia_store::{
     Store,
     diff::{DiffOptions, Side, TreeChange, compare},
     id::Ulid,
-    projection::{Approval, ApprovalStatus, Session},
+    projection::{Approval, ApprovalStatus, Issue, Session},
     record::Checkpoint,
     tree::Kind,
     view::View,
 };
 use serde_json::Value;
 
+use super::{link, unseen::Unseen};
 use crate::{
     capture::CONVERSATION,
     changed::OfGit,
@@ -61,6 +62,10 @@ pub struct Review {
     pub since_approved: bool,
     /// Checkpoints from there to the newest that wait for a person, the newest first.
     pub waiting: Vec<Ulid>,
+    /// Issues that its checkpoints are linked to by an agent or an import alone.
+    pub asked_links: Vec<Issue>,
+    /// What rules leave out of the newest, and rules that are new since a person approved one.
+    pub unseen: Unseen,
     /// Files that changed since then, but for those of git repositories.
     pub changes: Vec<TreeChange>,
     /// Possible secrets that were found in the newest and in those that wait, each with its place and rule.
@@ -88,6 +93,9 @@ impl Review {
         };
         let Since { checkpoint: since, is_approved: since_approved, waiting } = Since::of(&view, &newest)?;
         let changes = since.as_ref().map(|since| changes(store, since, &newest)).transpose()?.unwrap_or_default();
+        let unseen = Unseen::of(store, since.as_ref().filter(|_| since_approved), &newest)?;
+        let asked_links =
+            link::of_session(&view, &session.id)?.into_iter().filter_map(|(issue, asked)| asked.then_some(issue)).collect();
         let said = said(store, &newest)?;
         let mut commands = commands(store, since.as_ref(), &newest)?;
         let commands_more = commands.len().saturating_sub(COMMANDS_MAX);
@@ -106,6 +114,8 @@ impl Review {
             since,
             since_approved,
             waiting,
+            asked_links,
+            unseen,
             changes,
         })
     }

@@ -20,6 +20,16 @@ const CACHE_TAG: &[u8] = b"CACHEDIR.TAG";
 /// First bytes of a CACHEDIR.TAG (the Cache Directory Tagging Specification).
 const CACHE_TAG_SIGNATURE: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55";
 
+const TARGET_OF_CARGO: &str = "target beside Cargo.toml";
+const TARGET_OF_MAVEN: &str = "target beside pom.xml";
+const NODE_MODULES: &str = "node_modules beside package.json";
+const PYCACHE: &str = "__pycache__";
+const VENV: &str = ".venv with pyvenv.cfg";
+const NOT_TRACKED: &str = "regenerable, and not tracked by git";
+
+/// The rules, as reasons of omissions have them, that go by what an entry is called and what it lies beside.
+pub const REGENERABLE: [&str; 6] = [TARGET_OF_CARGO, TARGET_OF_MAVEN, NODE_MODULES, PYCACHE, VENV, NOT_TRACKED];
+
 /// Decides about entries.
 #[derive(Debug)]
 pub struct Excluder {
@@ -190,7 +200,7 @@ impl Excluder {
         }
         if around.only_tracked {
             return match around.repository {
-                Some(repository) if !repository.tracks(path) => Verdict::Exclude("regenerable, and not tracked by git".into()),
+                Some(repository) if !repository.tracks(path) => Verdict::Exclude(NOT_TRACKED.into()),
                 _ if is_folder => Verdict::KeepTracked,
                 _ => Verdict::Keep,
             };
@@ -199,10 +209,10 @@ impl Excluder {
             return Verdict::Keep;
         }
         let proof = match name {
-            b"target" if around.has("Cargo.toml") => "target beside Cargo.toml",
-            b"target" if around.has("pom.xml") => "target beside pom.xml",
-            b"node_modules" if around.has("package.json") => "node_modules beside package.json",
-            b"__pycache__" => "__pycache__",
+            b"target" if around.has("Cargo.toml") => TARGET_OF_CARGO,
+            b"target" if around.has("pom.xml") => TARGET_OF_MAVEN,
+            b"node_modules" if around.has("package.json") => NODE_MODULES,
+            b"__pycache__" => PYCACHE,
             _ => return Verdict::Keep,
         };
         self.unless_tracked(around.repository, path, proof.into())
@@ -226,7 +236,7 @@ impl Excluder {
             return self.unless_tracked(around.repository, around.path, "CACHEDIR.TAG".into());
         }
         if self.rules.defaults && name == b".venv" && around.has("pyvenv.cfg") {
-            return self.unless_tracked(around.repository, around.path, ".venv with pyvenv.cfg".into());
+            return self.unless_tracked(around.repository, around.path, VENV.into());
         }
         Verdict::Keep
     }

@@ -34,6 +34,7 @@ use std::{
 };
 
 pub use append_cache::AppendCache;
+pub use exclude::REGENERABLE;
 pub use import::{Beside, ImportOptions, import, import_with};
 pub use judge::{Content, Judge};
 pub use sink::Looked;

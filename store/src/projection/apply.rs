@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
-    event::{Event, kind},
+    event::{Event, LINK_ASKED, kind},
     journal::{Entry, Logged},
     record::{Record, Trigger},
     rejected::{self, Rejected},
@@ -263,11 +263,19 @@ fn mark(marks: &mut Marks, event: &Event) -> Result<bool, Unfit> {
             marks.annotations.push(Annotation { timestamp: event.at, user, text: field(event, "text")? });
         }
         kind::CHECKPOINT_LINKED => {
-            marks.links.insert(Issue { tracker: field(event, "tracker")?, id: field(event, "id")?, url: field(event, "url")? });
+            let issue = Issue { tracker: field(event, "tracker")?, id: field(event, "id")?, url: field(event, "url")? };
+            // Whoever asks once more for what a person wants takes nothing back.
+            match field::<Option<bool>>(event, LINK_ASKED)?.unwrap_or_default() {
+                true if !marks.links.contains(&issue) => drop(marks.asked.insert(issue.url.clone())),
+                true => {}
+                false => drop(marks.asked.remove(&issue.url)),
+            }
+            marks.links.insert(issue);
         }
         kind::CHECKPOINT_UNLINKED => {
             let url: String = field(event, "url")?;
             marks.links.retain(|issue| issue.url != url);
+            marks.asked.remove(&url);
         }
         // A policy that decides while a person does is the one that did not know.
         kind::CHECKPOINT_DECIDED if user.is_none() && marks.approval.as_ref().is_some_and(Approval::is_by_person) => {}

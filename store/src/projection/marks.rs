@@ -202,6 +202,9 @@ pub struct Marks {
     /// References to issues.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub links: BTreeSet<Issue>,
+    /// The addresses of those that no person has asked for, or confirmed.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub asked: BTreeSet<String>,
     /// The last decision about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<Approval>,
@@ -214,6 +217,13 @@ pub struct Marks {
     /// Set once it is deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deleted: Option<Deletion>,
+}
+
+impl Marks {
+    /// True of a link that an agent or an import made, and that no person has confirmed.
+    pub fn is_asked(&self, issue: &Issue) -> bool {
+        self.asked.contains(&issue.url)
+    }
 }
 
 /// The most bytes of a tag.

@@ -181,6 +181,8 @@ pub enum Summary {
         added: Vec<Link>,
         /// All links that it has now.
         links: Vec<Link>,
+        /// Those of them that no person has asked for, or confirmed.
+        asked: Vec<Link>,
     },
     /// The links of a checkpoint, without those that were removed.
     #[serde(rename = "checkpoint unlink")]
@@ -464,6 +466,14 @@ pub enum Summary {
         entries: u64,
         /// Sessions whose result was not known before.
         sessions: u64,
+    },
+    /// A folder that is of a project from now on.
+    #[serde(rename = "memory confirm")]
+    MemoryConfirm {
+        /// The project.
+        project: String,
+        /// The folder; null where it was of the project already.
+        folder: Option<String>,
     },
     /// What is worth remembering.
     #[serde(rename = "memory suggest")]

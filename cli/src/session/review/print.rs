@@ -34,11 +34,21 @@ pub fn print(context: &mut Context, store: &Store, review: &Review) -> Result<Co
 
 /// Prints the same without the ways to decide, for whoever asks then.
 pub fn report(context: &mut Context, store: &Store, review: &Review) -> Result<()> {
+    let unseen = words::unseen(&review.unseen, review.since_approved);
+    for line in &unseen {
+        let line = context.out.styled(Style::Red, line.clone());
+        context.out.line(line)?;
+    }
+    if !unseen.is_empty() {
+        context.out.line("")?;
+    }
     let facts = facts(review);
     context.out.facts(facts, 10)?;
     context.out.line("")?;
     context.out.line(since_text(review))?;
-    if review.since.is_some() {
+    if review.since.is_some() && review.changes.is_empty() && !unseen.is_empty() {
+        context.out.line("  No changes in what the checkpoint has")?;
+    } else if review.since.is_some() {
         comparison(context, store, review).print_files(&mut context.out)?;
     }
     rest(context, review)
@@ -64,7 +74,12 @@ fn facts(review: &Review) -> Vec<(&'static str, String)> {
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         facts.push(("Waiting", format!("{}: {first}{more}", human::count(review.waiting.len() as u64, "checkpoint"))));
     }
+    let asked = |url: &str| format!("{}, by an agent or an import; `parhelia link` confirms it", text(url));
+    facts.extend(review.asked_links.iter().map(|issue| ("Asks for", asked(&issue.url))));
     facts.extend(review.secrets.iter().map(|secret| ("Secret", text(secret))));
+    if review.unseen.regenerable.entries > 0 {
+        facts.push(("Left out", format!("as it can be made again: {}", words::left_out(&review.unseen.regenerable))));
+    }
     facts.extend(review.turns.map(|turns| ("Turns", human::number(turns))));
     facts.extend(review.tokens.map(|tokens| ("Tokens", human::number(tokens))));
     facts.extend(session.totals.cost_usd.map(|cost| ("Cost", human::cost(cost))));
