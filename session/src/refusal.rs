@@ -275,6 +275,11 @@ pub enum Refusal {
     /// An agent would accept a suggestion.
     #[error("a suggestion is accepted or dismissed by a person, and the caller is an agent, or was started by one")]
     PersonAccepts,
+    /// An agent would have a folder be of a project.
+    #[error(
+        "which folders share what is known of a project is for a person to say, and the caller is an agent, or was started by one"
+    )]
+    PersonConfirms,
     /// Nothing is suggested under an id.
     #[error("there is no suggestion {id}")]
     NotSuggested {

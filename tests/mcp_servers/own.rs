@@ -70,3 +70,39 @@ fn the_agent_makes_a_checkpoint_of_its_own_session() {
     let said = live.state(id, "conversation/transcript.jsonl");
     assert!(String::from_utf8_lossy(&said).contains("get ready"), "it has the conversation");
 }
+
+/// Whoever knows an id gets no file of another folder by it; the session itself, what it went on from, and its folder are its own.
+#[test]
+fn checkpoints_of_other_folders_are_read_only_where_the_user_says_so() {
+    let scratch = Scratch::new();
+    let (own, other) = (scratch.path("own"), scratch.path("other"));
+    for (folder, text) in [(&own, b"own\n"), (&other, b"key\n")] {
+        write(&folder.join("file"), text).unwrap();
+    }
+    let (own_id, other_id) = (scratch.create("own", &own), scratch.create("other", &other));
+    let ask = |calls: &[(&str, Value)]| -> Vec<(bool, String)> {
+        let mut client = Client::start(scratch.command(&["mcp"]).current_dir(&own));
+        client.hello();
+        let answers = calls.iter().map(|(tool, arguments)| {
+            let answer = client.request("tools/call", json!({"name": tool, "arguments": arguments}));
+            let result = &answer["result"];
+            (result["isError"] == true, result["content"][0]["text"].as_str().unwrap_or_default().to_owned())
+        });
+        answers.collect()
+    };
+    let calls = [
+        ("read_file", json!({"checkpoint": other_id, "path": "file"})),
+        ("show_checkpoint", json!({"checkpoint": "other@latest"})),
+        ("diff_checkpoints", json!({"old": own_id, "new": other_id, "path": "file"})),
+        ("list_checkpoints", json!({"session": "other"})),
+    ];
+    for (call, (is_error, text)) in calls.iter().zip(ask(&calls)) {
+        assert!(is_error && text.contains("mcp.read_others") && !text.contains("key\n"), "{call:?}: {text}");
+    }
+    let own_file = [("read_file", json!({"checkpoint": own_id, "path": "file"}))];
+    assert_eq!(ask(&own_file), [(false, "own\n".to_owned())]);
+    let found = ask(&[("search_checkpoints", json!({"query": "other"}))]);
+    assert!(!found[0].0 && !found[0].1.contains(&other_id), "{found:?}");
+    write(&scratch.path("home/.config/parhelia/parhelia.toml"), b"[mcp]\nread_others = true\n").unwrap();
+    assert_eq!(ask(&calls[..1]), [(false, "key\n".to_owned())]);
+}

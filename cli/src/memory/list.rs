@@ -55,6 +55,7 @@ pub fn run(context: &mut Context, place: &super::Args, args: &Args) -> Result<Co
             .out
             .remark(format!("More is known of {former}, without its remote: `parhelia memory adopt {former}` takes it over."))?;
     }
+    super::say_unconfirmed(context, &project)?;
     let (entries, sessions) = (known.knowledge.all().count() as u64, known.session_history.len() as u64);
     if entries + sessions == 0 {
         context.out.remark(format!("Nothing is known of {}.", human::path(project.name.as_bytes())))?;

@@ -1,6 +1,7 @@
 //! `memory`: what a project's sessions have learned.
 
 mod adopt;
+mod confirm;
 mod forget;
 mod list;
 mod recall;
@@ -48,6 +49,8 @@ enum Verb {
     Forget(forget::Args),
     /// Take over what is known of another project, which keeps it
     Adopt(adopt::Args),
+    /// Confirm that this folder is of the project that its remote names, so that it shares what is known of that
+    Confirm,
     /// List patterns in earlier sessions that are worth remembering, and accept or dismiss one
     Suggest(suggest::Args),
 }
@@ -61,6 +64,7 @@ impl Args {
             Verb::List(args) => list::run(context, self, args),
             Verb::Forget(args) => forget::run(context, self, args),
             Verb::Adopt(args) => adopt::run(context, self, args),
+            Verb::Confirm => confirm::run(context, self),
             Verb::Suggest(args) => suggest::run(context, self, args),
         }
     }
@@ -82,8 +86,17 @@ impl Args {
         let folder = workspace(self.workspace.as_deref().unwrap_or(Path::new(".")))?;
         let sessions = parhelia_store::selector::sessions_at(&store.view(), &folder)?;
         let given = sessions.iter().find(|session| session.project.is_some());
-        Ok(Project::of(&folder, given))
+        Ok(Project::of(&store.layout().root, &folder, given))
     }
+}
+
+/// Says that a folder is not known to be of the project that it says it is of.
+fn say_unconfirmed(context: &mut Context, project: &Project) -> Result<()> {
+    let Some(claimed) = &project.unconfirmed else { return Ok(()) };
+    context.out.remark(format!(
+        "This folder says that it is of {}, of which more is known from other folders. If it is, `parhelia memory confirm` shares that.",
+        human::path(claimed.as_bytes())
+    ))
 }
 
 /// Prints an entry.

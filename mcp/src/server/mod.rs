@@ -2,6 +2,7 @@
 //! removes or overwrites anything.
 
 mod asked;
+mod reach;
 mod shown;
 mod work;
 

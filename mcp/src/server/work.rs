@@ -41,6 +41,7 @@ use parhelia_wire::{
 
 use super::{
     asked::{Create, Diff, List, Read, Recall, Save, Search},
+    reach::Reach,
     shown::{Created, Differences, Listed, Recalled, Saved, Searched},
 };
 
@@ -55,6 +56,10 @@ const CHANGES_MAX: usize = 500;
 const LINES_TIME: Duration = Duration::from_secs(5);
 /// No longer file is handed out: agents take no more at once.
 const FILE_BYTES_MAX: u64 = 256 << 10;
+
+/// The reason for which a checkpoint or a session is not shown.
+const NOT_YOURS: &str =
+    "works in another folder: an agent reads checkpoints of its own folder alone, unless its user sets `mcp.read_others`";
 
 /// The way in which the store is opened.
 #[derive(Clone, Debug)]
@@ -125,6 +130,14 @@ impl Work {
         Ok(self.target(store, &folder).map_err(said)?.session)
     }
 
+    /// The checkpoints that the agent may read, as its user has configured it.
+    fn reach<'v>(&self, store: &Store, view: &'v View) -> Result<Reach<'v>, String> {
+        let folder = self.host.folder().ok_or("the working folder is gone")?;
+        let target = self.target(store, &folder).map_err(said)?;
+        let reads_others = self.host.config(&folder).map_err(said)?.mcp.read_others;
+        Reach::of(view, target.session, &folder, reads_others).map_err(said)
+    }
+
     pub fn create(&self, asked: &Create) -> Result<Created, String> {
         let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
         let tags = asked.tags.iter().map(|tag| tag.parse::<Tag>()).collect::<Result<Vec<_>, _>>().map_err(said)?;
@@ -168,7 +181,13 @@ impl Work {
         let store = self.store(false)?;
         let view = store.view();
         let session = match &asked.session {
-            Some(name) => view.session_id(name).map_err(said)?,
+            Some(name) => {
+                let id = view.session_id(name).map_err(said)?;
+                if !self.reach(&store, &view)?.has_session(&id) {
+                    return Err(format!("session {id} {NOT_YOURS}"));
+                }
+                id
+            }
             None => self.session(&store)?,
         };
         let limit = asked.limit.unwrap_or(LISTED).clamp(1, LISTED_MAX);
@@ -220,16 +239,27 @@ impl Work {
         let query: Query = asked.query.parse().map_err(said)?;
         let store = self.store(false)?;
         let limit = asked.limit.unwrap_or(FOUND).clamp(1, LISTED_MAX);
-        let request = SearchRequest { query: &query, session: None, since: None, limit };
-        let found = search::search(&store, &*self.host, &request, &()).map_err(said)?;
-        Ok(Searched { found: found.hits.iter().map(Found::of).collect(), matching: found.matching })
+        let view = store.view();
+        let reach = self.reach(&store, &view)?;
+        let request = SearchRequest { query: &query, session: None, since: None, limit: usize::MAX };
+        let mut found = search::search(&store, &*self.host, &request, &()).map_err(said)?;
+        let mut own = Vec::new();
+        for hit in found.hits.drain(..) {
+            if reach.has(&hit.checkpoint).map_err(said)? {
+                own.push(hit);
+            }
+        }
+        Ok(Searched { found: own.iter().take(limit).map(Found::of).collect(), matching: own.len() as u64 })
     }
 
     pub fn recall(&self, asked: &Recall) -> Result<Recalled, String> {
         let store = self.store(true)?;
         let known = memory::read(&store.layout().root, &self.project(&store)?, self.host.now()).map_err(said)?;
         let hits = memory::recall(&known, &asked.words);
-        let entries = hits.iter().map(|hit| Knowledge::of(hit.section, hit.entry, hit.contradicts.iter().copied()));
+        let entries = hits.iter().map(|hit| Knowledge {
+            text: memory::said(hit.entry),
+            ..Knowledge::of(hit.section, hit.entry, hit.contradicts.iter().copied())
+        });
         Ok(Recalled { entries: entries.collect() })
     }
 
@@ -246,7 +276,7 @@ impl Work {
     fn project(&self, store: &Store) -> Result<Project, String> {
         let folder = self.host.folder().ok_or("the working folder is gone")?;
         let target = self.target(store, &folder).map_err(said)?;
-        Ok(Project::of(&folder, target.known.as_ref()))
+        Ok(Project::of(&store.layout().root, &folder, target.known.as_ref()))
     }
 
     pub fn read(&self, asked: &Read) -> Result<String, String> {
@@ -279,7 +309,12 @@ impl Work {
             Some(_) => format!("{}@{text}", self.session(store)?),
             None => text.to_owned(),
         };
-        selector::find(&store.view(), &text).map_err(said)
+        let view = store.view();
+        let found = selector::find(&view, &text).map_err(said)?;
+        match self.reach(store, &view)?.has(&found).map_err(said)? {
+            true => Ok(found),
+            false => Err(format!("checkpoint {} is of session {}, which {NOT_YOURS}", found.id(), found.record.session)),
+        }
     }
 
     /// The same, kept readable as long as the pin is held.

@@ -103,6 +103,8 @@ pub static OPTIONS: [Opt; 97] = [
         "How long a server may take to hand out its state."),
     option!("mcp.max_state_bytes", Kind::Size, 10_485_760, ["PARHELIA_MCP_MAX_STATE_SIZE"], User,
         "Longest state of a server that is kept."),
+    option!("mcp.read_others", Kind::Bool, false, [], User,
+        "Let the tools of `parhelia mcp` show an agent checkpoints of other folders' sessions, and not only those of its own\nsession, of that session's ancestors, and of its folder."),
     option!("mcp.servers", Kind::Servers, {}, [], User,
         "More of a server: `[mcp.servers.NAME]` with `state_files`, the files and folders in which it keeps its state (from the\nroot, from `~/`, or from the workspace), `supports_checkpoint`, true for one over HTTP that is to be asked for it, and\n`timeout_seconds`."),
 

@@ -23,6 +23,8 @@ pub struct Mcp {
     pub timeout_seconds: f64,
     /// The longest state of a server, in bytes.
     pub max_state_bytes: u64,
+    /// True to let an agent read checkpoints of other folders' sessions by our own server.
+    pub read_others: bool,
     /// More of some servers, by name.
     pub servers: BTreeMap<String, McpServer>,
 }

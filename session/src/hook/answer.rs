@@ -82,7 +82,7 @@ fn known_of_project(
         return None;
     }
     let session = store.view().session(&current.session).ok().flatten();
-    let project = Project::of(&current.workspace, session.as_ref());
+    let project = Project::of(&store.layout().root, &current.workspace, session.as_ref());
     // Not to know it is no reason to say nothing else.
     let memory = memory::read(&store.layout().root, &project, host.now()).ok()?;
     let of_input = |input: &Input| {
@@ -92,7 +92,15 @@ fn known_of_project(
     };
     let about = input.map(of_input).unwrap_or_default();
     let name = session.and_then(|session| session.first_prompt).unwrap_or_default();
-    memory::relevant(&memory, &format!("{name} {about}"), budget)
+    let known = memory::relevant(&memory, &format!("{name} {about}"), budget);
+    let unconfirmed = project.unconfirmed.map(|claimed| {
+        let claimed = parhelia_store::name::display(claimed.as_bytes());
+        format!(
+            "[This folder says that it is of {claimed}, of which more is known from other folders. None of it is told until your user has confirmed that: `parhelia memory confirm`.]"
+        )
+    });
+    let all: Vec<String> = known.into_iter().chain(unconfirmed).collect();
+    (!all.is_empty()).then(|| all.join("\n"))
 }
 
 /// The question whether to go on with a phase checkpoint that is not completed. Not to learn of it is no reason to say nothing else.

@@ -30,9 +30,19 @@ pub struct Memory {
     /// Names of projects from which everything was taken over.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub adopted: Vec<String>,
+    /// Folders that are of the project: the first one, and those that a person has confirmed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub folders: Vec<String>,
     /// Fields of other releases.
     #[serde(flatten)]
     pub extra: Map<String, Value>,
+}
+
+impl Memory {
+    /// True if nothing is known.
+    pub fn is_empty(&self) -> bool {
+        self.knowledge.all().next().is_none() && self.session_history.is_empty()
+    }
 }
 
 /// Knowledge, by section; oldest first.
@@ -210,6 +220,7 @@ impl Memory {
             session_history: Vec::new(),
             dismissed: Vec::new(),
             adopted: Vec::new(),
+            folders: Vec::new(),
             extra: Map::new(),
         }
     }

@@ -63,8 +63,10 @@ pub fn change<T>(
     let lock = folder.listable().at("open folder", &shown)?;
     flock(&lock, FlockOperation::LockExclusive).at("lock", &shown)?;
     let mut memory = read(store, project, now)?;
+    let is_first = memory.folders.is_empty() && memory.is_empty();
     let (is_changed, result) = change(&mut memory)?;
     if is_changed {
+        memory.folders.extend(project.folder.clone().filter(|_| is_first));
         memory.last_updated = now;
         let mut bytes = serde_json::to_vec_pretty(&memory).map_err(|e| Error::Invalid(format!("it is no JSON: {e}")))?;
         bytes.push(b'\n');
@@ -75,6 +77,15 @@ pub fn change<T>(
         folder.write_synced(&name, &bytes, false).at("write", &path(store, &name))?;
     }
     Ok(result)
+}
+
+/// True if a folder is of a project that it says it is of: nothing is known of that yet, or a person has confirmed it.
+pub fn is_confirmed(store: &Path, project: &Project, folder: &str) -> bool {
+    // What cannot be read is told to nobody anyway, and not hidden as another project's.
+    read_at(&path(store, &project.id))
+        .ok()
+        .flatten()
+        .is_none_or(|memory| memory.folders.iter().any(|known| known == folder) || memory.folders.is_empty() && memory.is_empty())
 }
 
 /// The projects of which something is known, by name, and what is wrong with files that cannot be read.

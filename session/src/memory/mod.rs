@@ -21,7 +21,7 @@ pub use adopt::{adopt, unadopted};
 pub use document::{AddedBy, Entry, Knowledge, Memory, Outcome, Section};
 pub use file::{ensure_known, projects};
 pub use project::Project;
-pub use recall::{Hit, recall, relevant};
+pub use recall::{Hit, recall, relevant, said};
 pub use suggest::{Suggestion, accept, dismiss, suggestions};
 
 use crate::{
@@ -87,6 +87,24 @@ pub fn save(store: &Store, host: &dyn Host, project: &Project, new: &New) -> Res
 /// Remembers something for the agent of a session, whoever has started the process that asks.
 pub fn save_for_agent(store: &Store, host: &dyn Host, project: &Project, new: &New, session: Option<String>) -> Result<Kept> {
     add(&store.layout().root, project, new, (AddedBy::Agent, session), host.now())
+}
+
+/// Has a folder share what is known of the project that it says it is of, as a person wants it. Returns the folder; none where that was so.
+pub fn confirm(store: &Store, host: &dyn Host, project: &Project) -> Result<Option<String>> {
+    ensure_person(store, host)?;
+    let Some(folder) = project.folder.clone() else { return Ok(None) };
+    if file::is_confirmed(&store.layout().root, project, &folder) {
+        return Ok(None);
+    }
+    file::change(&store.layout().root, project, host.now(), |memory| {
+        memory.folders.push(folder.clone());
+        Ok((true, Some(folder.clone())))
+    })
+}
+
+/// Fails where an agent would have its folder know what is known of another project.
+pub fn ensure_person(store: &Store, host: &dyn Host) -> Result<()> {
+    if is_agent(store, host)? { Err(Refusal::PersonConfirms.into()) } else { Ok(()) }
 }
 
 /// True if an agent acts, or something that it has started.
@@ -194,7 +212,7 @@ pub fn learn(store: &Store, host: &dyn Host, checkpoint: &Checkpoint, status: Ap
     if session.run.is_none() {
         return Ok(());
     }
-    let project = Project::of(&workspace, Some(&session));
+    let project = Project::of(&store.layout().root, &workspace, Some(&session));
     let outcome = Outcome {
         session_id: session.id.clone(),
         summary: summary_of(store, checkpoint, session.first_prompt.as_deref())?,

@@ -5,6 +5,8 @@ use std::path::Path;
 use parhelia_agent::{environment::redact, git::Repository, process::canonical};
 use parhelia_store::{name::Shown as _, projection::Session};
 
+use super::file;
+
 /// A project.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Project {
@@ -14,6 +16,10 @@ pub struct Project {
     pub name: String,
     /// Its name while its repository had no remote. Something else may have been in that folder.
     pub former: Option<String>,
+    /// The folder that says that it is of the project, by its remote or a name that its session was given. Whoever can write there can say so.
+    pub folder: Option<String>,
+    /// The project that the folder says it is of, where no person has confirmed that. This one is then the folder's own.
+    pub unconfirmed: Option<String>,
 }
 
 impl Project {
@@ -24,20 +30,31 @@ impl Project {
         let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter.to_ascii_lowercase() } else { '-' };
         let slug: String = last.chars().map(plain).take(SLUG_MAX).collect();
         let hash = &blake3::hash(name.as_bytes()).to_hex()[..8];
-        Project { id: format!("{slug}-{hash}"), name: name.to_owned(), former: None }
+        Project { id: format!("{slug}-{hash}"), name: name.to_owned(), former: None, folder: None, unconfirmed: None }
     }
 
-    /// The one of a workspace, in which a session may work.
-    pub fn of(workspace: &Path, session: Option<&Session>) -> Self {
-        if let Some(given) = session.and_then(|session| session.project.as_deref()).filter(|given| !given.is_empty()) {
-            return Project::named(given);
-        }
+    /// The one that a workspace says it is of, in which a session may work.
+    pub fn claimed(workspace: &Path, session: Option<&Session>) -> Self {
         let repository = Repository::around(workspace).ok().flatten();
         let remote = repository.as_ref().and_then(|repository| place_of(&repository.facts().remote?, repository.root()));
         let root = repository.map_or_else(|| workspace.to_owned(), |repository| repository.main_root());
-        match remote {
-            Some(place) => Project { former: Some(root.shown()).filter(|former| *former != place), ..Project::named(&place) },
-            None => Project::named(&root.shown()),
+        let root = root.shown();
+        let given = session.and_then(|session| session.project.as_deref()).filter(|given| !given.is_empty());
+        let folder = |name: &str| Some(root.clone()).filter(|root| root != name);
+        match (given, remote) {
+            (Some(given), _) => Project { folder: folder(given), ..Project::named(given) },
+            (None, Some(place)) => Project { former: folder(&place), folder: folder(&place), ..Project::named(&place) },
+            (None, None) => Project::named(&root),
+        }
+    }
+
+    /// The one of a workspace: that which it says it is of, if nothing is known of that from other folders, or if a person has confirmed it; else
+    /// the folder's own.
+    pub fn of(store: &Path, workspace: &Path, session: Option<&Session>) -> Self {
+        let claimed = Self::claimed(workspace, session);
+        match claimed.folder.clone().filter(|folder| !file::is_confirmed(store, &claimed, folder)) {
+            Some(folder) => Project { unconfirmed: Some(claimed.name), ..Project::named(&folder) },
+            None => claimed,
         }
     }
 }

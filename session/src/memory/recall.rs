@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use parhelia_agent::briefing::KNOWN_OF_PROJECT;
 use parhelia_store::name;
 
-use super::document::{Entry, Memory, Section};
+use super::document::{AddedBy, Entry, Memory, Section};
 use crate::briefing::Budget;
 
 /// So many earlier sessions are named at the beginning of one.
@@ -60,7 +60,14 @@ pub fn relevant(memory: &Memory, about: &str, budget: Budget) -> Option<String> 
     let mut ranked: Vec<(usize, Section, &Entry)> =
         memory.knowledge.all().map(|(section, entry)| (matching(&wanted, section, entry), section, entry)).collect();
     ranked.sort_by(|(one, in_one, first), (other, in_other, second)| {
-        (*other > 0).cmp(&(*one > 0)).then(in_one.cmp(in_other)).then(other.cmp(one)).then(second.added_at.cmp(&first.added_at))
+        // What an agent has written leads nothing.
+        let is_agents = |entry: &Entry| entry.added_by == AddedBy::Agent;
+        is_agents(first)
+            .cmp(&is_agents(second))
+            .then((*other > 0).cmp(&(*one > 0)))
+            .then(in_one.cmp(in_other))
+            .then(other.cmp(one))
+            .then(second.added_at.cmp(&first.added_at))
     });
     let entries = ranked.into_iter().map(|(_, section, entry)| line(memory, section, entry));
     let sessions = memory.session_history.iter().rev().take(SESSIONS_MAX);
@@ -88,7 +95,8 @@ pub fn relevant(memory: &Memory, about: &str, budget: Budget) -> Option<String> 
 fn line(memory: &Memory, section: Section, entry: &Entry) -> String {
     let key = entry.key.as_ref().map(|key| format!(".{key}")).unwrap_or_default();
     let by = entry.added_by.name();
-    let mut text = format!("{section}{key}: {} ({}, by: {by}", entry.description, day(entry.added_at));
+    let said = said(entry);
+    let mut text = format!("{section}{key}: {said} ({}, by: {by}", day(entry.added_at));
     if !entry.key_files.is_empty() {
         text.push_str(&format!("; files: {}", entry.key_files.join(", ")));
     }
@@ -96,6 +104,16 @@ fn line(memory: &Memory, section: Section, entry: &Entry) -> String {
         text.push_str("; CONTRADICTED by another entry of the same name");
     }
     plain(&format!("{text})"))
+}
+
+/// An entry's text, as an agent is told it: what another agent has written is quoted, so that nobody takes it for a word of a person's.
+pub fn said(entry: &Entry) -> String {
+    match entry.added_by {
+        AddedBy::Agent => {
+            format!("an agent wrote, unchecked: {:?}", entry.description.split_whitespace().collect::<Vec<_>>().join(" "))
+        }
+        AddedBy::Person | AddedBy::Suggestion => entry.description.clone(),
+    }
 }
 
 fn day(at: jiff::Timestamp) -> String {

@@ -53,9 +53,10 @@ pub fn suggestions(store: &Store, project: &Project, memory: &Memory) -> Result<
 fn sessions_of(store: &Store, project: &Project) -> Result<Vec<Session>> {
     let mut sessions = store.view().sessions()?;
     sessions.sort_by_key(|session| std::cmp::Reverse(session.changed_at));
+    let root = &store.layout().root;
     let is_its = |session: &Session| {
         let folder = session.workspace.as_ref().map(parhelia_store::projection::Place::folder);
-        session.run.is_some() && folder.is_some_and(|folder| Project::of(&folder, Some(session)).id == project.id)
+        session.run.is_some() && folder.is_some_and(|folder| Project::of(root, &folder, Some(session)).id == project.id)
     };
     Ok(sessions.into_iter().filter(is_its).take(SESSIONS_MAX).collect())
 }

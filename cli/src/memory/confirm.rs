@@ -1,0 +1,37 @@
+//! `memory confirm`: a folder shares what is known of the project that it says it is of.
+
+use std::path::Path;
+
+use parhelia_session::memory::{self, Project};
+use parhelia_wire::Summary;
+
+use crate::{
+    context::Context,
+    exit::{Code, Failure, Result},
+    human,
+    workspace::workspace,
+};
+
+/// Confirms it.
+pub fn run(context: &mut Context, place: &super::Args) -> Result<Code> {
+    if place.project.is_some() {
+        return Err(Failure::Usage("a folder is confirmed, and no name\nGive --workspace DIR in its place".into()));
+    }
+    let host = context.host()?;
+    let store = context.open()?;
+    let folder = workspace(place.workspace.as_deref().unwrap_or(Path::new(".")))?;
+    let sessions = parhelia_store::selector::sessions_at(&store.view(), &folder)?;
+    let project = Project::claimed(&folder, sessions.iter().find(|session| session.project.is_some()));
+    let confirmed = memory::confirm(&store, &host, &project)?;
+    let name = human::path(project.name.as_bytes());
+    match &confirmed {
+        Some(folder) => {
+            let folder = human::path(folder.as_bytes());
+            context.out.did(format!("{folder} is of the project {name}"));
+            context.out.remark(format!("{folder} shares what is known of {name}."))?;
+        }
+        None => context.out.remark(format!("There is nothing to confirm: it is of {name} already."))?,
+    }
+    context.out.summary(Summary::MemoryConfirm { project: project.name, folder: confirmed })?;
+    Ok(Code::Done)
+}
