@@ -1,5 +1,6 @@
 //! `serve`: the service of a store.
 
+mod browsers;
 mod unit;
 
 use std::{
@@ -12,8 +13,9 @@ use std::{
 
 use parhelia_service::{
     Address, CertificateFiles, Options, Passed, PassedSocket, Place, Socket, Start, Tcp, Variables, serve, socket_path,
+    token_path,
 };
-use parhelia_session::host::Host;
+use parhelia_session::{host::Host, prompt};
 use parhelia_store::{id::Ulid, name::Shown as _};
 use parhelia_wire::{Line, Summary, tool::Service};
 
@@ -49,6 +51,12 @@ pub struct Args {
     /// Write units of systemd that run this, with this program, store and PATH, and have its socket open before, instead of running it
     #[arg(long)]
     install: bool,
+    /// List the browsers that are signed in at the page, instead of serving
+    #[arg(long, conflicts_with = "install")]
+    browsers: bool,
+    /// Sign a browser out, by its id, instead of serving
+    #[arg(long, value_name = "ID", conflicts_with_all = ["install", "browsers"])]
+    sign_out: Option<String>,
     /// The socket of the tmux server for resumed agents [default: that in which the agent was, else the user's own server]
     #[arg(long, value_name = "PATH")]
     tmux_socket: Option<PathBuf>,
@@ -58,6 +66,10 @@ pub struct Args {
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     if args.install {
         return unit::install(context, args);
+    }
+    if args.browsers || args.sign_out.is_some() {
+        let token = token_file(context, args)?;
+        return browsers::run(context, &token, args.sign_out.as_deref());
     }
     let passed = Passed::take()?;
     let tcp = tcp(args, passed.tcp)?;
@@ -89,7 +101,11 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         command.args(&words).args(start_words(start, tmux_socket.as_deref()));
         // An agent does what it likes with what it finds there: it gets what it needs, and no key that the service was started with for others.
         command.env_clear().envs(given.iter().map(|(name, value)| (name, value)));
-        command.stdin(Stdio::null()).stdout(out).stderr(errors).process_group(0);
+        let input = match start {
+            Start::Resume { prompt: Some(prompt), .. } => prompt::held(prompt)?,
+            _ => Stdio::null(),
+        };
+        command.stdin(input).stdout(out).stderr(errors).process_group(0);
         limits::for_others(|| command.spawn())
     };
     let program_words = context.command_words(store.path());
@@ -105,6 +121,17 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     Ok(Code::Done)
 }
 
+/// The file of the token of a service with these flags, whether it runs or not.
+fn token_file(context: &mut Context, args: &Args) -> Result<PathBuf> {
+    let socket = match (&args.token_file, &args.socket) {
+        (Some(file), _) => return Ok(file.clone()),
+        (None, Some(socket)) => Some(socket.clone()),
+        (None, None) => usual(&context.host()?, context.open()?.config().id),
+    };
+    let missing = || Failure::Usage("there is neither XDG_RUNTIME_DIR nor a home for the socket; give --socket PATH".into());
+    Ok(token_path(&socket.ok_or_else(missing)?))
+}
+
 /// The words behind `session` that start an agent.
 fn start_words(start: &Start, tmux_socket: Option<&OsStr>) -> Vec<OsString> {
     let flag = |name: &str, value: &str| OsString::from(format!("--{name}={value}"));
@@ -113,7 +140,7 @@ fn start_words(start: &Start, tmux_socket: Option<&OsStr>) -> Vec<OsString> {
     words.extend(tmux_socket.into_iter().flat_map(|path| ["--tmux-socket".into(), path.to_owned()]));
     match start {
         Start::Resume { session, prompt } => {
-            words.extend(prompt.iter().map(|prompt| flag("prompt", prompt)));
+            words.extend(prompt.iter().map(|_| flag("prompt-file", "-")));
             words.extend(["--".into(), session.into()]);
         }
         Start::New(new) => {

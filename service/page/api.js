@@ -1,20 +1,10 @@
 // HTTP requests to the service.
 
-/** A failed request. Its message is the problem's detail. */
-export class Problem extends Error {
-  /**
-   * @param {number} status 0 where there was no answer.
-   * @param {string} title
-   * @param {string} detail
-   * @param {boolean} [canRetry] True if the answer has Retry-After.
-   */
-  constructor(status, title, detail, canRetry = false) {
-    super(detail);
-    this.status = status;
-    this.title = title;
-    this.canRetry = canRetry;
-  }
-}
+import { forget, reach } from "./auth.js";
+import { Problem } from "./problem.js";
+
+export { signIn, signOut } from "./auth.js";
+export { Problem };
 
 /** True for segments that a browser resolves, and for an empty one: the path would name something else. */
 export function isDots(segment) {
@@ -64,36 +54,23 @@ async function problemOf(response) {
   return new Problem(response.status, typeof said.title === "string" ? said.title : "failed", detail, response.headers.has("Retry-After"));
 }
 
-/** Where this tab keeps the token. Another port of this machine has another storage, which is not true of a cookie. */
-const TOKEN = "token";
-
-/**
- * @param {string} address
- * @param {RequestInit} init
- * @param {string | null} [token]
- */
-async function reach(address, init, token = sessionStorage.getItem(TOKEN)) {
-  const headers = new Headers(init.headers);
-  if (token) headers.set("Authorization", `Bearer ${token}`);
-  try {
-    return await fetch(address, { credentials: "omit", cache: "no-store", redirect: "error", ...init, headers });
-  } catch (cause) {
-    if (init.signal?.aborted) throw cause;
-    throw new Problem(0, "unreachable", "the service cannot be reached; check that `parhelia serve` runs");
-  }
-}
-
 /**
  * Sends a request. A 401 also dispatches `signed-out` on the window.
  * @param {string} address
  * @param {RequestInit} [init]
  */
 export async function send(address, init = {}) {
-  const response = await reach(address, init);
-  if (response.ok) return response;
-  const problem = await problemOf(response);
-  if (response.status === 401) window.dispatchEvent(new CustomEvent("signed-out", { detail: problem }));
-  throw problem;
+  try {
+    const response = await reach(address, init);
+    if (response.ok) return response;
+    throw await problemOf(response);
+  } catch (problem) {
+    if (problem?.status === 401) {
+      forget();
+      window.dispatchEvent(new CustomEvent("signed-out", { detail: problem }));
+    }
+    throw problem;
+  }
 }
 
 /**
@@ -138,15 +115,4 @@ export async function post(address, body = {}) {
     if (!(problem instanceof Problem && isOpen(problem))) unanswered.delete(request);
     throw problem;
   }
-}
-
-/** @param {string} token */
-export async function signIn(token) {
-  const response = await reach("/health", {}, token);
-  if (!response.ok) throw await problemOf(response);
-  sessionStorage.setItem(TOKEN, token);
-}
-
-export function signOut() {
-  sessionStorage.removeItem(TOKEN);
 }

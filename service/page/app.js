@@ -168,8 +168,8 @@ function signedOut() {
   show(showSignIn(navigate));
 }
 
-function leave() {
-  signOut();
+async function leave() {
+  await signOut();
   announce("Signed out");
   signedOut();
 }

@@ -1,6 +1,7 @@
 // Live updates, by server-sent events.
 
 import { send } from "./api.js";
+import { doubt } from "./auth.js";
 
 /** Kinds of events that cause a refresh. `run.lease` is left out: leases are renewed all the time. */
 const KINDS = [
@@ -98,6 +99,7 @@ export class Live {
     } catch {
       // Refused, or lost on the way.
     }
+    doubt();
     if (this.source !== source) return;
     this.onState(state);
     this.reconnect = setTimeout(() => this.connect(), RECONNECT_MS);

@@ -1,4 +1,4 @@
-// The sign-in form. The token stays in this tab, until it is closed or the user signs out.
+// The sign-in form. The token is sent nowhere, and kept nowhere: this browser gets a key of its own.
 
 import { signIn } from "./api.js";
 import { h } from "./dom.js";
@@ -25,7 +25,7 @@ export function showSignIn(done) {
     alert.replaceChildren();
     input.removeAttribute("aria-invalid");
     try {
-      // No header can bear anything else.
+      // A token has no other characters; pasted ones may come with spaces.
       await signIn(input.value.replace(/[^\x21-\x7e]/g, ""));
       input.value = "";
       await done();

@@ -17,7 +17,7 @@ use tokio::{
 };
 
 use crate::{
-    caller::Peer,
+    caller::{self, Peer},
     guard::Door,
     guests::{Guest, Guests},
     log::say,
@@ -37,6 +37,8 @@ struct Places {
 const PLACES: Places = Places { socket: 2048, tcp: 256 };
 /// The headers of a request take no longer.
 const HEADERS_LIMIT: Duration = Duration::from_secs(10);
+/// The same of a client that is not the owner: a connection that asks for nothing is closed within this time.
+const STRANGER_LIMIT: Duration = Duration::from_secs(4);
 /// They are no longer, in bytes.
 const HEADERS_BYTES_MAX: usize = 64 << 10;
 /// The pause after a connection that could not be accepted, as where there are no file descriptors left.
@@ -79,7 +81,7 @@ struct Accepted {
 }
 
 impl Listener {
-    /// The next connection; none of one that is gone already, or whose machine has too many.
+    /// The next connection; none of one that is gone already, or whose client has too many.
     async fn next(&self, guests: &Guests) -> io::Result<Option<Accepted>> {
         match self {
             Listener::Socket(listener) => {
@@ -91,8 +93,8 @@ impl Listener {
             Listener::Tcp(Tcp { listener, token, tls }) => {
                 let (stream, client) = listener.accept().await?;
                 let (Ok(server), Ok(())) = (stream.local_addr(), stream.set_nodelay(true)) else { return Ok(None) };
-                let Some(guest) = guests.let_in(plain(client).ip()) else { return Ok(None) };
                 let (client, server, token, tls) = (plain(client), plain(server), token.clone(), tls.clone());
+                let Some(guest) = guests.let_in(caller::client(client, server)) else { return Ok(None) };
                 let door = Door::Tcp { client, server, token, is_encrypted: tls.is_some() };
                 Ok(Some(Accepted { stream: Box::new(stream), door, tls, guest: Some(guest) }))
             }
@@ -168,25 +170,29 @@ async fn accept_at(
 
 /// Serves a connection to its end, behind a handshake where there is TLS.
 async fn serve(accepted: Accepted, router: Router, watcher: Watcher, mut stopped: watch::Receiver<bool>) {
-    let Accepted { stream, door, tls, guest: _guest } = accepted;
+    let Accepted { stream, door, tls, guest } = accepted;
+    let headers_limit = match &guest {
+        Some(guest) if !guest.is_owners() => STRANGER_LIMIT,
+        _ => HEADERS_LIMIT,
+    };
     let router = router.layer(Extension(door));
     let stream = Timely::new(stream, WRITE_LIMIT);
-    let Some(tls) = tls else { return talk(stream, router, watcher).await };
+    let Some(tls) = tls else { return talk(stream, router, watcher, headers_limit).await };
     let shaken = tokio::select! {
         shaken = tls.handshake(stream) => shaken,
         // Nothing was asked for yet, so nothing is waited for.
         _ = stopped.wait_for(|stopped| *stopped) => return,
     };
     if let Ok(stream) = shaken {
-        talk(stream, router, watcher).await;
+        talk(stream, router, watcher, headers_limit).await;
     }
 }
 
 /// Answers the requests of a connection.
-async fn talk(stream: impl Stream + 'static, router: Router, watcher: Watcher) {
+async fn talk(stream: impl Stream + 'static, router: Router, watcher: Watcher, headers_limit: Duration) {
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEADERS_LIMIT)
+        .header_read_timeout(headers_limit)
         .max_buf_size(HEADERS_BYTES_MAX)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
     // Whatever goes wrong with a connection is its other end's business.

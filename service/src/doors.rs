@@ -160,7 +160,7 @@ fn unnamed(source: io::Error) -> Error {
 }
 
 /// The file of a token beside a socket.
-fn token_path(socket: &Path) -> PathBuf {
+pub fn token_path(socket: &Path) -> PathBuf {
     let path = socket.with_extension("token");
     if path != socket {
         return path;

@@ -4,7 +4,7 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{
-    body::{Body, to_bytes},
+    body::{Body, Bytes, to_bytes},
     extract::Request,
     http::{
         HeaderMap, Method,
@@ -16,7 +16,13 @@ use axum::{
 };
 use tokio::{task::spawn_blocking, time};
 
-use crate::{api::problem::Problem, caller::Peer, origin, page, token::Token};
+use crate::{
+    api::problem::Problem,
+    browsers::{self, Signed},
+    caller::Peer,
+    origin, page,
+    token::Token,
+};
 
 /// The longest body, in bytes.
 const BODY_BYTES_MAX: usize = 1 << 20;
@@ -54,37 +60,96 @@ pub async fn check(request: Request, next: Next) -> Response {
         return response;
     }
     match checked(parts, body).await {
-        Ok(request) => next.run(request).await,
-        Err(problem) => problem.into_response(),
+        Ok(Passed { request, signed: None }) => next.run(request).await,
+        Ok(Passed { request, signed: Some((signed, token)) }) => {
+            let answer = match browsers::is_own(request.method(), request.uri().path()) {
+                true => answered(&token, &signed, request).await.unwrap_or_else(Problem::into_response),
+                false => next.run(request).await,
+            };
+            signed.proven(answer)
+        }
+        Err(Stopped::Answered(response)) => response,
+        Err(Stopped::Refused(problem)) => problem.into_response(),
     }
 }
 
-async fn checked(mut parts: Parts, body: Body) -> Result<Request, Problem> {
-    let door = parts.extensions.remove::<Door>().ok_or_else(|| Problem::failed("nobody knows how the request came"))?;
-    let peer = pass(&parts, door).await?;
-    parts.extensions.insert(peer);
-    let body = whole(&parts, body).await?;
-    Ok(Request::from_parts(parts, body))
+/// A request that may be answered.
+struct Passed {
+    request: Request,
+    /// The page's signature, where there is one, and the token by which its keys are known.
+    signed: Option<(Signed, Arc<Token>)>,
 }
 
-/// The peer whose request it is, if it may be answered.
-async fn pass(Parts { headers, method, uri, .. }: &Parts, door: Door) -> Result<Peer, Problem> {
+/// A request that is not answered, or was already.
+enum Stopped {
+    Answered(Response),
+    Refused(Problem),
+}
+
+impl From<Problem> for Stopped {
+    fn from(problem: Problem) -> Self {
+        Stopped::Refused(problem)
+    }
+}
+
+/// Answers a request of the page about its own key.
+async fn answered(token: &Token, signed: &Signed, request: Request) -> Result<Response, Problem> {
+    let path = request.uri().path().to_owned();
+    let body = to_bytes(request.into_body(), BODY_BYTES_MAX).await.map_err(|_| Problem::too_large(BODY_BYTES_MAX))?;
+    token.browsers().answer(&path, signed, &body)
+}
+
+async fn checked(mut parts: Parts, body: Body) -> Result<Passed, Stopped> {
+    let door = parts.extensions.remove::<Door>().ok_or_else(|| Problem::failed("nobody knows how the request came"))?;
+    if let Door::Tcp { server, token, is_encrypted, .. } = &door
+        && browsers::is_hello(&parts.method, parts.uri.path())
+    {
+        is_meant(&parts.headers, *server, *is_encrypted)?;
+        let bytes = bytes_of(&parts, body).await?;
+        return Err(Stopped::Answered(token.browsers().hello(&origin_of(&parts.headers, *is_encrypted), &bytes)?));
+    }
+    let (peer, signed) = pass(&parts, door).await?;
+    parts.extensions.insert(peer);
+    let bytes = bytes_of(&parts, body).await?;
+    if let Some((signed, _)) = &signed {
+        signed.ensure_body(&bytes)?;
+    }
+    Ok(Passed { request: Request::from_parts(parts, Body::from(bytes)), signed })
+}
+
+/// The origin that a page has which asks for this.
+fn origin_of(headers: &HeaderMap, is_encrypted: bool) -> String {
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    format!("{}{host}", scheme(is_encrypted))
+}
+
+fn scheme(is_encrypted: bool) -> &'static str {
+    if is_encrypted { "https://" } else { "http://" }
+}
+
+/// The peer whose request it is, if it may be answered, and a page's signature.
+async fn pass(Parts { headers, method, uri, .. }: &Parts, door: Door) -> Result<(Peer, Option<(Signed, Arc<Token>)>), Problem> {
     match door {
         Door::Socket(_) if headers.contains_key(ORIGIN) => {
             // Browsers alone send it, and none of them gets here by itself.
             Err(Problem::forbidden("requests of web pages are not answered"))
         }
-        Door::Socket(peer) => Ok(peer),
+        Door::Socket(peer) => Ok((peer, None)),
         Door::Tcp { client, server, token, is_encrypted } => {
             is_meant(headers, server, is_encrypted)?;
-            if !page::is_public(method, uri.path()) && !is_known(headers, &token) {
+            let signed = match browsers::is_signed(headers) {
+                true => Some(token.browsers().signed(&origin_of(headers, is_encrypted), method, uri, headers)?),
+                false => None,
+            };
+            if signed.is_none() && !page::is_public(method, uri.path()) && !is_known(headers, &token) {
                 return Err(Problem::unauthorized("the token is missing or wrong; send it as `Authorization: Bearer TOKEN`"));
             }
+            let signed = signed.map(|signed| (signed, token));
             if !changes(method) {
-                return Ok(Peer::unknown());
+                return Ok((Peer::unknown(), signed));
             }
             let found = spawn_blocking(move || Peer::over_tcp(client, server)).await;
-            found.map_err(|_| Problem::failed("the caller could not be looked at"))
+            found.map(|peer| (peer, signed)).map_err(|_| Problem::failed("the caller could not be looked at"))
         }
     }
 }
@@ -105,8 +170,7 @@ fn is_meant(headers: &HeaderMap, server: SocketAddr, is_encrypted: bool) -> Resu
     if !is_encrypted && !origin::is_named(headers, server) {
         return Err(Problem::forbidden(format!("the header Host must be {server}, the address that the service listens at")));
     }
-    let scheme = if is_encrypted { "https://" } else { "http://" };
-    let is_same = |origin: &str| origin.strip_prefix(scheme) == Some(host);
+    let is_same = |origin: &str| origin.strip_prefix(scheme(is_encrypted)) == Some(host);
     let is_from_elsewhere = text(ORIGIN).is_some_and(|origin| !is_same(origin))
         || text(FETCH_SITE).is_some_and(|site| !["same-origin", "none"].contains(&site));
     match is_from_elsewhere {
@@ -121,9 +185,9 @@ fn is_known(headers: &HeaderMap, token: &Token) -> bool {
 }
 
 /// The body, read whole; that of a request that only reads means nothing, and is not waited for.
-async fn whole(parts: &Parts, body: Body) -> Result<Body, Problem> {
+async fn bytes_of(parts: &Parts, body: Body) -> Result<Bytes, Problem> {
     if !changes(&parts.method) {
-        return Ok(Body::empty());
+        return Ok(Bytes::new());
     }
     let has_json = parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).is_some_and(is_json);
     let read = time::timeout(BODY_LIMIT, to_bytes(body, BODY_BYTES_MAX)).await;
@@ -135,7 +199,7 @@ async fn whole(parts: &Parts, body: Body) -> Result<Body, Problem> {
     if !bytes.is_empty() && !has_json {
         return Err(Problem::usage("the body must be JSON, with Content-Type: application/json"));
     }
-    Ok(Body::from(bytes))
+    Ok(bytes)
 }
 
 fn is_json(content_type: &str) -> bool {

@@ -6,7 +6,7 @@
 //!
 //! `doors` opens the socket (`listen`) and TCP, or takes those that systemd has opened (`activation`), `tls` encrypts, `connection` accepts
 //! connections and bounds them (`guests`), `guard` asks for the `token` and refuses requests of others' web pages, which `origin` keeps apart
-//! from `page`, this service's own. `repeated` answers those that are sent again, `api` answers the others, `feed` tells listeners of new
+//! from `page`, this service's own, which shows by `browsers` that it may ask without sending the token. `repeated` answers those that are sent again, `api` answers the others, `feed` tells listeners of new
 //! events, `metrics` counts, `start` starts agents, and `watch` looks after sessions. Only this crate is asynchronous, and only where it waits
 //! for sockets: the work itself runs on a bounded number of threads (`app`).
 
@@ -16,6 +16,7 @@
 mod activation;
 mod api;
 mod app;
+mod browsers;
 mod caller;
 mod connection;
 mod doors;
@@ -44,7 +45,8 @@ mod watch;
 
 pub use activation::{Passed, PassedSocket};
 pub use api::openapi::document as openapi;
-pub use doors::{Address, Page, Socket, Tcp};
+pub use browsers::{Browser, Table as Browsers};
+pub use doors::{Address, Page, Socket, Tcp, token_path};
 pub use listen::socket_path;
 pub use serve::{Error, Options, serve};
 pub use start::{NewSession, Place, Start, Starter, Variables};

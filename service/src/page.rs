@@ -34,6 +34,7 @@ const INDEX: Asset = Asset { name: "", kind: "text/html", content: include_str!(
 static ASSETS: &[Asset] = &assets! {
     "api.js" "text/javascript"
     "app.js" "text/javascript"
+    "auth.js" "text/javascript"
     "checkpoint.js" "text/javascript"
     "compare.js" "text/javascript"
     "conversation.js" "text/javascript"
@@ -51,6 +52,7 @@ static ASSETS: &[Asset] = &assets! {
     "live.js" "text/javascript"
     "marks.js" "text/javascript"
     "notices.js" "text/javascript"
+    "problem.js" "text/javascript"
     "rollback.js" "text/javascript"
     "search.js" "text/javascript"
     "session.js" "text/javascript"

@@ -11,21 +11,27 @@ use std::{
 
 use uuid::Uuid;
 
-use crate::own::{OwnFile, open_regular};
+use crate::{
+    browsers::Browsers,
+    own::{OwnFile, open_regular},
+};
 
 /// A longer file is no token, in bytes.
 const FILE_BYTES_MAX: u64 = 4096;
 /// A shorter text could be guessed, in characters.
 const CHARACTERS_MIN: usize = 32;
 
-/// A token, of which only the hash is kept.
-pub struct Token(blake3::Hash);
+/// A token, of which only the hash is kept, and the browsers that have signed in with it.
+pub struct Token {
+    hash: blake3::Hash,
+    browsers: Browsers,
+}
 
 impl Token {
     /// The token of a file that its user alone can read. Makes the file, with a new token, where there is none.
     pub fn of_file(path: &Path) -> io::Result<Self> {
         match open_regular(path) {
-            Ok(file) => Self::read(file),
+            Ok(file) => Self::read(path, file),
             Err(e) if e.kind() == ErrorKind::NotFound => Self::make(path),
             Err(e) => Err(e),
         }
@@ -33,11 +39,12 @@ impl Token {
 
     /// A new token, in a file that takes the place of an earlier service's, and that is removed with the second value.
     pub fn of_now(path: &Path) -> io::Result<(Self, OwnFile)> {
-        let (token, draft) = Self::draft(path)?;
-        Ok((token, draft.moved_to(path)?))
+        let (text, draft) = Self::draft(path)?;
+        let file = draft.moved_to(path)?;
+        Ok((Self::new(&text, path, false), file))
     }
 
-    fn read(file: File) -> io::Result<Self> {
+    fn read(path: &Path, file: File) -> io::Result<Self> {
         let found = file.metadata()?;
         if found.mode() & 0o077 != 0 || found.uid() != rustix::process::geteuid().as_raw() {
             return Err(io::Error::other("others can read it, or it is another user's; `chmod 600` it, or name another file"));
@@ -51,7 +58,16 @@ impl Token {
             );
             return Err(io::Error::new(ErrorKind::InvalidData, why));
         }
-        Ok(Token(blake3::hash(text.as_bytes())))
+        Ok(Self::new(text, path, true))
+    }
+
+    fn new(text: &str, path: &Path, is_lasting: bool) -> Self {
+        Token { hash: blake3::hash(text.as_bytes()), browsers: Browsers::new(text, path, is_lasting) }
+    }
+
+    /// The browsers that have signed in with it.
+    pub fn browsers(&self) -> &Browsers {
+        &self.browsers
     }
 
     fn make(path: &Path) -> io::Result<Self> {
@@ -59,28 +75,28 @@ impl Token {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         }
         // Another service may be making it at the same time: it is there whole, or not at all.
-        let (token, draft) = Self::draft(path)?;
+        let (text, draft) = Self::draft(path)?;
         match fs::hard_link(draft.path(), path) {
-            Err(e) if e.kind() == ErrorKind::AlreadyExists => Self::read(open_regular(path)?),
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => Self::read(path, open_regular(path)?),
             Err(e) => Err(e),
-            Ok(()) => Ok(token),
+            Ok(()) => Ok(Self::new(&text, path, true)),
         }
     }
 
-    /// A new token, in a file of another name beside this one.
-    fn draft(path: &Path) -> io::Result<(Self, OwnFile)> {
+    /// The text of a new token, in a file of another name beside this one.
+    fn draft(path: &Path) -> io::Result<(String, OwnFile)> {
         // 244 bits of the kernel's random numbers.
         let text = format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
         let draft = path.with_extension(format!("{}.tmp", Uuid::new_v4().simple()));
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
         let own = OwnFile::at(&draft)?;
         writeln!(file, "{text}").and_then(|()| file.sync_all())?;
-        Ok((Token(blake3::hash(text.as_bytes())), own))
+        Ok((text, own))
     }
 
     /// True for the token's text. How long that takes tells nothing of it.
     pub fn is(&self, text: &str) -> bool {
-        blake3::hash(text.as_bytes()) == self.0
+        blake3::hash(text.as_bytes()) == self.hash
     }
 }
 

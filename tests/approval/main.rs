@@ -341,10 +341,10 @@ fn safeties_that_were_switched_off_are_in_the_audit() {
 #[test]
 fn a_review_begins_with_what_rules_leave_out_and_with_new_rules() {
     let s = Scratch::new();
-    session(&s, &[], FAILS);
+    let made = session(&s, &[], FAILS);
     let review = |s: &Scratch| s.expect(0, &["session", "review", "s", "--print"]);
     assert!(!review(&s).contains("leave out"), "{}", review(&s));
-    s.expect(0, &["session", "approve"]);
+    s.expect(0, &["session", "approve", id(made.last().unwrap())]);
     let work = s.path("work");
     fs::write(work.join("parhelia.toml"), "[capture]\nexclude = [\"*.py\", \"parhelia.toml\"]\n").unwrap();
     fs::write(work.join("evil.py"), "evil\n").unwrap();

@@ -63,6 +63,9 @@ export class Visitor {
     });
     const page = await context.newPage();
     const visitor = new Visitor(context, page, watch(page));
+    page.on("request", (request) =>
+      visitor.requests.push(JSON.stringify([request.url(), request.headers(), request.postData()])),
+    );
     await page.goto(`${BASE}/`);
     return visitor;
   }
@@ -77,7 +80,7 @@ export class Visitor {
   }
 
   constructor(context, page, faults) {
-    Object.assign(this, { context, page, faults });
+    Object.assign(this, { context, page, faults, requests: [] });
   }
 
   /** Opens a view of the page. */

@@ -28,7 +28,7 @@ import "./looks.mjs";
 /** Changes come by events; this is long enough for one. */
 const SOON = { timeout: 10_000 };
 
-test("a token is asked for, and kept in the tab alone", async () => {
+test("a token is asked for, and neither sent nor kept", async () => {
   const visitor = await Visitor.come(browser);
   const { page } = visitor;
   await page.getByRole("heading", { name: "Sign in", level: 1 }).waitFor();
@@ -46,6 +46,7 @@ test("a token is asked for, and kept in the tab alone", async () => {
     () => document.cookie + JSON.stringify({ ...localStorage }) + location.href + document.body.outerHTML,
   );
   assert.ok(!kept.includes(TOKEN));
+  assert.ok(visitor.requests.length > 3 && !visitor.requests.some((text) => text.includes(TOKEN)));
   assert.deepEqual(await visitor.context.cookies(), []);
   await visitor.leave();
 });

@@ -88,3 +88,82 @@ fn the_page_does_in_a_browser_what_it_should() {
     assert!(output.status.success(), "{}\n{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(shots.join("phone-diff.png").exists());
 }
+
+/// Answers whatever comes as a program would that is not the service, and notes it. It takes turns in what it says.
+fn thief(
+    listener: std::net::TcpListener,
+    heard: std::sync::Arc<std::sync::Mutex<String>>,
+    stop: std::sync::Arc<std::sync::atomic::AtomicBool>,
+) {
+    listener.set_nonblocking(true).unwrap();
+    let mut turn = 0;
+    while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+        let Ok((mut stream, _)) = listener.accept() else {
+            std::thread::sleep(Duration::from_millis(20));
+            continue;
+        };
+        stream.set_nonblocking(false).unwrap();
+        stream.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+        let mut bytes = [0; 8192];
+        let mut request = Vec::new();
+        while let Ok(more @ 1..) = stream.read(&mut bytes) {
+            request.extend_from_slice(&bytes[..more]);
+        }
+        heard.lock().unwrap().push_str(&String::from_utf8_lossy(&request));
+        let answers =
+            [("503 x", ""), ("200 OK", r#"{"visit":"a.1.b","proof":"00"}"#), ("500 x", "{}"), ("200 OK", r#"{"sessions":[]}"#)];
+        let (status, body) = answers[turn % answers.len()];
+        turn += 1;
+        let head = format!("HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n", body.len());
+        let _ = stream.write_all(format!("{head}Connection: close\r\n\r\n{body}").as_bytes());
+    }
+}
+
+#[test]
+fn whoever_takes_the_services_place_gets_nothing_from_an_open_page() {
+    use std::sync::{Arc, Mutex, atomic::AtomicBool};
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let (address, scratch) = (format!("127.0.0.1:{port}"), Service::store_of_work());
+    let file = scratch.path("lasting").to_string_lossy().into_owned();
+    let mut service = Service::on(scratch, &["--listen", &address, "--token-file", &file]);
+    let token = fs::read_to_string(&file).unwrap().trim().to_owned();
+    let folder = service.scratch.path("page");
+    node::package("page-tests", &Path::new(env!("CARGO_MANIFEST_DIR")).join("page"), &folder);
+    let mut tests = node::program("node");
+    tests.arg("thief.mjs").current_dir(&folder).stdin(Stdio::piped()).stdout(Stdio::piped());
+    tests.env("PARHELIA_PAGE", service.page.as_ref().unwrap()).env("PARHELIA_TOKEN", &token);
+    tests.env("PARHELIA_SHOTS", service.scratch.path("shots"));
+    let mut page = tests.spawn().unwrap();
+    let (mut input, mut said) = (page.stdin.take().unwrap(), BufReader::new(page.stdout.take().unwrap()).lines());
+    let mut says = |expected: &str| assert_eq!(said.next().map(Result::unwrap).as_deref(), Some(expected));
+    says("signed in");
+    service.signal(Signal::TERM);
+    let (heard, stop) = (Arc::new(Mutex::new(String::new())), Arc::new(AtomicBool::new(false)));
+    let listener = wait(|| std::net::TcpListener::bind(&address).ok());
+    let thread = std::thread::spawn({
+        let (heard, stop) = (heard.clone(), stop.clone());
+        move || thief(listener, heard, stop)
+    });
+    writeln!(input).unwrap();
+    says("not fooled");
+    stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    thread.join().unwrap();
+    let heard = heard.lock().unwrap().clone();
+    assert!(heard.contains("POST /page/hello"), "{heard}");
+    assert!(!heard.contains(&token) && !heard.to_lowercase().contains("authorization"), "{heard}");
+    assert!(!heard.contains("/api/"), "it is asked for proof before anything else: {heard}");
+    service.start();
+    writeln!(input).unwrap();
+    says("goes on");
+    let list = ["serve", "--browsers", "--token-file", &file];
+    let listed = service.scratch.expect(0, &[&list[..], &["--json"]].concat());
+    let browser: Value = serde_json::from_str(listed.lines().next().unwrap()).unwrap();
+    assert!(browser["name"].as_str().unwrap().contains("Chrome"), "{listed}");
+    let id = browser["id"].as_str().unwrap();
+    service.scratch.expect(0, &["serve", "--sign-out", id, "--token-file", &file]);
+    assert!(service.scratch.expect(0, &list).contains("No browser is signed in"));
+    writeln!(input).unwrap();
+    says("signed out");
+    assert!(page.wait().unwrap().success());
+    assert!(!fs::read_to_string(format!("{file}.browsers")).unwrap().contains(&token));
+}

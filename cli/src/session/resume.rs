@@ -2,13 +2,14 @@
 
 pub(super) mod all;
 
-use std::{ffi::OsString, io::IsTerminal, time::Duration};
+use std::{ffi::OsString, fs, io::IsTerminal, path::PathBuf, time::Duration};
 
 use parhelia_store::name::Shown as _;
 
 use parhelia_session::{
     Refusal,
     host::Host,
+    prompt,
     resume::{self, Alive, Begun, Consent, Resume, ResumeRequest},
     supervise,
 };
@@ -25,15 +26,15 @@ use super::{
 use crate::{
     ask, complete,
     context::Context,
-    exit::{Code, Result},
+    exit::{Code, Failure, Result},
     host::Shell,
-    human, interrupt, outbox,
+    human, input, interrupt, outbox,
     rollback::{Fate, How, is_askable, roll},
     terminal::Terminal,
 };
 
 /// Flags of `session resume`.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     /// The session, by id or name
     #[arg(required_unless_present = "all", add = complete::sessions())]
@@ -47,6 +48,9 @@ pub struct Args {
     /// The first prompt for the agent; without a terminal, an agent that answers a single prompt needs it
     #[arg(long, value_name = "TEXT")]
     prompt: Option<String>,
+    /// The file with the prompt, which another process of ours has written; `-` reads it from standard input
+    #[arg(long, hide = true, value_name = "FILE", conflicts_with = "prompt")]
+    prompt_file: Option<PathBuf>,
     /// Begin a new conversation, which is told what is known of the old one; it waits for you unless there is a --prompt
     #[arg(long)]
     new_conversation: bool,
@@ -89,6 +93,7 @@ impl Args {
             all: false,
             from: None,
             prompt: None,
+            prompt_file: None,
             new_conversation: false,
             interval: 300,
             yes: false,
@@ -113,6 +118,22 @@ impl Args {
         Args { prompt: Some(text), tmux: tmux::Flags { tmux: true, detach: true, ..self.tmux.clone() }, ..self }
     }
 
+    /// The same, with the prompt that is given in a file. The file is removed: it was made for this process alone.
+    #[expect(clippy::disallowed_methods, reason = "the file is in a folder for what is handed over, and in no store")]
+    fn with_prompt(&self) -> Result<Self> {
+        let Some(path) = &self.prompt_file else { return Ok(self.clone()) };
+        let bytes_max = prompt::BYTES_MAX as u64;
+        let text = match path.as_os_str() == "-" {
+            true => input::text(bytes_max)?,
+            false => {
+                let text = input::text_of(path, bytes_max)?;
+                fs::remove_file(path).map_err(|source| Failure::File { action: "remove", path: path.clone(), source })?;
+                text
+            }
+        };
+        Ok(Args { prompt: Some(text), prompt_file: None, ..self.clone() })
+    }
+
     /// Without being asked.
     pub fn agreed(self) -> Self {
         Args { yes: true, ..self }
@@ -135,6 +156,7 @@ impl Args {
 
 /// Resumes.
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
+    let args = &args.with_prompt()?;
     let Some(name) = args.session.as_ref().filter(|_| !args.all) else { return all::run(context, args) };
     let store = context.open()?;
     outbox::after::watch(context);
@@ -173,7 +195,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     drop(signals);
     let Some(place) = place else { return start(context, &store, &host, begun, &request) };
     let words = in_pane(args, &begun);
-    let made = tmux::resume(context, &store, &args.tmux, &place, &begun.prepared, &words);
+    let made = tmux::resume(context, &store, &args.tmux, &place, &begun.prepared, (args.prompt.as_deref(), &words));
     let started = supervise::or_ended(&store, &host, &begun.current, &context.progress(), made)?;
     context.out.summary(Summary::SessionResume(started))?;
     Ok(Code::Done)
@@ -298,14 +320,13 @@ fn report(context: &mut Context, begun: &Begun) -> Result<()> {
     context.out.flush()
 }
 
-/// The arguments of the process in a pane that does the rest.
+/// The arguments of the process in a pane that does the rest. The prompt is none of them.
 fn in_pane(args: &Args, begun: &Begun) -> Vec<OsString> {
     let current = &begun.current;
     let mut words: Vec<OsString> = vec!["--run".into(), current.run.clone().into()];
     words.extend(begun.prepared.may_steer().then(|| "--launch-variables".into()));
     words.extend(["--interval".into(), args.interval.to_string().into()]);
     words.extend(args.new_conversation.then(|| "--new-conversation".into()));
-    words.extend(args.prompt.as_ref().map(|prompt| format!("--prompt={prompt}").into()));
     words.extend(["--".into(), current.session.clone().into()]);
     words
 }

@@ -224,6 +224,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/checkpoints/{checkpoint}/left-out": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What rules leave out of a checkpoint, and rules that are new since a person approved one. */
+        get: operations["listLeftOut"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/checkpoints/{checkpoint}/entries": {
         parameters: {
             query?: never;
@@ -973,6 +990,37 @@ export interface components {
             id: string;
             /** @description The remark. */
             annotation: components["schemas"]["Annotation"];
+        };
+        /** @description Everything that rules leave out of a checkpoint. */
+        LeftOut: {
+            /** @description The checkpoint. */
+            checkpoint: string;
+            /** @description The last checkpoint before it that a person approved; null if there is none. */
+            since: string | null;
+            /** @description What rules leave out, so that no comparison shows it. */
+            unseen: components["schemas"]["Unseen"];
+        };
+        /** @description Everything that rules leave out of a checkpoint, beside the last one before it that a person approved. */
+        Unseen: {
+            /** @description What somebody's rules leave out, by rule. */
+            by_rule: components["schemas"]["LeftOutBy"][];
+            /** @description What is left out because it can be made again, as its name and its neighbours say. */
+            regenerable: components["schemas"]["LeftOutBy"];
+            /** @description Rules that the approved one did not have; all where there is none. */
+            rules_added: string[];
+            /** @description Rules that only that one had. */
+            rules_removed: string[];
+        };
+        /** @description Entries that one rule leaves out. */
+        LeftOutBy: {
+            /** @description The rule; empty for what can be made again. */
+            rule: string;
+            /** @description Number of entries. One that is a folder stands for everything in it. */
+            entries: number;
+            /** @description Those of them that the approved checkpoint did not leave out. */
+            new: number;
+            /** @description The first 20 paths, new ones before others. */
+            paths: string[];
         };
         /** @description The entries of a folder. */
         Entries: {
@@ -2966,6 +3014,83 @@ export interface operations {
             };
             /** @description Unprocessable Entity */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    listLeftOut: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Checkpoint: its id, a part of it, SESSION@latest or tag:NAME. */
+                checkpoint: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LeftOut"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };

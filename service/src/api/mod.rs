@@ -9,6 +9,7 @@ mod health;
 mod next_step;
 pub mod openapi;
 mod operation;
+mod plain;
 pub mod problem;
 mod rollback;
 mod runs;

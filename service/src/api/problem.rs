@@ -10,7 +10,7 @@ use parhelia_store::ErrorKind;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::next_step;
+use super::{next_step, plain::plain};
 use crate::repeated::Begun;
 
 /// A problem.
@@ -43,7 +43,7 @@ const TABLE: [(ErrorKind, &str, StatusCode, u8); 7] = [
 impl Problem {
     fn of_kind(kind: ErrorKind, detail: String) -> Self {
         let row = TABLE.into_iter().find(|row| row.0 == kind).unwrap_or(TABLE[0]);
-        Problem { title: row.1, status: row.2.as_u16(), detail, exit_code: row.3, has_begun: false }
+        Problem { title: row.1, status: row.2.as_u16(), detail: plain(&detail), exit_code: row.3, has_begun: false }
     }
 
     /// A process that was to start an agent has failed, with this exit code and these words. Where it is no other problem, it is the agent's.

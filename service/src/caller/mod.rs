@@ -21,12 +21,25 @@ use parhelia_session::{
 use parhelia_store::event::Actor;
 use rustix::process::geteuid;
 
+use crate::guests::Client;
+
 /// The other end of a connection.
 #[derive(Clone, Debug)]
 pub struct Peer {
     actor: Actor,
     line: Arc<[Identity]>,
     marker: Option<OsString>,
+}
+
+/// The client of a TCP connection that has said nothing yet.
+pub fn client(client: SocketAddr, server: SocketAddr) -> Client {
+    if !client.ip().is_loopback() && client.ip() != server.ip() {
+        return Client::of_machine(client.ip());
+    }
+    match tcp::user(client, server) {
+        Some(user) if user == 0 || user == geteuid().as_raw() => Client::Owner,
+        user => Client::User(user),
+    }
 }
 
 impl Peer {

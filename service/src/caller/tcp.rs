@@ -13,8 +13,7 @@ use parhelia_agent::process;
 /// The user and the process that connect from an address to another one; no process where none is seen that has the connection open. None of a
 /// connection that is in no table, or that nobody has open any more.
 pub fn owner(client: SocketAddr, server: SocketAddr) -> Option<(u32, Option<i32>)> {
-    let find = |(table, client, server): (&str, _, _)| socket_of(&fs::read_to_string(table).ok()?, client, server);
-    let (user, inode) = tables(client, server).into_iter().find_map(find)?;
+    let (user, inode) = socket_between(client, server)?;
     let link = format!("socket:[{inode}]");
     let has = |process: i32| {
         let files = fs::read_dir(format!("/proc/{process}/fd")).ok()?;
@@ -23,6 +22,16 @@ pub fn owner(client: SocketAddr, server: SocketAddr) -> Option<(u32, Option<i32>
     };
     let found = process::all().into_iter().find_map(|identity| has(identity.process));
     Some((user, found.or_else(|| tunnel(&hidden(user)))))
+}
+
+/// The user who connects from an address to another one, by the kernel's table alone.
+pub fn user(client: SocketAddr, server: SocketAddr) -> Option<u32> {
+    socket_between(client, server).map(|(user, _)| user)
+}
+
+fn socket_between(client: SocketAddr, server: SocketAddr) -> Option<(u32, u64)> {
+    let find = |(table, client, server): (&str, _, _)| socket_of(&fs::read_to_string(table).ok()?, client, server);
+    tables(client, server).into_iter().find_map(find)
 }
 
 /// A process whose open files may not be looked into.
@@ -109,6 +118,7 @@ mod tests {
             let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
             let (client, server) = (stream.local_addr().unwrap(), listener.local_addr().unwrap());
             let (user, process) = owner(client, server).unwrap();
+            assert_eq!(super::user(client, server), Some(user));
             assert_eq!(user, rustix::process::geteuid().as_raw());
             assert_eq!(process, Some(std::process::id() as i32));
         }

@@ -5,6 +5,9 @@ use parhelia_wire::notification::Notification;
 /// A longer field is cut off, in characters.
 const FIELD_CHARACTERS_MAX: usize = 300;
 
+/// A character without width.
+const WORD_JOINER: char = '\u{2060}';
+
 /// The first line: of what, and the event.
 pub fn title(notification: &Notification) -> String {
     format!("Parhelia: {}", field(&notification.title))
@@ -29,8 +32,22 @@ pub fn body(notification: &Notification) -> String {
     if let Some(command) = &notification.command {
         lines.extend([String::new(), format!("Next: {command}")]);
     }
-    lines.extend(notification.link.clone());
     lines.join("\n")
+}
+
+/// A text in which no receiver makes a link of an address that somebody else has written: the two ends of what it goes by are apart.
+pub fn unlinked(text: &str) -> String {
+    let mut done = String::with_capacity(text.len());
+    for (at, character) in text.char_indices() {
+        done.push(character);
+        let rest = &text[at + character.len_utf8()..];
+        let is_scheme = character == ':' && rest.starts_with("//");
+        let is_host = character == '.' && at >= 3 && text.get(at - 3..at).is_some_and(|word| word.eq_ignore_ascii_case("www"));
+        if is_scheme || is_host {
+            done.push(WORD_JOINER);
+        }
+    }
+    done
 }
 
 /// Several at once.
@@ -110,6 +127,8 @@ pub(crate) mod tests {
         );
         assert_eq!(field("a\u{202e}b\u{2028}c"), "a b c");
         assert_eq!(field(&"x".repeat(1000)).chars().count(), FIELD_CHARACTERS_MAX + 1);
+        assert_eq!(unlinked("see https://a.b, WWW.c.d a://"), "see https:\u{2060}//a.b, WWW.\u{2060}c.d a:\u{2060}//");
+        assert_eq!(unlinked("a::b ö: /c"), "a::b ö: /c");
         let (title, text) = digest(&[&sample(), &sample()]);
         assert_eq!((title.as_str(), text.lines().count()), ("Parhelia: 2 notifications", 4));
     }

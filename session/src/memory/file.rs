@@ -82,7 +82,7 @@ pub fn change<T>(
 /// True if a folder is of a project that it says it is of: nothing is known of that yet, or a person has confirmed it.
 pub fn is_confirmed(store: &Path, project: &Project, folder: &str) -> bool {
     // What cannot be read is told to nobody anyway, and not hidden as another project's.
-    read_at(&path(store, &project.id))
+    read_at(store, &name(&project.id))
         .ok()
         .flatten()
         .is_none_or(|memory| memory.folders.iter().any(|known| known == folder) || memory.folders.is_empty() && memory.is_empty())

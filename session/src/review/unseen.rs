@@ -114,7 +114,7 @@ fn in_words(rules: &Rules) -> Vec<String> {
         (rules.one_file_system, "other filesystems"),
         (rules.listed_only, "everything that was not listed"),
     ];
-    let flags = flags.into_iter().filter_map(|(is_on, words)| is_on.then(|| words.to_owned()));
+    let flags = flags.into_iter().filter(|(is_on, _)| *is_on).map(|(_, words)| words.to_owned());
     patterns.chain(present).chain(flags).collect()
 }
 

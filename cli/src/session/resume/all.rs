@@ -9,7 +9,7 @@ use std::{
 use jiff::Timestamp;
 use parhelia_session::{
     host::Host,
-    overview,
+    overview, prompt,
     resume::{Unasked, set_aside, unasked},
 };
 use parhelia_store::{Store, projection::Session};
@@ -106,8 +106,11 @@ fn resume(context: &mut Context, args: &Args, session: &Session) -> Result<Resul
     command.args(context.out.json.then_some("--json"));
     command.args(args.take_over.then_some("--take-over"));
     command.args(args.launch_variables.then_some("--launch-variables"));
-    command.args(args.prompt.as_ref().map(|prompt| format!("--prompt={prompt}")));
-    command.args(["--", &session.id]).stdin(Stdio::null());
+    command.args(args.prompt.as_ref().map(|_| "--prompt-file=-"));
+    command.args(["--", &session.id]).stdin(match &args.prompt {
+        Some(prompt) => prompt::held(prompt).map_err(failed)?,
+        None => Stdio::null(),
+    });
     context.out.flush()?;
     if context.out.json {
         command.stdout(Stdio::piped());

@@ -35,6 +35,8 @@ const GATE: &str = "gate";
 const OPEN: &[u8] = b"open";
 /// The file with the caller and the arguments, each with a zero byte behind it.
 const WORDS: &str = "words";
+/// The file with a prompt, which the other process removes: a command line is there for every user of the machine to read.
+const PROMPT: &str = "prompt";
 /// The time limit for showing the texts of panes.
 const TEXT_LIMIT: Duration = Duration::from_secs(20);
 
@@ -74,13 +76,24 @@ pub struct Handover {
 impl Handover {
     /// To hand over these arguments.
     pub fn new(arguments: &[OsString]) -> Result<Self> {
+        Self::with_prompt(Vec::new(), None, arguments)
+    }
+
+    /// To hand over a verb, the prompt that it is given in a file of its own, and the other arguments.
+    pub fn with_prompt(verb: Vec<OsString>, prompt: Option<&str>, arguments: &[OsString]) -> Result<Self> {
         let failed = |source| Failure::File { action: "make a folder in", path: std::env::temp_dir(), source };
         let folder = tempfile::Builder::new().prefix("parhelia-").tempdir().map_err(failed)?;
         let failed = |source| Failure::File { action: "write into", path: folder.path().to_owned(), source };
         let caller = Caller { process: Identity::of(std::process::id() as i32)?, umask: limits::users_umask() };
         let mut words = serde_json::to_vec(&caller).unwrap_or_default();
         words.push(0);
-        for word in arguments {
+        let mut of_prompt = Vec::new();
+        if let Some(prompt) = prompt {
+            let path = folder.path().join(PROMPT);
+            private(&path).and_then(|mut file| file.write_all(prompt.as_bytes())).map_err(failed)?;
+            of_prompt = vec!["--prompt-file".into(), path.into_os_string()];
+        }
+        for word in verb.iter().chain(&of_prompt).chain(arguments) {
             words.extend_from_slice(word.as_bytes());
             words.push(0);
         }

@@ -39,19 +39,18 @@ pub fn place(
     Ok(Some(TmuxPlace { server, saved }))
 }
 
-/// Makes the tmux session, and lets the process in the agent's pane go on with `arguments` (what stands behind `session resume`).
+/// Makes the tmux session, and lets the process in the agent's pane go on with a prompt and arguments (what stands behind `session resume`).
 pub fn resume(
     context: &mut Context,
     store: &Store,
     flags: &Flags,
     place: &TmuxPlace,
     prepared: &Prepared,
-    arguments: &[OsString],
+    (prompt, arguments): (Option<&str>, &[OsString]),
 ) -> Result<Ended> {
     let mut words = own_words(context)?;
     words.extend(["session", "resume"].map(OsString::from));
-    words.extend_from_slice(arguments);
-    let handover = Handover::new(&words)?;
+    let handover = Handover::with_prompt(words, prompt, arguments)?;
     let session = place.server.free_name(&session_name(&prepared.session.name, clock::timestamp()))?;
     let (command, host) = (handover.command()?, context.host()?);
     let id = place.make(store, &host, prepared, &session, (&command, handover.folder()), &context.progress())?;

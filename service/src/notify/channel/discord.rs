@@ -3,7 +3,7 @@
 use parhelia_session::config::{Notifications, channels::Hook};
 use serde::Serialize;
 
-use super::{Env, Message, Trouble, address, cut, plain};
+use super::{Env, Message, Trouble, address, cut, link_line, plain};
 use crate::http;
 
 /// The longest text of a message, in characters.
@@ -26,17 +26,20 @@ struct Mentions {
 /// Sends a message.
 pub fn send(options: &Notifications, hook: &Hook, message: &Message, env: Env) -> Result<(), Trouble> {
     let username = hook.username.as_deref().map(|name| plain(name, env)).transpose()?;
-    let content = cut(&format!("**{}**\n{}", escaped(&message.title), escaped(&message.body)), CHARACTERS_MAX);
+    // Without a picture of what is there.
+    let link = link_line(message, |link| format!("<{link}>"));
+    let text = format!("**{}**\n{}", escaped(&message.title), escaped(&message.body));
+    let content = cut(&text, CHARACTERS_MAX.saturating_sub(link.chars().count())) + &link;
     let body = Body { content, allowed_mentions: Mentions { parse: [] }, username };
     let body = serde_json::to_string(&body).map_err(|e| Trouble::for_good(e.to_string()))?;
     http::post(options.insecure_loopback, &address(hook, env)?, &[], &body)
 }
 
-/// A text in which nothing is markup.
+/// A text in which nothing is markup, and no address is a link.
 fn escaped(text: &str) -> String {
     let mut done = String::with_capacity(text.len());
-    for character in text.chars() {
-        if "\\*_~`|<>[]#".contains(character) {
+    for (at, character) in text.char_indices() {
+        if "\\*_~`|<>[]#".contains(character) || text[at..].starts_with("://") {
             done.push('\\');
         }
         done.push(character);
@@ -51,5 +54,6 @@ mod tests {
     #[test]
     fn no_text_is_markup() {
         assert_eq!(escaped("**a** <@1> [x](y)"), "\\*\\*a\\*\\* \\<@1\\> \\[x\\](y)");
+        assert_eq!(escaped("see https://evil.example: a"), "see https\\://evil.example: a");
     }
 }

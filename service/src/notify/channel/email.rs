@@ -15,8 +15,8 @@ use parhelia_session::config::{
     channels::{Email, Tls, secret},
 };
 
-use super::{Env, Message, Trouble, cut, kept_secret, plain};
-use crate::http::is_loopback;
+use super::{Env, Message, Trouble, cut, kept_secret, link_line, plain};
+use crate::{http::is_loopback, notify::text::unlinked};
 
 /// The longest subject, in characters.
 const SUBJECT_CHARACTERS_MAX: usize = 150;
@@ -53,9 +53,9 @@ fn mail(email: &Email, message: &Message, host: &str, env: Env) -> Result<Mail, 
     builder
         // The same each time that it is sent, so that whoever gets it twice can tell.
         .message_id(Some(format!("<{}@{host}>", message.id())))
-        .subject(cut(&message.title, SUBJECT_CHARACTERS_MAX))
+        .subject(cut(&unlinked(&message.title), SUBJECT_CHARACTERS_MAX))
         .header(ContentType::TEXT_PLAIN)
-        .body(message.body.clone())
+        .body(unlinked(&message.body) + &link_line(message, str::to_owned))
         .map_err(|e| Trouble::for_good(format!("the mail cannot be written: {e}")))
 }
 

@@ -24,7 +24,7 @@ pub struct Message<'a> {
     pub notifications: &'a [&'a Notification],
     /// The first line.
     pub title: String,
-    /// The lines below it.
+    /// The lines below it, without the link.
     pub body: String,
 }
 
@@ -84,6 +84,11 @@ fn plain(text: &str, env: Env) -> Result<String, Trouble> {
 fn address(hook: &Hook, env: Env) -> Result<String, Trouble> {
     let found = kept_secret(secret(hook.webhook_url.as_ref(), hook.webhook_url_file.as_ref(), env))?;
     found.ok_or_else(|| Trouble::for_good("its address is not configured"))
+}
+
+/// The link of a message as its last line, as a receiver writes it; nothing where there is none.
+fn link_line(message: &Message, written: impl Fn(&str) -> String) -> String {
+    message.link().map(|link| format!("\n{}", written(link))).unwrap_or_default()
 }
 
 /// A text cut to so many characters.

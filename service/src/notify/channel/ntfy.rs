@@ -6,8 +6,8 @@ use parhelia_session::config::{
 };
 use serde::Serialize;
 
-use super::{Env, Message, Trouble, cut, kept_secret, plain};
-use crate::http;
+use super::{Env, Message, Trouble, cut, kept_secret, link_line, plain};
+use crate::{http, notify::text::unlinked};
 
 /// A longer message would be sent as an attachment, in bytes; a character may have four.
 const CHARACTERS_MAX: usize = 1000;
@@ -31,8 +31,10 @@ pub fn send(options: &Notifications, ntfy: &Ntfy, message: &Message, env: Env) -
         () if message.is("notice") => 3,
         () => 2,
     };
-    let (topic, text) = (plain(&ntfy.topic, env)?, cut(&message.body, CHARACTERS_MAX));
-    let body = Body { topic, title: &message.title, message: text, priority, click: message.link() };
+    let link = link_line(message, str::to_owned);
+    let text = cut(&unlinked(&message.body), CHARACTERS_MAX.saturating_sub(link.chars().count())) + &link;
+    let (topic, title) = (plain(&ntfy.topic, env)?, unlinked(&message.title));
+    let body = Body { topic, title: &title, message: text, priority, click: message.link() };
     let body = serde_json::to_string(&body).map_err(|e| Trouble::for_good(e.to_string()))?;
     let token = kept_secret(secret(ntfy.token.as_ref(), ntfy.token_file.as_ref(), env))?;
     let token = token.map(|token| format!("Bearer {token}"));

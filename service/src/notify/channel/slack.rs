@@ -3,8 +3,8 @@
 use parhelia_session::config::{Notifications, channels::Hook};
 use serde::Serialize;
 
-use super::{Env, Message, Trouble, address, cut, plain};
-use crate::http;
+use super::{Env, Message, Trouble, address, cut, link_line, plain};
+use crate::{http, notify::text::unlinked};
 
 /// The longest text of a message, in characters.
 const CHARACTERS_MAX: usize = 40_000;
@@ -23,15 +23,17 @@ struct Body {
 /// Sends a message.
 pub fn send(options: &Notifications, hook: &Hook, message: &Message, env: Env) -> Result<(), Trouble> {
     let username = hook.username.as_deref().map(|name| plain(name, env)).transpose()?;
-    let text = cut(&escaped(&format!("*{}*\n{}", message.title, message.body)), CHARACTERS_MAX);
+    let link = link_line(message, |link| format!("<{}>", link.replace(['<', '>', '|'], "")));
+    let text = escaped(&format!("*{}*\n{}", message.title, message.body));
+    let text = cut(&text, CHARACTERS_MAX.saturating_sub(link.chars().count())) + &link;
     let body = Body { text, parse: "none", unfurl_links: false, unfurl_media: false, username };
     let body = serde_json::to_string(&body).map_err(|e| Trouble::for_good(e.to_string()))?;
     http::post(options.insecure_loopback, &address(hook, env)?, &[], &body)
 }
 
-/// A text in which nothing is a mention or a link with another name: these begin with `<`.
+/// A text in which nothing is a mention or a link: those with another name begin with `<`, and others are addresses.
 fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+    unlinked(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 #[cfg(test)]
@@ -40,6 +42,6 @@ mod tests {
 
     #[test]
     fn nobody_is_mentioned_by_a_name() {
-        assert_eq!(escaped("a <!channel> & <http://x|y>"), "a &lt;!channel&gt; &amp; &lt;http://x|y&gt;");
+        assert_eq!(escaped("a <!channel> & <http://x|y>"), "a &lt;!channel&gt; &amp; &lt;http:\u{2060}//x|y&gt;");
     }
 }

@@ -1,0 +1,60 @@
+//! The browsers that are signed in at the page of a service: listing them, and signing them out.
+
+use std::path::Path;
+
+use parhelia_service::Browsers;
+use parhelia_store::{clock, name::Shown as _};
+use parhelia_wire::{Line, Summary, tool};
+
+use crate::{
+    context::Context,
+    exit::{Code, Failure, Result},
+    human,
+    layout::Table,
+};
+
+/// Lists them, or signs one out; the service, if it runs, knows at once.
+pub fn run(context: &mut Context, token: &Path, signed_out: Option<&str>) -> Result<Code> {
+    let table = Browsers::beside(token);
+    let failed = |action| move |source| Failure::File { action, path: table_of(token), source };
+    match signed_out {
+        Some(id) => {
+            if !table.revoke(id).map_err(failed("change"))? {
+                return Err(Failure::NotFound(format!("no browser '{id}' is signed in")));
+            }
+            context.out.did(format!("browser {id} is signed out"));
+            context.out.remark(format!("Browser {id} is signed out."))?;
+        }
+        None => list(context, &table.browsers().map_err(failed("read"))?)?,
+    }
+    context.out.summary(Summary::Serve { path: None })?;
+    Ok(Code::Done)
+}
+
+fn table_of(token: &Path) -> std::path::PathBuf {
+    format!("{}.browsers", token.shown()).into()
+}
+
+fn list(context: &mut Context, browsers: &[parhelia_service::Browser]) -> Result<()> {
+    if context.out.json {
+        for browser in browsers {
+            context.out.object(Line::Browser(tool::Browser {
+                id: browser.id.clone(),
+                name: browser.name.clone(),
+                created_at: browser.created_at.to_string(),
+                used_at: browser.used_at.to_string(),
+            }))?;
+        }
+        return Ok(());
+    }
+    if browsers.is_empty() {
+        return context.out.remark("No browser is signed in.");
+    }
+    let now = clock::timestamp();
+    let mut rows = vec![["ID", "SIGNED IN", "USED", "NAME"].map(str::to_owned).to_vec()];
+    rows.extend(browsers.iter().map(|browser| {
+        let name = human::path(browser.name.as_bytes());
+        vec![browser.id.clone(), human::ago(browser.created_at, now), human::ago(browser.used_at, now), name]
+    }));
+    context.out.table(&Table { rows: &rows, right: &[], dropped: &["SIGNED IN"] })
+}
