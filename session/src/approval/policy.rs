@@ -186,7 +186,7 @@ impl Approval {
             self.triggers(name).is_some_and(|triggers| triggers.status(trigger) == Some(ApprovalStatus::AutoApproved))
         };
         let is_laxer = |trigger: &&str| approves(policy, trigger) && !approves(other, trigger);
-        !TRIGGERS.iter().any(|trigger| is_laxer(trigger)) && (self.resumes_by_itself(other) || !self.resumes_by_itself(policy))
+        !TRIGGERS.iter().any(is_laxer) && (self.resumes_by_itself(other) || !self.resumes_by_itself(policy))
     }
 
     /// The rules by which a policy decides, as they are recorded.
