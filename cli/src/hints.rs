@@ -8,12 +8,10 @@ use clap::Command;
 const CRATES: [&str; 9] = ["store", "fuse", "agent", "session", "wire", "screen", "mcp", "service", "cli"];
 
 /// Verbs and flags that remove, overwrite or switch off what protects.
-const DESTRUCTIVE: [&str; 18] = [
+const DESTRUCTIVE: [&str; 16] = [
     "delete",
     "forget",
     "prune",
-    "gc",
-    "end",
     "reject",
     "--delete",
     "--discard",
@@ -105,6 +103,11 @@ fn fault(root: &Command, span: &str) -> Option<String> {
     let mut is_verb = true;
     let mut words = span.split_whitespace().skip(1).peekable();
     while let Some(word) = words.next() {
+        if word.starts_with('{') {
+            // Filled in where the text is made.
+            is_verb = false;
+            continue;
+        }
         let word = word.trim_matches(|c: char| "[](){}…,;:'".contains(c));
         if word == "--" {
             return None;
@@ -181,6 +184,9 @@ fn no_hint_names_a_destructive_step_before_a_safe_one() {
         if !is_hint {
             return;
         }
+        // Looking at what a step would do is no step.
+        let tried = text.split('`').map(|span| if span.contains("--dry-run") { "--dry-run" } else { span });
+        let text = &tried.collect::<Vec<_>>().join("`");
         let words: Vec<&str> =
             text.split(|c: char| c.is_whitespace() || "`,;:.()".contains(c)).filter(|word| !word.is_empty()).collect();
         let destructive = words.iter().position(|word| DESTRUCTIVE.contains(word));

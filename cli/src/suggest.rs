@@ -124,9 +124,9 @@ fn of_argument(verb: &str, word: &str) -> Option<String> {
         return match word {
             "-r" | "--repo" | "--repository" => Some("`--store DIR` names the store".into()),
             "--read-data-subset" if is_of(&["check"]) => Some("`--read-data=PERCENT` reads a part of the data".into()),
-            _ if is_of(&["delete"]) && word.starts_with("--keep") => {
-                Some("`parhelia session prune` removes checkpoints by rules such as `--keep-last`".into())
-            }
+            _ if is_of(&["delete"]) && word.starts_with("--keep") => Some(
+                "`parhelia session prune --dry-run` shows what rules such as `--keep-last` remove; without that they do".into(),
+            ),
             _ => None,
         };
     }
