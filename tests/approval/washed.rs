@@ -46,6 +46,8 @@ fn an_agent_deletes_no_evidence_and_a_rejection_outlives_what_was_rejected() {
          env -i PARHELIA_STORE=\"$PARHELIA_STORE\" $p delete $bad --protected 2>> said; echo $? >> codes
          $p delete $(cat other) 2>> said; echo $? >> codes
          $p session prune --max-store-bytes 1 2>> said; echo $? >> codes
+         $p tag $(cat kept) mine > /dev/null; $p untag $(cat kept) mine 2>> said > /dev/null; echo $? >> marks
+         $p untag $(cat kept) keep 2>> said; echo $? >> marks
          touch tried; while [ ! -e end ]; do sleep 0.05; done",
         parhelia_tests::binary().display()
     );
@@ -60,10 +62,16 @@ fn an_agent_deletes_no_evidence_and_a_rejection_outlives_what_was_rejected() {
     let evil = find("evil").unwrap();
     s.expect(0, &["session", "reject", &evil, "--reason", "evil"]);
     fs::write(work.join("bad"), &evil).unwrap();
+    let kept = find("good").unwrap();
+    s.expect(0, &["tag", &kept, "keep"]);
+    fs::write(work.join("kept"), &kept).unwrap();
     fs::write(work.join("go"), "").unwrap();
     wait(|| work.join("tried").exists().then_some(()));
     let said = fs::read_to_string(work.join("said")).unwrap();
     assert_eq!(fs::read_to_string(work.join("codes")).unwrap(), "4\n4\n4\n4\n4\n", "{said}");
+    // A tag of its own it may take off, and none that keeps a checkpoint for somebody.
+    assert_eq!(fs::read_to_string(work.join("marks")).unwrap(), "0\n4\n", "{said}");
+    assert_eq!(lines(&s, &["show", &kept])[0]["tags"], serde_json::json!(["keep"]));
     assert!(!said.contains("--protected") && said.contains("the attempt is recorded"), "{said}");
     assert_eq!((status(&s, &evil).as_str(), checkpoints(&s).len() > 3), ("rejected", true));
     let attempts = acts(&s, "checkpoint.delete_refused");

@@ -23,6 +23,16 @@ pub enum DecisionRefusal {
         /// The reason.
         why: String,
     },
+    /// The caller may not take a mark off a checkpoint.
+    #[error("cannot take {mark} off checkpoint {checkpoint}: no agent has put it there, and {why}")]
+    MayNotUnmark {
+        /// The checkpoint.
+        checkpoint: Ulid,
+        /// The tag or the link.
+        mark: String,
+        /// The reason.
+        why: String,
+    },
     /// The caller may not remove checkpoints by rules of its own.
     #[error("cannot remove checkpoints: {why}; the attempt is recorded")]
     MayNotPrune {

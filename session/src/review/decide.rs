@@ -26,7 +26,7 @@ use crate::{
         policy,
         rejections::{Rejections, Taint},
     },
-    error::Result,
+    error::{Refusal, Result},
     host::{Host, Observer},
     memory,
     notice::Notice,
@@ -221,6 +221,14 @@ impl Who {
     /// The reason against an agent; none for anybody else.
     pub(crate) fn why_agent(&self) -> Option<String> {
         self.session().map(|session| format!("the caller is an agent, that of session {session}, or was started by it"))
+    }
+
+    /// Fails where an agent would take off a mark that no agent has made, by which a checkpoint may lose its protection.
+    pub(crate) fn ensure_may_unmark(&self, checkpoint: Ulid, marks: &Marks, mark: &str) -> Result<(), Refusal> {
+        match self.why_agent().filter(|_| !marks.by_agents.contains(mark) && !marks.asked.contains(mark)) {
+            None => Ok(()),
+            Some(why) => Err(DecisionRefusal::MayNotUnmark { checkpoint, mark: mark.to_owned(), why }.into()),
+        }
     }
 
     /// The agent's session.

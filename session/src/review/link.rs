@@ -22,7 +22,10 @@ use parhelia_store::{
     view::View,
 };
 
-use super::{decide::is_persons, distinct, mark};
+use super::{
+    decide::{is_persons, who},
+    distinct, mark,
+};
 use crate::{
     error::{Refusal, Result},
     host::{Host, Observer},
@@ -265,7 +268,7 @@ pub struct Unlinked {
 
 /// Removes links of a checkpoint, all or none. Fails where it is not linked to one of the issues.
 pub fn unlink(store: &Store, host: &dyn Host, checkpoint: Ulid, issues: &[Issue], observer: &dyn Observer) -> Result<Unlinked> {
-    let issues = distinct(issues, are_same);
+    let (issues, who) = (distinct(issues, are_same), who(store, host, &[])?);
     let (unlinked, _) = mark(store, checkpoint, observer, &|marks| {
         let is_meant = |known: &&Issue| issues.iter().any(|issue| are_same(known, issue));
         if let Some(missing) = issues.iter().find(|issue| !marks.links.iter().any(|known| are_same(known, issue))) {
@@ -273,8 +276,11 @@ pub fn unlink(store: &Store, host: &dyn Host, checkpoint: Ulid, issues: &[Issue]
             return Err(Refusal::NotLinked { checkpoint, link: missing.url.clone(), has });
         }
         let (removed, left): (Vec<&Issue>, Vec<&Issue>) = marks.links.iter().partition(is_meant);
+        for issue in &removed {
+            who.ensure_may_unmark(checkpoint, marks, &issue.url)?;
+        }
         let event = |issue: &&Issue| {
-            NewEvent::new(kind::CHECKPOINT_UNLINKED, checkpoint.to_string(), host.actor()).with("url", issue.url.as_str())
+            NewEvent::new(kind::CHECKPOINT_UNLINKED, checkpoint.to_string(), who.actor(host)).with("url", issue.url.as_str())
         };
         let events = removed.iter().map(event).collect();
         Ok((events, Unlinked { removed: removed.into_iter().cloned().collect(), links: left.into_iter().cloned().collect() }))

@@ -9,13 +9,13 @@ use std::{
 use globset::{GlobBuilder, GlobSet};
 use parhelia_store::{
     Store,
-    event::{NewEvent, kind},
+    event::{Actor, NewEvent, kind},
     id::Ulid,
     name, projection,
     view::View,
 };
 
-use super::{distinct, mark};
+use super::{decide::who, distinct, mark};
 use crate::{
     error::{Refusal, Result},
     host::{Host, Observer},
@@ -117,11 +117,11 @@ pub struct Tagged {
 
 /// Adds tags to a checkpoint.
 pub fn tag(store: &Store, host: &dyn Host, checkpoint: Ulid, tags: &[Tag], observer: &dyn Observer) -> Result<Tagged> {
-    let tags = distinct(tags, Tag::eq);
+    let (tags, actor) = (distinct(tags, Tag::eq), who(store, host, &[])?.actor(host));
     let (tagged, _) = mark(store, checkpoint, observer, &|marks| {
         let (had, added): (Vec<Tag>, Vec<Tag>) = tags.iter().cloned().partition(|tag| marks.tags.contains(tag.as_str()));
         let all = marks.tags.iter().cloned().chain(added.iter().map(Tag::to_string)).collect();
-        let events = added.iter().map(|tag| event(kind::CHECKPOINT_TAGGED, host, checkpoint, tag)).collect();
+        let events = added.iter().map(|tag| event(kind::CHECKPOINT_TAGGED, &actor, checkpoint, tag)).collect();
         Ok((events, Tagged { added, had, tags: all }))
     })?;
     Ok(tagged)
@@ -135,21 +135,24 @@ pub fn untag(
     tags: &[Tag],
     observer: &dyn Observer,
 ) -> Result<BTreeSet<String>> {
-    let tags = distinct(tags, Tag::eq);
+    let (tags, who) = (distinct(tags, Tag::eq), who(store, host, &[])?);
     let (left, _) = mark(store, checkpoint, observer, &|marks| {
         if let Some(missing) = tags.iter().find(|tag| !marks.tags.contains(tag.as_str())) {
             let has = marks.tags.iter().cloned().collect();
             return Err(Refusal::NotTagged { checkpoint, tag: missing.to_string(), has });
         }
+        for tag in &tags {
+            who.ensure_may_unmark(checkpoint, marks, tag.as_str())?;
+        }
         let left = marks.tags.iter().filter(|has| !tags.iter().any(|tag| tag.as_str() == has.as_str())).cloned().collect();
-        let events = tags.iter().map(|tag| event(kind::CHECKPOINT_UNTAGGED, host, checkpoint, tag)).collect();
+        let events = tags.iter().map(|tag| event(kind::CHECKPOINT_UNTAGGED, &who.actor(host), checkpoint, tag)).collect();
         Ok((events, left))
     })?;
     Ok(left)
 }
 
-fn event(kind: &str, host: &dyn Host, checkpoint: Ulid, tag: &Tag) -> NewEvent {
-    NewEvent::new(kind, checkpoint.to_string(), host.actor()).with("tag", tag.as_str())
+fn event(kind: &str, actor: &Actor, checkpoint: Ulid, tag: &Tag) -> NewEvent {
+    NewEvent::new(kind, checkpoint.to_string(), actor.clone()).with("tag", tag.as_str())
 }
 
 /// A tag that checkpoints bear.

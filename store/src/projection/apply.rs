@@ -245,6 +245,15 @@ impl Projections {
     }
 }
 
+/// Notes whether an agent has made a tag; a person's word for the same one makes it the person's.
+fn by_agent(marks: &mut Marks, event: &Event, mark: &str) {
+    if event.actor.via != "agent" {
+        marks.by_agents.remove(mark);
+    } else if !marks.tags.contains(mark) {
+        marks.by_agents.insert(mark.to_owned());
+    }
+}
+
 /// Applies an event to the marks of a checkpoint. Returns true if it is of a known kind.
 fn mark(marks: &mut Marks, event: &Event) -> Result<bool, Unfit> {
     let user = event.actor.user.clone();
@@ -254,10 +263,13 @@ fn mark(marks: &mut Marks, event: &Event) -> Result<bool, Unfit> {
             if let Some(fault) = tag_fault(&tag) {
                 return unfit(fault);
             }
+            by_agent(marks, event, &tag);
             marks.tags.insert(tag);
         }
         kind::CHECKPOINT_UNTAGGED => {
-            marks.tags.remove(&field::<String>(event, "tag")?);
+            let tag: String = field(event, "tag")?;
+            marks.tags.remove(&tag);
+            marks.by_agents.remove(&tag);
         }
         kind::CHECKPOINT_ANNOTATED => {
             marks.annotations.push(Annotation { timestamp: event.at, user, text: field(event, "text")? });

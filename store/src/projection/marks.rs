@@ -196,6 +196,9 @@ pub struct Marks {
     /// Tags.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub tags: BTreeSet<String>,
+    /// Those of them that agents alone have made.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub by_agents: BTreeSet<String>,
     /// Remarks, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub annotations: Vec<Annotation>,
