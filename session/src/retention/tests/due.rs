@@ -118,6 +118,23 @@ fn after_a_checkpoint_goes_what_is_due_of_its_session_alone() {
 }
 
 #[test]
+fn an_agents_checkpoint_makes_none_of_another_session_go_though_the_store_is_too_large() {
+    let f = fixture();
+    for i in 0..4 {
+        fs::write(f.workspace.join("file"), noise(i)).unwrap();
+        f.create("theirs", Trigger::Manual, None);
+    }
+    let options = Options { workspace: f.workspace.clone(), session: "agents".into(), ..Options::default() };
+    fs::write(f.workspace.join("file"), noise(9)).unwrap();
+    let made: Outcome = create::run(&f.store, &options, &()).unwrap();
+    let config = config::Retention { automatic: true, keep_last: 1, max_store_bytes: 1, ..config::Retention::default() };
+    let report = after(&f.store, &made, &config, (&Actor::default(), true), &()).unwrap();
+    assert_eq!((report.removed.len(), f.ids().len()), (0, 5));
+    let report = after(&f.store, &made, &config, (&Actor::default(), false), &()).unwrap();
+    assert!(!report.removed.is_empty(), "a person's does");
+}
+
+#[test]
 fn the_settled_beginning_of_a_session_is_not_looked_at_again_before_something_of_it_may_go() {
     let f = fixture();
     let mut ids: Vec<Ulid> = (0..150).map(|_| f.create("a", Trigger::Manual, None)).collect();
