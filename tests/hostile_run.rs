@@ -150,24 +150,22 @@ fn no_verb_decides_or_removes_what_is_anothers() {
     victim.scratch.expect(0, &["man", &pages.to_string_lossy()]);
     let verbs = verbs(&pages);
     assert!(verbs.len() > 60, "{}", verbs.len());
-    let mut script = format!(
-        "export PATH={}:$PATH\necho 1 > f; parhelia checkpoint create -q\n",
-        parhelia_tests::binary().parent().unwrap().display()
-    );
+    let path = format!("export PATH={}:$PATH\n", parhelia_tests::binary().parent().unwrap().display());
     for (verb, flags) in &verbs {
-        // These wait, or are about this machine's user and not about the store.
-        if ["serve", "hook", "mcp", "mcp-proxy", "session attach", "session run", "mount", "completions", "man"]
-            .contains(&verb.as_str())
-        {
+        // These wait for somebody.
+        if ["serve", "hook", "mcp", "mcp-proxy", "session attach", "session run", "mount", "man"].contains(&verb.as_str()) {
             continue;
         }
+        let mut script = path.clone();
         for flag in std::iter::once("").chain(flags.iter().map(String::as_str)) {
-            for target in ["theirs@latest", "theirs", ""] {
+            for target in ["theirs@latest", "theirs"] {
                 script.push_str(&format!("timeout 20 parhelia {verb} {flag} {target} --json </dev/null >/dev/null 2>&1\n"));
             }
         }
+        // A run for each: some end the agent.
+        victim.run(&script);
+        assert_eq!(facts(&victim.scratch), victim.before, "{verb}");
     }
-    victim.run(&script);
     victim.assert_unharmed("verbs");
     let decided = victim.acts("checkpoint.approve").len() + victim.acts("checkpoint.reject").len();
     assert_eq!(decided, 0);
