@@ -78,7 +78,7 @@ pub fn refusal(refusal: &Refusal) -> String {
 fn name_of_gone(session: &str, workspace: &Path) -> String {
     let (folder, word) = (human::path(workspace.as_os_str().as_bytes()), human::shell(workspace.as_os_str().as_bytes()));
     format!(
-        "; that folder is gone; if it is {folder} by now, `parhelia session move {session} {word}` records that, else give another name"
+        "; that folder is gone; give another name, or if it is {folder} by now, `parhelia session move {session} {word} --other-folder` says so"
     )
 }
 
@@ -213,6 +213,6 @@ mod tests {
     fn a_notice_of_what_would_be_refused_has_the_same_way_out() {
         let refusal = Refusal::MustStop { session: "s".into(), process: 7 };
         assert_eq!(notice(&Notice::WouldRefuse(refusal.clone())), self::refusal(&refusal));
-        assert!(self::refusal(&refusal).ends_with("give --stop to end it, or --files-only to leave the conversation alone"));
+        assert!(self::refusal(&refusal).ends_with("give --files-only to leave the conversation alone, or --stop to end it"));
     }
 }

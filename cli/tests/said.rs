@@ -120,7 +120,8 @@ fn a_command_that_is_said_can_be_pasted_into_a_shell() {
     assert_eq!(fs::read(folder.join("a")).unwrap(), b"first");
     let shown = |start: &str| restored.out.lines().find(|line| line.starts_with(start)).unwrap_or_default();
     assert!(shown("Restored ").contains(r"it's; $(touch x) \xff\n: 1 file"), "{restored:?}");
-    let command = shown("Safety checkpoint of ").split('`').nth(1).unwrap();
+    let command =
+        shown("Safety checkpoint of ").split('`').find(|span| span.starts_with("parhelia checkpoint restore ")).unwrap();
     let ours = home.command(&[]);
     let mut bash = Command::new("bash");
     bash.args(["-c", &format!("parhelia() {{ {} \"$@\"; }}; {command}", ours.get_program().to_str().unwrap())]);
@@ -144,7 +145,7 @@ fn a_restore_in_place_says_of_what_no_safety_checkpoint_is_made() {
     let restore = ["checkpoint", "restore", "s@latest", "--to", "other", "--in-place", "--delete"];
     for more in [&[][..], &["-n"], &["--no-safety"]] {
         let refused = home.run(&[&restore[..], more].concat()).expect(4);
-        assert!(refused.err.contains(entries) && refused.err.contains("give --other-folder"), "{refused:?}");
+        assert!(refused.err.contains(entries) && refused.err.contains("; --other-folder restores "), "{refused:?}");
     }
     assert_eq!(fs::read(other.join("more")).unwrap(), b"precious");
     // What is only added takes nothing away.

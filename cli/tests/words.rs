@@ -87,7 +87,7 @@ fn habits_are_answered_with_what_to_type() {
         (&["dump", "latest", "README.md"], "`latest:README.md`"),
         (&["ls", "latest", "docs"], "`latest:docs`"),
         (&["restore", "latest", "../o2"], "`--to ../o2`"),
-        (&["forget", "--keep-last", "2"], "`parhelia session prune`"),
+        (&["forget", "--keep-last", "2"], "`parhelia session prune --dry-run`"),
         (&["list", "--repo", "x"], "`--store DIR`"),
         (&["stop"], "`parhelia session stop SESSION`"),
         (&["fsck"], "`parhelia check`"),

@@ -61,7 +61,7 @@ fn stop_ends_the_agent_and_says_what_is_wanted() {
     let (home, _) = work();
     let mut child = sleeping(&home);
     let refused = home.run(&["session", "end", "busy"]).expect(4);
-    assert!(refused.err.contains("is alive; `parhelia session stop ") && refused.err.contains("--leave-agent"), "{refused:?}");
+    assert!(refused.err.contains("is alive; --leave-agent leaves it alone, and `parhelia session stop "), "{refused:?}");
     let run = home.run(&["session", "attach", "busy"]).expect(4);
     assert!(run.err.contains("is not in tmux"), "{run:?}");
     let run = home.run(&["session", "stop", "busy", "--keep-wanted"]).expect(0);
