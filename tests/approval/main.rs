@@ -5,7 +5,7 @@ mod washed;
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Stdio};
 
-use parhelia_tests::{Scratch, user::User};
+use parhelia_tests::{Scratch, user::User, write};
 use serde_json::Value;
 
 /// The user whom the kernel knows this process by.
@@ -195,16 +195,17 @@ fn what_runs_inside_an_agent_does_not_decide_about_its_work() {
 
 #[test]
 fn a_policy_may_let_an_agent_decide() {
-    let s = Scratch::new();
-    let config = s.path("own.toml");
-    fs::write(&config, "[approval]\nself_approval = true\n").unwrap();
+    let (other, s) = (Scratch::new(), Scratch::new());
     let binary = parhelia_tests::binary();
-    let script = format!(
-        "{0} create s -w . -q; {0} --config {1} session approve s@latest; echo $? > code",
-        binary.display(),
-        config.display()
-    );
-    session(&s, &[], &script);
+    let allows = "[approval]\nself_approval = true\n";
+    write(&other.path("another.toml"), allows.as_bytes()).unwrap();
+    let script =
+        |flags: &str| format!("{0} create s -w . -q; {0} {flags} session approve s@latest; echo $? > code", binary.display());
+    // Its user does, and no file that the agent names.
+    session(&other, &[], &script(&format!("--config {}", other.path("another.toml").display())));
+    assert_eq!(fs::read_to_string(other.path("work/code")).unwrap().trim(), "4");
+    write(&s.path("home/.config/parhelia/parhelia.toml"), allows.as_bytes()).unwrap();
+    session(&s, &[], &script(""));
     assert_eq!(fs::read_to_string(s.path("work/code")).unwrap().trim(), "0");
     assert_eq!(acts(&s, "checkpoint.approve")[0]["via"], "agent");
 }
