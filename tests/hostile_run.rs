@@ -29,12 +29,12 @@ struct Victim {
 }
 
 /// What must stay as it is.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, PartialEq, Eq)]
 struct Facts {
     /// Checkpoints of the other session, and what was decided about them.
     theirs: Vec<(String, String)>,
     /// The user's own files.
-    files: BTreeMap<PathBuf, Vec<u8>>,
+    files: BTreeMap<PathBuf, String>,
 }
 
 impl Victim {
@@ -72,7 +72,7 @@ impl Victim {
     /// The approval of each of the agent's checkpoints.
     fn approvals(&self) -> Vec<String> {
         let mine = |line: &Value| line["session"].as_str().is_some_and(|session| session != "theirs");
-        lines(&self.scratch, &["checkpoint", "list", "--all", "--json"])
+        lines(&self.scratch, &["checkpoint", "list", "--limit", "1000", "--json"])
             .into_iter()
             .filter(|line| line["type"] == "checkpoint" && mine(line))
             .map(|line| line["approval"]["status"].as_str().unwrap_or("none").to_owned())
@@ -95,7 +95,7 @@ fn facts(scratch: &Scratch) -> Facts {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut files = BTreeMap::new();
     for name in ["home/.config/parhelia/parhelia.toml", "home/precious", "theirs/file"] {
-        files.insert(PathBuf::from(name), fs::read(scratch.path(name)).unwrap_or_default());
+        files.insert(PathBuf::from(name), blake3::hash(&fs::read(scratch.path(name)).unwrap_or_default()).to_string());
     }
     Facts { theirs: theirs.map(|line| (text(&line["id"]), line["approval"].to_string())).collect(), files }
 }

@@ -166,7 +166,7 @@ fn a_marked_checkpoint_is_deleted_on_purpose_alone_and_a_deleted_one_is_not_mark
     s.expect(0, &["tag", &ids[0], "stable"]);
     s.expect(0, &["link", &ids[1], "o/r#1"]);
     let refused = s.expect(4, &["delete", &ids[2], &ids[0]]);
-    assert!(refused.contains("it is tagged stable; give --protected"), "{refused}");
+    assert!(refused.contains("it is tagged stable; `parhelia checkpoint show "), "{refused}");
     s.expect(4, &["delete", &ids[1], "--dry-run"]);
     assert_eq!(listed(&s, &[]).len(), 3, "all or none");
     s.expect(0, &["delete", &ids[0], &ids[2], "--protected"]);

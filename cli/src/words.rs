@@ -167,7 +167,10 @@ fn next_step(refusal: &Refusal) -> String {
             "; a person decides from a terminal of their own, or `approval.self_approval` in your parhelia.toml allows it".into()
         }
         Refusal::Decision(
-            DecisionRefusal::MayNotDelete { .. } | DecisionRefusal::MayNotPrune { .. } | DecisionRefusal::MayNotUnmark { .. },
+            DecisionRefusal::MayNotDelete { .. }
+            | DecisionRefusal::MayNotPrune { .. }
+            | DecisionRefusal::MayNotRollBack { .. }
+            | DecisionRefusal::MayNotUnmark { .. },
         ) => "; a person does that from a terminal of their own".into(),
         Refusal::NotTagged { tag, .. } => {
             format!("; `parhelia checkpoint tags {}` says which checkpoint has it", human::shell(tag.as_bytes()))

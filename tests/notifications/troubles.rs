@@ -180,7 +180,7 @@ fn no_project_says_where_notifications_go_and_old_events_are_not_told() {
     write(&told.scratch.path("work/parhelia.toml"), SLACK.as_bytes()).unwrap();
     let workspace = told.scratch.path("work").to_string_lossy().into_owned();
     let (code, said) = told.run(&["session", "run", "--workspace", &workspace, "--", "true"]);
-    assert!(code != Some(0) && said.contains("cannot be set by a project"), "{said}");
+    assert!(code == Some(0) && said.contains("cannot be set by a project"), "{said}");
     assert_eq!(told.receiver.requests().len(), 0);
     assert!(!told.scratch.store().join("outbox").exists(), "without channels there is no outbox");
 }

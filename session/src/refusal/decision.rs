@@ -33,6 +33,14 @@ pub enum DecisionRefusal {
         /// The reason.
         why: String,
     },
+    /// The caller may not put another session's folder back.
+    #[error("cannot roll session {session} back: its folder is not of the agent that asks, whose folder is {own}")]
+    MayNotRollBack {
+        /// The session.
+        session: String,
+        /// The agent's folder, for messages.
+        own: String,
+    },
     /// The caller may not remove checkpoints by rules of its own.
     #[error("cannot remove checkpoints: {why}; the attempt is recorded")]
     MayNotPrune {

@@ -1,10 +1,14 @@
 //! A rollback from the first look to its end: planned, previewed, and done.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
-use parhelia_agent::{environment::Request, folder::ConfigFolder};
+use parhelia_agent::{environment::Request, folder::ConfigFolder, process::canonical};
 use parhelia_store::{
     Store,
+    name::Shown as _,
     projection::{By, Goal, Session},
     record::Checkpoint,
     restore::{RestoreChange, Skipped, Why},
@@ -21,7 +25,10 @@ use crate::{
     host::{Host, Observer},
     intent::{held, last_rolled_back},
     notice::Notice,
-    overwrite, run,
+    overwrite,
+    refusal::DecisionRefusal,
+    review::decide::belongs_to,
+    run,
     safety::restored_since,
     summary,
 };
@@ -188,6 +195,17 @@ fn left(asked: &[Vec<u8>], skipped: impl Iterator<Item = Skipped>) -> Vec<Skippe
     left
 }
 
+/// Fails where an agent would put back a folder that is not its own, or below its own.
+fn ensure_own_folder(store: &Store, host: &dyn Host, target: &Checkpoint, workspace: &Path) -> Result<()> {
+    let Some(run) = belongs_to(store, host)? else { return Ok(()) };
+    let own = run::Current::of(&run, store.view().session(&run.session)?.as_ref()).workspace;
+    if run.session == target.record.session || canonical(workspace).starts_with(canonical(&own)) {
+        return Ok(());
+    }
+    let own = own.shown().to_string();
+    Err(DecisionRefusal::MayNotRollBack { session: target.record.session.clone(), own }.into())
+}
+
 impl<'a> Rollback<'a> {
     /// Looks at everything that is against it. Changes nothing. `undone` is the rollback that this one undoes.
     pub fn plan(
@@ -199,6 +217,7 @@ impl<'a> Rollback<'a> {
     ) -> Result<Self> {
         ensure_folder(store, target)?;
         let workspace = overwrite::workspace_of(store, target)?;
+        ensure_own_folder(store, host, target, &workspace)?;
         let settings = host.config(&workspace)?;
         let session = store.view().session(&target.record.session)?;
         let config = session.as_ref().map(|session| run::config_for(store, host, session)).transpose()?.flatten();
