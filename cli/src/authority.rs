@@ -53,6 +53,13 @@ pub fn is_agents() -> bool {
 
 static IS_AGENTS: AtomicBool = AtomicBool::new(false);
 
+/// What a call says, from the variables that were put back. A configuration file that they name is the call's.
+fn call_of(mut said: Vec<(String, Option<OsString>)>, is_below: bool) -> Call {
+    let named = said.iter().position(|(name, _)| name == CONFIG).map(|at| said.remove(at));
+    let file = named.and_then(|(_, path)| path).map(PathBuf::from);
+    Call { is_agents: true, is_below, variables: said, file }
+}
+
 /// What has been told of in this process.
 static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
@@ -60,20 +67,29 @@ impl Authority {
     /// Finds out whose word this process has. Starts the program anew where its variables have to be others.
     pub fn settle() -> Result<Self> {
         let mut said = carried();
-        let wanted = match Outer::above(&supervises) {
-            Some(outer) => launched(&outer),
+        let outer = Outer::above(&supervises);
+        let wanted = match &outer {
+            Some(outer) => launched(outer),
             None if is_apart() => without_options(),
             None if said.is_empty() => return Ok(Authority::default()),
             None => Vec::new(),
         };
-        let changed: Vec<_> = wanted.into_iter().filter(|(name, value)| std::env::var_os(name) != *value).collect();
+        let is_other = |(name, value): &(String, Option<OsString>)| {
+            let own = std::env::var_os(name);
+            let paths = own.as_ref().zip(value.as_ref()).filter(|_| PLACES.contains(&name.as_str()));
+            own != *value && !paths.is_some_and(|(own, value)| is_one(Path::new(own), Path::new(value)))
+        };
+        let changed: Vec<_> = wanted.into_iter().filter(is_other).collect();
         if changed.is_empty() {
             IS_AGENTS.store(true, Ordering::Relaxed);
-            return Ok(Authority { call: Call { is_agents: true, variables: said, file: None } });
+            return Ok(Authority { call: call_of(said, outer.is_some()) });
         }
         for (name, _) in &changed {
-            if !said.iter().any(|(known, _)| known == name) {
-                said.push((name.clone(), std::env::var_os(name)));
+            // What only reads otherwise, as a path from another folder, is the user's as it is; so is what was taken away.
+            let own = std::env::var_os(name).filter(|value| !value.is_empty());
+            let is_users = outer.as_ref().is_some_and(|outer| outer.is_ours && outer.variable(name) == own);
+            if own.is_some() && !is_users && !said.iter().any(|(known, _)| known == name) {
+                said.push((name.clone(), own));
             }
         }
         start_anew(&changed, &said)
@@ -82,7 +98,7 @@ impl Authority {
     /// Takes the flags' part: a configuration file that a call names is the call's.
     pub fn take(&mut self, global: &mut Global) {
         let launched = std::env::var_os(CONFIG).filter(|path| !path.is_empty()).map(PathBuf::from);
-        if self.call.is_agents && global.config != launched {
+        if self.call.is_agents && global.config.is_some() && global.config != launched {
             self.call.file = std::mem::replace(&mut global.config, launched);
         }
     }
@@ -229,7 +245,8 @@ fn without_options() -> Vec<(String, Option<OsString>)> {
     others.filter(|name| std::env::var_os(name).is_some()).map(|name| (name.to_owned(), None)).collect()
 }
 
-/// True if a process is a supervisor of ours: it starts agents, and waits for them.
+/// True if a process is a supervisor of ours: it starts an agent, and waits for it. The service starts supervisors, and gives each what its agent may
+/// have.
 fn supervises(program: &Path, argv: &[OsString]) -> bool {
     let is_ours = || {
         let name = program.file_name().unwrap_or_default().as_encoded_bytes();
@@ -237,7 +254,6 @@ fn supervises(program: &Path, argv: &[OsString]) -> bool {
         name.strip_suffix(b" (deleted)").unwrap_or(name) == b"parhelia" || std::env::current_exe().is_ok_and(|own| own == program)
     };
     let starts_agents = |args: Args| match args.verb {
-        Verb::Serve(_) => true,
         Verb::Session(verb) => matches!(verb, session::Verb::Run(_) | session::Verb::Resume(_) | session::Verb::Recover(_)),
         _ => false,
     };

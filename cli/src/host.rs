@@ -94,6 +94,8 @@ impl Host for Shell {
     }
 
     fn start_agent(&self, command: &mut Command) -> io::Result<Child> {
+        // What a call has said is no agent's matter.
+        command.env_remove(authority::OVERRULED);
         if self.is_json {
             command.stdout(io::stderr().as_fd().try_clone_to_owned()?);
         }

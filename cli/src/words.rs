@@ -164,7 +164,7 @@ fn next_step(refusal: &Refusal) -> String {
             beyond(&format!("; `parhelia checkpoint show {checkpoint}` has the reason"), "--change decides otherwise")
         }
         Refusal::Decision(DecisionRefusal::MayNotDecide { .. }) => {
-            "; a person decides from a terminal of their own, or `approval.self_approval` in your parhelia.toml allows it".into()
+            beyond("; a person decides from a terminal of their own", "`approval.self_approval` in your parhelia.toml allows it")
         }
         Refusal::Decision(
             DecisionRefusal::MayNotDelete { .. }

@@ -1,7 +1,7 @@
 // The view that compares two checkpoints: files, conversation, environment.
 
 import { get, path } from "./api.js";
-import { sectionNav, sessionOf } from "./checkpoint.js";
+import { sectionNav, sessionOf, unseenOf } from "./checkpoint.js";
 import { compareConversations } from "./conversation.js";
 import { flat, h, named } from "./dom.js";
 import { compareEnvironments } from "./environment.js";

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use parhelia_store::{
     Store,
-    event::{NewEvent, kind},
+    event::{Actor, NewEvent, kind},
     id::Ulid,
     projection::Run,
 };
@@ -13,6 +13,7 @@ use serde_json::json;
 use crate::{
     host::{Host, Observer},
     overwrite::display,
+    person::Via,
     review::decide::belongs_to,
     target::own_run,
 };
@@ -54,9 +55,11 @@ pub fn ignored(store: &Store, host: &dyn Host, settings: &[String]) {
     if run.is_none() && !host.call().is_agents {
         return;
     }
+    let via = if host.call().is_agents { Via::Agent.name().into() } else { host.actor().via };
+    let actor = Actor { via, ..host.actor() };
     let (subject, key) = run.as_ref().map_or(("store", ""), |run| (run.session.as_str(), run.id.as_str()));
     let events = settings.iter().map(|text| {
-        let event = NewEvent::new(kind::SETTING_IGNORED, subject, host.actor()).with("why", text.as_str());
+        let event = NewEvent::new(kind::SETTING_IGNORED, subject, actor.clone()).with("why", text.as_str());
         let of_run = |event: NewEvent, run: &Run| event.with("session", run.session.as_str()).with("run", run.id.as_str());
         let event = run.iter().fold(event, of_run);
         NewEvent { idempotency_key: Some(format!("ignored {key} {text}")), ..event }

@@ -1,6 +1,7 @@
 // The browser, and a record of everything that the page must never do.
 
 import assert from "node:assert/strict";
+import { createHmac } from "node:crypto";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 
@@ -52,6 +53,15 @@ function watch(page) {
   return faults;
 }
 
+function mac(key, ...lines) {
+  return createHmac("sha256", key).update(lines.join("\n"));
+}
+
+/** The visit and the count that a request is signed with. */
+function signature(request) {
+  return request.headers().authorization.split(" ").slice(1, 3);
+}
+
 /** A page in a browser context of its own. */
 export class Visitor {
   static async come(browser, look = LOOKS.light) {
@@ -81,6 +91,29 @@ export class Visitor {
 
   constructor(context, page, faults) {
     Object.assign(this, { context, page, faults, requests: [] });
+    page.on("response", (response) => {
+      if (response.request().method() === "POST" && response.url().endsWith("/page/browser")) this.key = this.keyOf(response);
+    });
+    const route = page.route.bind(page);
+    page.route = (pattern, act) => route(pattern, (asked) => act(this.answering(asked)));
+  }
+
+  /** The key that the page and the service have agreed on. */
+  async keyOf(response) {
+    const [visit] = signature(response.request());
+    const { browser } = await response.json();
+    return mac(mac(TOKEN, "parhelia page").digest(), "browser", browser, visit).digest();
+  }
+
+  /** A route whose answers in the service's place have the service's proof. */
+  answering(route) {
+    const fulfill = async (answer) => {
+      if (answer.response) return route.fulfill(answer);
+      const proof = mac(await this.key, "answer", ...signature(route.request()), answer.status ?? 200).digest("hex");
+      return route.fulfill({ ...answer, headers: { ...answer.headers, "Parhelia-Proof": proof } });
+    };
+    const bound = (value) => (typeof value === "function" ? value.bind(route) : value);
+    return new Proxy(route, { get: (_, name) => (name === "fulfill" ? fulfill : bound(route[name])) });
   }
 
   /** Opens a view of the page. */

@@ -13,7 +13,10 @@ fn recover_says_how_it_is_and_does_what_it_is_told() {
     assert!(alive.contains(&format!("is alive (process {process})")), "{alive}");
     // From another folder, whose latest is another one.
     let hint = work.scratch.expect(4, &["session", "resume", "work", "--from", "latest", "--yes"]);
-    assert!(hint.contains("checkpoint rollback work") && hint.contains("@latest --stop"), "{hint}");
+    assert!(
+        hint.contains("checkpoint rollback work") && hint.contains("@latest --dry-run`") && hint.contains("--stop"),
+        "{hint}"
+    );
     assert!(work.scratch.expect(4, &["session", "recover"]).contains("no session needs to be recovered"));
 
     // As after a crash: nobody is left to write down how it ended.

@@ -108,7 +108,8 @@ fn secrets_come_from_variables_and_files_alone() {
     write(&t.workspace().join("parhelia.toml"), GITHUB.as_bytes()).unwrap();
     let workspace = t.workspace().to_string_lossy().into_owned();
     let (code, said) = t.run(&["session", "run", "--workspace", &workspace, "--", "true"]);
-    assert!(code != Some(0) && said.contains("cannot be set by a project"), "{said}");
+    assert!(code == Some(0) && said.contains("cannot be set by a project"), "{said}");
+    assert_eq!(t.hub.count(), 1);
 }
 
 #[test]

@@ -38,11 +38,10 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
             chosen.push(found);
         }
     }
-    if args.dry_run && !args.protected {
-        chosen.iter().try_for_each(|c| review::ensure_unprotected(&view, c.record.id))?;
-    }
-    if !args.dry_run {
-        let ids: Vec<_> = chosen.iter().map(|c| c.record.id).collect();
+    let ids: Vec<_> = chosen.iter().map(|c| c.record.id).collect();
+    if args.dry_run {
+        review::ensure_may_delete(&store, &context.host()?, &ids, args.protected)?;
+    } else {
         let (host, reason) = (context.host()?, args.reason.as_deref());
         review::delete(&store, &host, &ids, reason, args.protected, &context.progress())?;
         chosen.iter().for_each(|deleted| context.out.did(format!("checkpoint {} is deleted", deleted.id())));

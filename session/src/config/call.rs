@@ -68,6 +68,8 @@ impl Tighter {
 pub struct Call {
     /// True if an agent, or what it has started, makes the call.
     pub is_agents: bool,
+    /// True if that agent, or a supervisor of ours above it, is among the processes that the caller descends from.
+    pub is_below: bool,
     /// Variables that its launch did not have, or had with another value; without a value where it took one away.
     pub variables: Vec<(String, Option<OsString>)>,
     /// The configuration file that it names.
@@ -86,7 +88,7 @@ pub struct Ignored {
 /// The reason for which a call's value of an option does not count.
 pub(super) fn looser(option: &Opt) -> String {
     let may = match option.inside {
-        Tighter::Free | Tighter::Fixed => "only its user sets it",
+        Tighter::Free | Tighter::Fixed => "nobody else sets it",
         Tighter::On => "it may only be switched on",
         Tighter::Off => "it may only be switched off",
         Tighter::More => "it may only be raised",
@@ -95,7 +97,7 @@ pub(super) fn looser(option: &Opt) -> String {
         Tighter::Later => "it may only be made stricter",
         Tighter::Added => "it may only be added to",
     };
-    format!("`{}` is as its user set it before the agent began; from inside an agent, {may}", option.key)
+    format!("`{}` is its user's; from inside an agent, {may}", option.key)
 }
 
 #[cfg(test)]

@@ -64,7 +64,9 @@ struct File<'a> {
 impl File<'_> {
     /// The settings of a section and of those in it. The file's own table is the section of no name.
     fn settings(&self, section: &str, table: &DeTable, found: &mut Vec<Result<Setting>>) {
-        for (key, value) in table {
+        let mut entries: Vec<_> = table.iter().collect();
+        entries.sort_by_key(|(key, _)| key.span().start);
+        for (key, value) in entries {
             let dot = if section.is_empty() { "" } else { "." };
             let name = format!("{section}{dot}{}", key.get_ref());
             match value.get_ref() {

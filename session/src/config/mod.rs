@@ -418,7 +418,7 @@ impl Settings {
         }
         for (name, text) in &call.variables {
             let Some(option) = OPTIONS.iter().find(|option| option.variables.contains(&name.as_str())) else {
-                let why = "it is as it was when the agent began".into();
+                let why = "from inside an agent, it is as the agent's user had it".into();
                 self.ignored.push(Ignored { place: place_of(name), why });
                 continue;
             };

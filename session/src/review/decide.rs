@@ -134,7 +134,7 @@ impl Caller {
         let session = &checkpoint.record.session;
         let runs = runs_around(&view, std::slice::from_ref(session))?;
         let own = one_of(store, host, &runs)?;
-        if own.is_some() {
+        if own.is_some() || host.call().is_below {
             actor.via = "agent".into();
         }
         let barred = match &own {
@@ -144,6 +144,7 @@ impl Caller {
             _ if request.options.self_approval => None,
             Some(own) if own.session == *session => Some("the caller is the agent whose work it is, or was started by it".into()),
             Some(own) => Some(format!("the caller is an agent, that of session {}, or was started by it", own.session)),
+            None if host.call().is_below => Some(STRANGER.into()),
             None if runs.values().any(|run| run.session == *session && is_hidden(run)) => Some(
                 "the agent may have started the caller, which cannot be seen from inside this container; decide from outside"
                     .into(),
@@ -196,6 +197,9 @@ fn runs_around(view: &View, sessions: &[String]) -> Result<BTreeMap<String, Run>
     Ok(runs)
 }
 
+/// The reason against the caller where this store has no run of the agent that started it.
+const STRANGER: &str = "an agent, of which this store knows no run, has started the caller";
+
 /// The caller, as far as agents go.
 #[derive(Clone, Debug)]
 pub(crate) enum Who {
@@ -203,6 +207,8 @@ pub(crate) enum Who {
     Person,
     /// It is the agent of a run, or was started by it.
     Agent(Box<Run>),
+    /// It was started by an agent of which this store has no run.
+    Stranger,
     /// It is in a container, from where it cannot be seen who started it.
     Unseen,
 }
@@ -212,6 +218,7 @@ pub(crate) fn who(store: &Store, host: &dyn Host, sessions: &[String]) -> Result
     let runs = runs_around(&store.view(), sessions)?;
     Ok(match one_of(store, host, &runs)? {
         Some(run) => Who::Agent(Box::new(run)),
+        None if host.call().is_below => Who::Stranger,
         None if runs.values().any(|run| sessions.contains(&run.session) && is_hidden(run)) => Who::Unseen,
         None => Who::Person,
     })
@@ -220,7 +227,12 @@ pub(crate) fn who(store: &Store, host: &dyn Host, sessions: &[String]) -> Result
 impl Who {
     /// The reason against an agent; none for anybody else.
     pub(crate) fn why_agent(&self) -> Option<String> {
-        self.session().map(|session| format!("the caller is an agent, that of session {session}, or was started by it"))
+        match self {
+            Who::Stranger => Some(STRANGER.into()),
+            who => {
+                who.session().map(|session| format!("the caller is an agent, that of session {session}, or was started by it"))
+            }
+        }
     }
 
     /// Fails where an agent would take off a mark that no agent has made, by which a checkpoint may lose its protection.
@@ -235,14 +247,14 @@ impl Who {
     pub(crate) fn session(&self) -> Option<&str> {
         match self {
             Who::Agent(run) => Some(&run.session),
-            Who::Person | Who::Unseen => None,
+            Who::Person | Who::Stranger | Who::Unseen => None,
         }
     }
 
     /// The actor, as events name it.
     pub(crate) fn actor(&self, host: &dyn Host) -> Actor {
         match self {
-            Who::Agent(_) => Actor { via: "agent".into(), ..host.actor() },
+            Who::Agent(_) | Who::Stranger => Actor { via: "agent".into(), ..host.actor() },
             Who::Person | Who::Unseen => host.actor(),
         }
     }

@@ -63,6 +63,16 @@ pub fn delete(
     refused.into_inner().map_or(Ok(()), Err)
 }
 
+/// Fails where [`delete`] would. Nothing is recorded.
+pub fn ensure_may_delete(store: &Store, host: &dyn Host, checkpoints: &[Ulid], with_protected: bool) -> Result<()> {
+    let view = store.refresh()?;
+    let who = who(store, host, &sessions_of(&view, checkpoints)?)?;
+    if let Some((checkpoint, why)) = barred(store, &view, &who, checkpoints, with_protected)? {
+        return Err(DecisionRefusal::MayNotDelete { checkpoint, why }.into());
+    }
+    checkpoints.iter().filter(|_| !with_protected).try_for_each(|id| ensure_unprotected(&view, *id))
+}
+
 /// Fails where the caller is an agent, or was started by one: those remove nothing by rules that they choose. The attempt is recorded.
 pub fn ensure_may_prune(store: &Store, host: &dyn Host, observer: &dyn Observer) -> Result<()> {
     store.refresh()?;
@@ -79,7 +89,9 @@ fn barred(store: &Store, view: &View, who: &Who, checkpoints: &[Ulid], with_prot
         // It may be a person in the agent's container: what nobody has marked may go.
         Who::Unseen if !with_protected => return Ok(None),
         Who::Unseen => (None, "an agent may have started the caller, which cannot be seen from inside this container".to_owned()),
-        Who::Agent(run) => (Some(&run.session), who.why_agent().unwrap_or_default()),
+        Who::Agent(run) => (Some(run.session.as_str()), who.why_agent().unwrap_or_default()),
+        // Nothing here is of its session.
+        Who::Stranger => (Some(""), who.why_agent().unwrap_or_default()),
     };
     let used: HashSet<Ulid> = match own {
         Some(_) => {
@@ -96,7 +108,7 @@ fn barred(store: &Store, view: &View, who: &Who, checkpoints: &[Ulid], with_prot
             Some(what) => what,
             None if own.is_none() => continue,
             None if with_protected => "named with those that are protected".to_owned(),
-            None if own != Some(&record.session) => format!("of another session, {}", record.session),
+            None if own != Some(record.session.as_str()) => format!("of another session, {}", record.session),
             None if record.is_safety() => "a safety checkpoint".to_owned(),
             None if used.contains(id) => "in use".to_owned(),
             None => continue,

@@ -20,7 +20,7 @@ pub mod unseen;
 
 use std::cell::RefCell;
 
-pub use delete::{delete, ensure_may_prune, ensure_unprotected};
+pub use delete::{delete, ensure_may_delete, ensure_may_prune, ensure_unprotected};
 use parhelia_store::{
     Error as StoreError, Store,
     event::{Appended, NewEvent},

@@ -6,10 +6,16 @@
 use std::{
     ffi::OsString,
     path::{Path, PathBuf},
+    thread,
+    time::Duration,
 };
 
 use super::find::agent_at;
 use parhelia_agent::process::{Identity, ancestors, command_of, folder_of, program_of};
+
+/// A process that is about to end is waited for so often, so long each time.
+const ENDING_TRIES: u32 = 100;
+const ENDING_WAIT: Duration = Duration::from_millis(10);
 
 /// The process with which the line of an agent began.
 #[derive(Clone, Debug)]
@@ -30,6 +36,17 @@ impl Outer {
     /// The one above this process; none where that descends from no agent. `supervises` tells of a program and its
     /// command line whether it is a supervisor of ours.
     pub fn above(supervises: &dyn Fn(&Path, &[OsString]) -> bool) -> Option<Self> {
+        // One that is about to end has no environment any more, and is soon above nobody.
+        for _ in 0..ENDING_TRIES {
+            match Self::now(supervises) {
+                Some(ending) if ending.variables.as_ref().is_some_and(Vec::is_empty) => thread::sleep(ENDING_WAIT),
+                found => return found,
+            }
+        }
+        None
+    }
+
+    fn now(supervises: &dyn Fn(&Path, &[OsString]) -> bool) -> Option<Self> {
         // An agent can start others, and supervisors with whatever flags it likes: the first one counts.
         ancestors().into_iter().skip(1).rev().filter(|process| process.process > 1).find_map(|process| {
             let is_ours = || {

@@ -25,6 +25,7 @@ use tempfile::TempDir;
 
 use super::{CALL_LIMIT, tmux_here};
 use crate::{
+    authority::OVERRULED,
     context::Context,
     exit::{Code, Failure, Result},
     limits,
@@ -56,7 +57,7 @@ const OF_THE_PANE: &[&str] = &[
     "_",
 ];
 /// Variables that a run gives to what belongs to it: a tmux session that is made from within one does not.
-const OF_A_RUN: &[&str] = &[RUN_MARKER, SESSION_MARKER, "PARHELIA_RESUMED_FROM"];
+const OF_A_RUN: &[&str] = &[RUN_MARKER, SESSION_MARKER, "PARHELIA_RESUMED_FROM", OVERRULED];
 
 /// The process that hands over.
 #[derive(Serialize, Deserialize)]
