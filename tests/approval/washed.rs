@@ -94,3 +94,22 @@ fn an_agent_deletes_no_evidence_and_a_rejection_outlives_what_was_rejected() {
     let decided: Vec<Value> = acts(&s, "checkpoint.reject");
     assert!(decided[0]["data"]["rejected"]["content"].is_string(), "{decided:?}");
 }
+
+#[test]
+fn what_follows_a_rejected_head_waits_though_that_was_deleted() {
+    let s = Scratch::new();
+    let work = s.path("work");
+    let made = session(&s, &[], "sleep 0.2; echo bad >> before");
+    let bad = id(made.last().unwrap());
+    s.expect(0, &["session", "reject", bad]);
+    s.expect(0, &["delete", bad, "--protected"]);
+    let more = |text: &str| {
+        fs::write(work.join("more"), text).unwrap();
+        s.expect(0, &["create", "s", "-w", work.to_str().unwrap(), "-q"]).trim().to_owned()
+    };
+    let next = more("first");
+    assert_eq!(status(&s, &next), "pending", "its folder still has what was rejected");
+    assert_eq!(status(&s, &more("second")), "pending");
+    s.expect(0, &["session", "approve", &next]);
+    assert_eq!(status(&s, &more("third")), "auto_approved");
+}

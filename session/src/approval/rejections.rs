@@ -106,20 +106,41 @@ impl<'s> Rejections<'s> {
     fn built_on(&self, checkpoint: &Checkpoint) -> Result<Option<Ulid>> {
         let own = self.rejected.values().filter(|rejection| rejection.of.session == checkpoint.record.session);
         let Some(oldest) = own.map(|rejection| rejection.of.sequence).min() else { return Ok(None) };
-        let mut next = checkpoint.record.parent;
+        let (mut next, mut later) = (checkpoint.record.parent, checkpoint.sequence);
         while let Some(id) = next {
             if self.rejected.contains_key(&id) {
                 return Ok(Some(id));
             }
+            let ancestor = self.view.checkpoint(id)?;
+            if let Some(ancestor) = &ancestor
+                && let Some(deleted) = self.deleted_between(checkpoint, ancestor.sequence, later)?
+            {
+                return Ok(Some(deleted));
+            }
             if self.is_by_person(id)? {
                 return Ok(None);
             }
-            next = match self.view.checkpoint(id)? {
+            next = match ancestor {
                 Some(ancestor) if ancestor.sequence < oldest => return Ok(None),
-                Some(ancestor) => ancestor.record.parent,
+                Some(ancestor) => {
+                    later = ancestor.sequence;
+                    ancestor.record.parent
+                }
                 // What came from a deleted one comes from what that came from.
                 None => self.view.marks(id)?.deleted.and_then(|deleted| deleted.parent),
             };
+        }
+        self.deleted_between(checkpoint, 0, later)
+    }
+
+    /// A rejected checkpoint of the session that was made between two and deleted since: a deletion takes a session's head back, and leaves its
+    /// folder as it is.
+    fn deleted_between(&self, of: &Checkpoint, earlier: u64, later: u64) -> Result<Option<Ulid>> {
+        for (id, Rejection { of: rejected, .. }) in &self.rejected {
+            let is_between = rejected.session == of.record.session && earlier < rejected.sequence && rejected.sequence < later;
+            if is_between && self.view.checkpoint(*id)?.is_none() {
+                return Ok(Some(*id));
+            }
         }
         Ok(None)
     }
