@@ -18,7 +18,7 @@ use std::{
 };
 
 use clap::FromArgMatches as _;
-use parhelia_agent::process::RUN_MARKER;
+use parhelia_agent::process::{Identity, RUN_MARKER};
 use parhelia_session::{
     config::{Call, Config, ConfigFiles, Ignored, OPTIONS, call::Tighter, load},
     run::Outer,
@@ -51,13 +51,24 @@ pub fn is_agents() -> bool {
     IS_AGENTS.load(Ordering::Relaxed)
 }
 
+/// True if that agent is among the processes that this one descends from.
+pub fn is_below() -> bool {
+    IS_BELOW.load(Ordering::Relaxed)
+}
+
 static IS_AGENTS: AtomicBool = AtomicBool::new(false);
+static IS_BELOW: AtomicBool = AtomicBool::new(false);
+
+/// True if nothing shows what this process descends from.
+fn is_unseen() -> bool {
+    Identity::of(std::process::id() as i32).is_err()
+}
 
 /// What a call says, from the variables that were put back. A configuration file that they name is the call's.
 fn call_of(mut said: Vec<(String, Option<OsString>)>, is_below: bool) -> Call {
     let named = said.iter().position(|(name, _)| name == CONFIG).map(|at| said.remove(at));
     let file = named.and_then(|(_, path)| path).map(PathBuf::from);
-    Call { is_agents: true, is_below, variables: said, file }
+    Call { is_agents: true, is_below, is_unseen: is_unseen(), variables: said, file }
 }
 
 /// What has been told of in this process.
@@ -71,7 +82,7 @@ impl Authority {
         let wanted = match &outer {
             Some(outer) => launched(outer),
             None if is_apart() => without_options(),
-            None if said.is_empty() => return Ok(Authority::default()),
+            None if said.is_empty() => return Ok(Authority { call: Call { is_unseen: is_unseen(), ..Call::default() } }),
             None => Vec::new(),
         };
         let is_other = |(name, value): &(String, Option<OsString>)| {
@@ -82,6 +93,7 @@ impl Authority {
         let changed: Vec<_> = wanted.into_iter().filter(is_other).collect();
         if changed.is_empty() {
             IS_AGENTS.store(true, Ordering::Relaxed);
+            IS_BELOW.store(outer.is_some(), Ordering::Relaxed);
             return Ok(Authority { call: call_of(said, outer.is_some()) });
         }
         for (name, _) in &changed {

@@ -76,7 +76,10 @@ use parhelia_screen::human;
 use exit::Code;
 
 fn main() -> ExitCode {
-    CompleteEnv::with_factory(args::command).var(complete::VARIABLE).complete();
+    // No shell completes a hook; a project can set the variable.
+    if !hook::is_called() {
+        CompleteEnv::with_factory(args::command).var(complete::VARIABLE).complete();
+    }
     let mut authority = match authority::Authority::settle() {
         Ok(authority) => authority,
         Err(failure) => return exit::report(&failure, false),

@@ -113,3 +113,16 @@ fn what_follows_a_rejected_head_waits_though_that_was_deleted() {
     s.expect(0, &["session", "approve", &next]);
     assert_eq!(status(&s, &more("third")), "auto_approved");
 }
+
+#[test]
+fn what_builds_on_rejected_content_waits_in_another_session_too() {
+    let s = Scratch::new();
+    let work = s.path("work");
+    let made = session(&s, &[], "sleep 0.2; echo bad >> before");
+    s.expect(0, &["session", "reject", id(made.last().unwrap())]);
+    let run = ["session", "run", "--name", "other", "-w", work.to_str().unwrap(), "--", "sh", "-c", "sleep 0.2; echo x > extra"];
+    s.expect(0, &run);
+    let found = checkpoints(&s);
+    let others: Vec<_> = found.iter().filter(|one| one["session"] != made[0]["session"]).collect();
+    assert!(others.len() >= 2 && others.iter().all(|one| one["approval"]["status"] == "pending"), "{others:?}");
+}

@@ -155,9 +155,10 @@ visit("a connection that was lost is said, and made again", async (visitor, page
 });
 
 visit("older checkpoints come by pages", async (visitor, page) => {
-  await page.route("**/checkpoints?limit=100", (route) =>
-    route.continue({ url: route.request().url().replace("limit=100", "limit=2") }),
-  );
+  await page.route("**/checkpoints?limit=100", async (route) => {
+    const { pathname } = new URL(route.request().url());
+    await route.fulfill({ contentType: "application/json", body: JSON.stringify(await visitor.get(`${pathname}?limit=2`)) });
+  });
   await visitor.open(`#/session/${segment(store.branched.id)}`);
   assert.equal(await page.locator(".rows .row").count(), 2);
   await page.getByRole("button", { name: "Older checkpoints" }).click();

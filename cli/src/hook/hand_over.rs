@@ -14,6 +14,7 @@ use parhelia_session::{
 };
 use serde_json::json;
 
+use crate::authority;
 use crate::hook_log::{self as log, Log};
 use crate::{context::Context, exit::Result, thinned::removed_text};
 
@@ -81,7 +82,10 @@ pub fn run(context: &Context) {
 
 fn take(context: &Context, event: &Event) -> Result<String> {
     let store = context.open_or_make()?;
-    let sender: Sender = event.more.get(SENDER).and_then(|value| serde_json::from_value(value.clone()).ok()).unwrap_or_default();
+    let told: Option<Sender> = event.more.get(SENDER).and_then(|value| serde_json::from_value(value.clone()).ok());
+    // Whoever has an agent above them is believed no other one.
+    let here = || Sender::here(&|name| std::env::var_os(name));
+    let sender = if authority::is_below() { here() } else { told.unwrap_or_else(here) };
     let made = match work(&store, &context.hook_host(), event, &sender, &Log(&event.hook_event_name))? {
         Taken::OfNoSession => return Ok("belongs to no session".into()),
         Taken::Busy => {

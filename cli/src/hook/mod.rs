@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use parhelia_agent::hooks::Event;
+use parhelia_agent::{hooks::Event, process::Identity};
 use parhelia_session::{
     briefing::Budget,
     hook::{Answer, answer},
@@ -61,7 +61,10 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
 }
 
 fn take(context: &Context, event: Event) {
-    if std::env::var_os(ASKING).is_some() {
+    let sender = Sender::here(&|name| std::env::var_os(name));
+    // A project can set the variable for hooks; an agent that is asked has it from its start.
+    let has_it = |agent: &Identity| agent.variables().is_ok_and(|found| found.iter().any(|(name, _)| name == ASKING));
+    if std::env::var_os(ASKING).is_some() && sender.agent.as_ref().is_none_or(has_it) {
         return log::line(&format!("{}: of an agent that is asked for a summary", event.hook_event_name));
     }
     if is_nested() {
@@ -69,7 +72,6 @@ fn take(context: &Context, event: Event) {
     }
     // Which of them it is only matters to whoever makes the checkpoint.
     let meaning = meaning(&event, false);
-    let sender = Sender::here(&|name| std::env::var_os(name));
     if meaning.tells {
         let (asked, store, host, sender) = (event.clone(), context.store_place(), context.hook_host(), sender.clone());
         let workspace = event.cwd.clone().unwrap_or_else(|| PathBuf::from("."));

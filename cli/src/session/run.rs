@@ -126,7 +126,7 @@ fn launch(
     };
     let launch = Launch::new(store, host, request, &bar)?;
     if args.tmux.tmux {
-        let words = in_pane(args, launch.name(), &workspace, copied);
+        let words = in_pane(args, (launch.name(), launch.policy()), &workspace, copied);
         let name = launch.name().unwrap_or_default();
         let started = tmux::run(context, store, &args.tmux, name, &workspace, &words, launch.agent())?;
         context.out.summary(Summary::SessionRun(started))?;
@@ -167,11 +167,11 @@ pub fn exit_as_agent(context: &mut Context, code: u8, summary: Result<Summary>) 
 }
 
 /// The same, as arguments for the process in a pane.
-fn in_pane(args: &Args, name: Option<&str>, workspace: &Path, copied: Option<Copied>) -> Vec<OsString> {
+fn in_pane(args: &Args, (name, policy): (Option<&str>, Option<&str>), workspace: &Path, copied: Option<Copied>) -> Vec<OsString> {
     let mut words: Vec<OsString> = vec!["--workspace".into(), workspace.into()];
     words.extend(["--interval".into(), args.interval.to_string().into()]);
     words.extend(name.map(|name| format!("--name={name}").into()));
-    words.extend(args.policy.iter().map(|policy| format!("--policy={policy}").into()));
+    words.extend(policy.iter().map(|policy| format!("--policy={policy}").into()));
     words.extend(copied.into_iter().flat_map(|Copied { id, folder }| ["--copied".into(), id.into(), folder.into()]));
     words.push("--".into());
     words.extend(args.command.iter().cloned());

@@ -93,19 +93,25 @@ impl<'s> Rejections<'s> {
         if self.is_by_person(record.id)? {
             return Ok(None);
         }
-        let content = content(self.store, checkpoint)?;
-        let has_it =
-            |rejection: &&Rejection| content.is_some() && rejection.of.content == content && came_with(&rejection.of, checkpoint);
-        if let Some((of, _)) = self.rejected.iter().find(|(_, rejection)| has_it(rejection)) {
-            return Ok(Some(Taint::Content { of: *of }));
+        if let Some(of) = self.of_content(checkpoint)? {
+            return Ok(Some(Taint::Content { of }));
         }
         Ok(self.built_on(checkpoint)?.map(|on| Taint::BuildsOn { on }))
     }
 
+    /// The rejected checkpoint, of any session, whose content one has.
+    fn of_content(&self, checkpoint: &Checkpoint) -> Result<Option<Ulid>> {
+        let content = content(self.store, checkpoint)?;
+        let has_it =
+            |rejection: &&Rejection| content.is_some() && rejection.of.content == content && came_with(&rejection.of, checkpoint);
+        Ok(self.rejected.iter().find(|(_, rejection)| has_it(rejection)).map(|(of, _)| *of))
+    }
+
     /// The rejected checkpoint that one came from, if no person has approved one between them.
     fn built_on(&self, checkpoint: &Checkpoint) -> Result<Option<Ulid>> {
-        let own = self.rejected.values().filter(|rejection| rejection.of.session == checkpoint.record.session);
-        let Some(oldest) = own.map(|rejection| rejection.of.sequence).min() else { return Ok(None) };
+        // Before the oldest of them came, nobody had what was rejected.
+        let came = |rejection: &Rejection| rejection.of.since.unwrap_or(rejection.of.sequence);
+        let Some(oldest) = self.rejected.values().map(came).min() else { return Ok(None) };
         let (mut next, mut later) = (checkpoint.record.parent, checkpoint.sequence);
         while let Some(id) = next {
             if self.rejected.contains_key(&id) {
@@ -123,6 +129,9 @@ impl<'s> Rejections<'s> {
             next = match ancestor {
                 Some(ancestor) if ancestor.sequence < oldest => return Ok(None),
                 Some(ancestor) => {
+                    if let Some(of) = self.of_content(&ancestor)? {
+                        return Ok(Some(of));
+                    }
                     later = ancestor.sequence;
                     ancestor.record.parent
                 }

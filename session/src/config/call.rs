@@ -70,6 +70,8 @@ pub struct Call {
     pub is_agents: bool,
     /// True if that agent, or a supervisor of ours above it, is among the processes that the caller descends from.
     pub is_below: bool,
+    /// True if nothing shows who started the caller, as `/proc` cannot be read.
+    pub is_unseen: bool,
     /// Variables that its launch did not have, or had with another value; without a value where it took one away.
     pub variables: Vec<(String, Option<OsString>)>,
     /// The configuration file that it names.

@@ -170,6 +170,7 @@ fn a_call_from_inside_an_agent_tightens_and_never_loosens() {
     let call = Call {
         is_agents: true,
         is_below: true,
+        is_unseen: false,
         variables: vec![
             ("PARHELIA_KEEP_LAST".into(), Some("9".into())),
             ("PARHELIA_MAX_STORE_SIZE".into(), Some("1".into())),

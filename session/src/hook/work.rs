@@ -179,7 +179,7 @@ fn noted(store: &Store, current: &Current, failed: Option<&crate::Error>, observ
 /// The agent is resumed in the mode that it was in last.
 fn note_permission_mode(store: &Store, current: &Current, event: &Event) -> Result<()> {
     let known = store.view().run(&current.run)?.and_then(|run| run.permission_mode);
-    if let Some(mode) = event.permission_mode.as_ref().filter(|mode| Some(*mode) != known.as_ref()) {
+    if let Some(mode) = event.permission_mode.as_ref().filter(|mode| Some(*mode) != known.as_ref() && !run::bypasses(mode)) {
         let changed = NewEvent::new(kind::RUN_CHANGED, &current.run, hook_actor()).in_epoch(current.epoch);
         store.append_events(&[changed.with("permission_mode", mode.clone())], &())?;
     }

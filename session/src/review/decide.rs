@@ -145,7 +145,8 @@ impl Caller {
             Some(own) if own.session == *session => Some("the caller is the agent whose work it is, or was started by it".into()),
             Some(own) => Some(format!("the caller is an agent, that of session {}, or was started by it", own.session)),
             None if host.call().is_below => Some(STRANGER.into()),
-            None if runs.values().any(|run| run.session == *session && is_hidden(run)) => Some(
+            None if host.call().is_unseen => Some("nothing shows who has started the caller, as /proc cannot be read".into()),
+            None if runs.values().any(is_hidden) => Some(
                 "the agent may have started the caller, which cannot be seen from inside this container; decide from outside"
                     .into(),
             ),
@@ -219,7 +220,7 @@ pub(crate) fn who(store: &Store, host: &dyn Host, sessions: &[String]) -> Result
     Ok(match one_of(store, host, &runs)? {
         Some(run) => Who::Agent(Box::new(run)),
         None if host.call().is_below => Who::Stranger,
-        None if runs.values().any(|run| sessions.contains(&run.session) && is_hidden(run)) => Who::Unseen,
+        None if host.call().is_unseen || runs.values().any(is_hidden) => Who::Unseen,
         None => Who::Person,
     })
 }

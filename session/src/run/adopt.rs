@@ -30,6 +30,11 @@ use parhelia_agent::{
     process::{Identity, canonical, is_at_terminal},
 };
 
+/// True of a mode in which an agent asks nobody before it acts.
+pub(crate) fn bypasses(mode: &str) -> bool {
+    mode == "bypassPermissions"
+}
+
 /// The actor of a hook.
 pub fn hook_actor() -> Actor {
     Actor::program("hook")
@@ -142,7 +147,8 @@ fn adopt(
             folder,
             conversation: Some(event.session_id.clone()),
             transcript: event.transcript_path.clone(),
-            permission_mode: event.permission_mode.clone().or(from_argv),
+            // Anybody can write an event: what it says is no consent to act without checks.
+            permission_mode: event.permission_mode.clone().filter(|mode| !bypasses(mode)).or(from_argv),
             seen_epoch: known.as_ref().map(|session| session.epoch),
             at_terminal,
             tmux: tmux_of(variable),

@@ -106,6 +106,11 @@ pub fn current(store: &Store, sender: &Sender, folder: Option<&Path>) -> Result<
     let Some(id) = &sender.marker else { return Ok(None) };
     let view = store.view();
     let Some(run) = view.run(id)? else { return Ok(None) };
+    let is_below = |other: &Run| other.is_open() && other.id != run.id && sender.descends_from(other);
+    if !sender.descends_from(&run) && view.runs()?.values().any(is_below) {
+        // It is another run's, whatever its marker says.
+        return Ok(None);
+    }
     let current = Current::of(&run, view.session(&run.session)?.as_ref());
     Ok(sender.is_of(&run, &current.workspace, folder).then_some(current))
 }

@@ -15,6 +15,7 @@ mod meaning;
 mod outer;
 mod strangers;
 
+pub(crate) use adopt::bypasses;
 pub use adopt::{Agents, hook_actor, incomplete, run_of};
 pub(crate) use agent::calls_hooks;
 pub use agent::{

@@ -5,6 +5,7 @@
 
 use std::{
     ffi::OsString,
+    io::ErrorKind,
     path::{Path, PathBuf},
     thread,
     time::Duration,
@@ -57,7 +58,13 @@ impl Outer {
                 Some(argv) => (argv, true),
                 None => (agent_at(process.process)?, false),
             };
-            let (folder, variables) = (folder_of(process.process), process.variables().ok());
+            let folder = folder_of(process.process);
+            let variables = match process.variables() {
+                Ok(variables) => Some(variables),
+                Err(e) if e.kind() == ErrorKind::PermissionDenied => None,
+                // It ends just now.
+                Err(_) => Some(Vec::new()),
+            };
             Some(Outer { process, is_ours, argv, folder, variables })
         })
     }

@@ -118,6 +118,11 @@ impl Launch {
         self.agent.as_ref()
     }
 
+    /// The policy of the session; none for the configured one.
+    pub fn policy(&self) -> Option<&str> {
+        self.request.policy.as_deref()
+    }
+
     /// The session's name.
     pub fn name(&self) -> Option<&str> {
         self.request.name.as_deref()
