@@ -26,6 +26,7 @@ const READERS: &[(&str, &str, &str)] = &[
     ("cli/src/complete.rs", "open", "completions are asked for without arguments"),
     ("cli/src/context.rs", "chosen_store environment", "the places of the user's stores; options' variables"),
     ("cli/src/global.rs", "-", "options of every verb"),
+    ("cli/src/hook/hand_over.rs", "take", "the run's marker, below an agent"),
     ("cli/src/hook/mod.rs", "take", "the run's marker, and our own asking"),
     ("cli/src/hook_log.rs", "path", "the user's state folder"),
     ("cli/src/hooks.rs", "servers path", "the agent's folder"),
