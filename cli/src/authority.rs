@@ -40,7 +40,7 @@ const CONFIG: &str = "PARHELIA_CONFIG";
 /// Variables by which a user's folders are found.
 const PLACES: [&str; 6] = ["HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR"];
 
-/// What this process may say about options of the user's.
+/// The authority of this process over options of the user's.
 #[derive(Clone, Debug, Default)]
 pub struct Authority {
     call: Call,
@@ -64,14 +64,14 @@ fn is_unseen() -> bool {
     Identity::of(std::process::id() as i32).is_err()
 }
 
-/// What a call says, from the variables that were put back. A configuration file that they name is the call's.
+/// The call behind variables that were put back. A configuration file that they name is the call's.
 fn call_of(mut said: Vec<(String, Option<OsString>)>, is_below: bool) -> Call {
     let named = said.iter().position(|(name, _)| name == CONFIG).map(|at| said.remove(at));
     let file = named.and_then(|(_, path)| path).map(PathBuf::from);
     Call { is_agents: true, is_below, is_unseen: is_unseen(), variables: said, file }
 }
 
-/// What has been told of in this process.
+/// Sentences about settings that this process has told.
 static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
 impl Authority {
@@ -115,7 +115,7 @@ impl Authority {
         }
     }
 
-    /// What a call says of the user's options.
+    /// The call of this process, as hosts pass it on.
     pub fn call(&self) -> Call {
         self.call.clone()
     }
@@ -140,12 +140,13 @@ pub fn tell(settings: &[Ignored], is_quiet: bool) {
     }
 }
 
-/// What was told of.
+/// The sentences about settings that this process has told.
 pub fn told() -> Vec<String> {
     TOLD.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
 }
 
-/// What was carried over when the program was started anew. Whoever sets this variable says no more by it than by the variables themselves.
+/// Variables that were put back when the program was started anew, with their values before that. Whoever sets [`OVERRULED`] says no more by it than by
+/// the variables themselves.
 fn carried() -> Vec<(String, Option<OsString>)> {
     let Some(text) = std::env::var_os(OVERRULED).and_then(|text| text.into_string().ok()) else { return Vec::new() };
     let found: Vec<(String, Option<String>)> = serde_json::from_str(&text).unwrap_or_default();
@@ -183,7 +184,12 @@ fn launched(outer: &Outer) -> Vec<(String, Option<OsString>)> {
     let flag = flags.as_ref().and_then(|flags| flags.config.clone());
     let config = flag.or_else(|| of_ours(CONFIG).map(PathBuf::from)).map(absolute);
     let mut wanted: Vec<(String, Option<OsString>)> = Vec::new();
-    let mut want = |name: &str, value: Option<OsString>| wanted.push((name.to_owned(), value));
+    // Two values of one variable would have the program start anew for ever.
+    let mut want = |name: &str, value: Option<OsString>| {
+        if !wanted.iter().any(|(known, _)| known == name) {
+            wanted.push((name.to_owned(), value));
+        }
+    };
     let place = |name: &str| match (&outer.variables, name) {
         (Some(_), _) => outer.variable(name),
         // The account's, where another user's process shows none.

@@ -92,7 +92,7 @@ fn literals(source: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// What stands between backticks and begins with the name of this program.
+/// Spans between backticks that begin with the name of this program.
 fn commands(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2).filter(|span| span.split(' ').next() == Some("parhelia"))
 }

@@ -342,7 +342,7 @@ pub struct Review {
     pub waiting: Vec<String>,
     /// Issues that its checkpoints are linked to by an agent or an import alone.
     pub asked_links: Vec<Link>,
-    /// What rules leave out of the checkpoint, so that no comparison shows it.
+    /// Entries that rules leave out of the checkpoint, so that no comparison shows them.
     pub unseen: Unseen,
     /// Possible secrets in these and in the newest one, each with its place and rule.
     pub secrets: Vec<String>,

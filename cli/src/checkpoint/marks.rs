@@ -40,7 +40,7 @@ pub fn issue_of(issue: &Issue) -> String {
     format!("{} ({})", self::issue(issue), issue.tracker)
 }
 
-/// What becomes of a link that no person has asked for.
+/// The sentence about a link that no person has asked for.
 pub const ASKED: &str =
     "Outside of the repository or team that your configuration names, nothing is written there until a person links it as well.";
 

@@ -73,7 +73,7 @@ pub struct Facts {
     pub base: Option<Ulid>,
     /// True if a person approved that.
     pub base_approved: bool,
-    /// What rules leave out of it, which no diff shows.
+    /// Entries that rules leave out of it, which no diff shows.
     pub unseen: Unseen,
     /// Turns of the conversation.
     pub turns: Option<u64>,

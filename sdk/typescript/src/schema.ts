@@ -997,7 +997,7 @@ export interface components {
             checkpoint: string;
             /** @description The last checkpoint before it that a person approved; null if there is none. */
             since: string | null;
-            /** @description What rules leave out, so that no comparison shows it. */
+            /** @description Entries that rules leave out, so that no comparison shows them. */
             unseen: components["schemas"]["Unseen"];
         };
         /** @description Everything that rules leave out of a checkpoint, beside the last one before it that a person approved. */

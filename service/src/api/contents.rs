@@ -106,7 +106,7 @@ struct LeftOut {
     checkpoint: String,
     /// The last checkpoint before it that a person approved; null if there is none.
     since: Option<String>,
-    /// What rules leave out, so that no comparison shows it.
+    /// Entries that rules leave out, so that no comparison shows them.
     unseen: Unseen,
 }
 

@@ -1,4 +1,4 @@
-//! What a call says from inside an agent: it may make what a person set tighter, and never looser.
+//! Calls from inside an agent: they may make what a person set tighter, and never looser.
 //!
 //! The variables of a process that an agent started can come from the agent, or from a file of the project that it works on. So an option of
 //! the user's keeps the value that the user's files and the launch of the agent give it, unless the call's value is stricter in the

@@ -280,7 +280,7 @@ pub struct ConfigFiles {
     pub project: Option<PathBuf>,
     /// The file that the command line names; it must exist.
     pub named: Option<PathBuf>,
-    /// What a call from inside an agent says.
+    /// The call, where it comes from inside an agent.
     pub call: Call,
 }
 

@@ -26,7 +26,7 @@ pub struct Opt {
     pub variables: &'static [&'static str],
     /// The files that may set it.
     pub level: Level,
-    /// What a call from inside an agent may change about it.
+    /// The direction in which a call from inside an agent may move it.
     pub inside: Tighter,
     /// The help text, of one line or more.
     pub help: &'static str,

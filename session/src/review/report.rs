@@ -64,7 +64,7 @@ pub struct Review {
     pub waiting: Vec<Ulid>,
     /// Issues that its checkpoints are linked to by an agent or an import alone.
     pub asked_links: Vec<Issue>,
-    /// What rules leave out of the newest, and rules that are new since a person approved one.
+    /// Entries that rules leave out of the newest, and rules that are new since a person approved one.
     pub unseen: Unseen,
     /// Files that changed since then, but for those of git repositories.
     pub changes: Vec<TreeChange>,
