@@ -10,10 +10,10 @@ use std::{
 };
 
 use parhelia_agent::transcript::{
-    Activity, Conversation, Format, Located,
+    Activity, Conversation, Format, Located, Phase,
     conversation::Captured,
     files::TRANSCRIPT,
-    index::{Origin, Phase},
+    index::Origin,
     messages::{self, Role},
     prefix::Check,
     update,

@@ -166,7 +166,7 @@ fn after_a_clear_checkpoints_and_resume_have_the_new_conversation() {
     wait(|| (fs::read_to_string(cleared.scratch.path("work/file")).ok()? == "later\n").then_some(()));
     let by_hand = cleared.scratch.summary(&["checkpoint", "create", "work", "--workspace", &workspace]);
     cleared.assert_has_newest(by_hand["id"].as_str().unwrap());
-    let paused = cleared.scratch.summary(&["session", "pause", "--leave-agent", "work"]);
+    let paused = cleared.scratch.summary(&["session", "pause", "work"]);
     cleared.assert_has_newest(paused["checkpoint"].as_str().unwrap());
 
     cleared.ends();

@@ -80,6 +80,16 @@ fn a_session_keeps_its_folder_when_another_one_is_named() {
 }
 
 #[test]
+fn a_session_goes_on_in_a_home_that_was_moved() {
+    let work = Work::new();
+    work.begin("old", None);
+    fs::rename(work.scratch.path("old"), work.scratch.path("new")).unwrap();
+    let text = work.expect(&["session", "resume", "it"], "new", None);
+    assert_eq!(work.turns("new/.claude"), Some(2), "{text}");
+    assert!(!work.scratch.path("old").exists() && text.contains("is gone; its conversation goes on in"), "{text}");
+}
+
+#[test]
 fn a_session_keeps_its_home_when_another_one_is_named() {
     let work = Work::new();
     work.begin("home", None);

@@ -177,3 +177,35 @@ fn a_sessions_own_agent_in_a_container_is_that_from_outside() {
     fs::remove_file(work.scratch.path("work/stay")).unwrap();
     work.scratch.expect(0, &["session", "resume", "it"]);
 }
+
+#[test]
+fn a_person_in_a_container_has_a_say_while_no_agent_is_at_work() {
+    let work = Work::new();
+    let keeps = |value: &str| {
+        let output = work.container(&["config", "show", "--json"]).env("PARHELIA_KEEP_LAST", value).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let lines: Vec<Value> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        let option = lines.iter().find(|line| line["key"] == "retention.keep_last");
+        option.unwrap_or_else(|| panic!("{output:?}"))["value"].as_u64().unwrap()
+    };
+    assert_eq!(keeps("2"), 2, "no run is open");
+    let plain = work.scratch.create("plain", &work.scratch.path("work"));
+    let deleted = work.contained(&["checkpoint", "delete", &plain]);
+    assert!(deleted.status.success(), "{}", shown(&deleted));
+    // With an agent at work that cannot be seen from in there, it may be the agent's container.
+    let kept = work.scratch.create("plain", &work.scratch.path("work"));
+    let folder = work.scratch.path("work").to_string_lossy().into_owned();
+    let mut run = work.scratch.command(&["session", "run", "--name", "other", "-w", &folder, "--", "sleep", "100000"]);
+    let run = Ended(run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    wait(|| work.scratch.run(&["session", "show", "other"]).status.success().then_some(()));
+    assert!(keeps("2") > 2, "an agent may say it");
+    assert_eq!(keeps("1000"), 1000, "what is stricter counts");
+    let refused = work.contained(&["checkpoint", "delete", &kept]);
+    let said = shown(&refused);
+    assert!(refused.status.code() == Some(4) && said.contains("do it from outside, or when that run has ended"), "{said}");
+    // Whoever sees the agent is no part of it.
+    work.scratch.expect(0, &["checkpoint", "delete", &kept]);
+    work.scratch.expect(0, &["session", "stop", "other"]);
+    drop(run);
+    assert_eq!(keeps("2"), 2, "no run is open any more");
+}

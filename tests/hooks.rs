@@ -11,8 +11,9 @@ use std::{
 use parhelia_tests::{
     Scratch,
     agent::{Agent, Reply, tool},
+    binary,
     live::{Live, kill, shown, wait},
-    write, write_program,
+    scripted, write, write_program,
 };
 use serde_json::{Value, json};
 
@@ -311,7 +312,7 @@ fn a_prompt_takes_up_a_session_that_was_set_aside() {
     };
     let name = wait(|| session()?["id"].as_str().map(str::to_owned));
     // What looks like an agent says no version.
-    scratch.expect(3, &["session", "pause", "--leave-agent", &name]);
+    scratch.expect(3, &["session", "pause", &name]);
     assert_eq!(session().unwrap()["wanted"], "paused");
     agent.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
     wait(|| (session()?["wanted"] == "running").then_some(()));
@@ -321,29 +322,62 @@ fn a_prompt_takes_up_a_session_that_was_set_aside() {
 }
 
 #[test]
+fn the_agents_own_settings_are_on_no_command_line() {
+    let scratch = Scratch::new();
+    let agent = scratch.path("bin/claude");
+    let script = "#!/bin/sh\nwhile test $# -gt 0; do\ncase $1 in --settings) stat -c %a \"$2\" > mode; cat \"$2\" > merged; echo \"$2\" > place;; esac\n\
+                  echo \"$1\" >> arguments; shift\ndone\n";
+    write_program(&agent, script);
+    let work = scratch.path("work");
+    // As the agent reads it: from its own folder, a byte order mark before it or not.
+    write(&work.join("own.json"), "\u{feff}{\"env\": {\"TOKEN\": \"very-secret\"}}".as_bytes()).unwrap();
+    let run = |settings: &str| {
+        let words =
+            ["session", "run", "-w", work.to_str().unwrap(), "--", agent.to_str().unwrap(), "--settings", settings, "-p", "x"];
+        scratch.run(&words)
+    };
+    let output = run("own.json");
+    assert!(output.status.success(), "{}", shown(&output));
+    let read = |name: &str| fs::read_to_string(work.join(name)).unwrap();
+    assert!(!read("arguments").contains("very-secret") && read("mode") == "600\n", "{}", read("arguments"));
+    let merged: Value = serde_json::from_str(&read("merged")).unwrap();
+    assert_eq!(merged["env"]["TOKEN"], "very-secret");
+    assert!(merged["hooks"]["Stop"].is_array() && merged["hooks"]["PreToolUse"][0]["matcher"].is_string(), "{merged}");
+    assert!(!Path::new(read("place").trim()).exists(), "it goes with the agent");
+    let refused = run("gone.json");
+    assert!(!refused.status.success() && shown(&refused).contains("gone.json"), "{}", shown(&refused));
+}
+
+#[test]
 fn hooks_that_keep_what_they_see_in_another_store_are_none_of_this_one() {
     let scratch = Scratch::new();
     let agent = scratch.path("bin/claude");
     write_program(&agent, "#!/bin/sh\nprintf '%s\\n' \"$@\" >> arguments\n");
     fs::create_dir_all(scratch.path("work")).unwrap();
-    let is_given_hooks = || {
+    let given_hooks = || {
         let run = ["session", "run", "--", agent.to_str().unwrap(), "-p", "hello"];
         let output = scratch.command(&run).current_dir(scratch.path("work")).output().unwrap();
         assert!(output.status.success(), "{}", shown(&output));
         let arguments = fs::read_to_string(scratch.path("work/arguments")).unwrap();
         fs::remove_file(scratch.path("work/arguments")).unwrap();
         assert!(arguments.contains("hello"), "{arguments}");
-        arguments.lines().any(|line| line == "--settings")
+        let settings = arguments.lines().skip_while(|line| *line != "--settings").nth(1).map(str::to_owned);
+        settings.unwrap_or_else(|| panic!("settings may not run: {arguments}"))
     };
-    assert!(is_given_hooks(), "there are none yet");
+    let own = given_hooks();
+    assert!(own.contains("parhelia hook\"") && !own.contains("--store"), "{own}");
+    // The agent runs the same line once, wherever it stands.
     scratch.expect(0, &["hooks", "install"]);
-    assert!(!is_given_hooks(), "there are some, of this store");
+    let installed = fs::read_to_string(scratch.path("home/.claude/settings.json")).unwrap();
+    let installed: Value = serde_json::from_str(&installed).unwrap();
+    let command = installed["hooks"]["Stop"][0]["hooks"][0]["command"].as_str().unwrap();
+    assert!(given_hooks().contains(&json!(command).to_string()), "{command}");
     // Named from here, and meant wherever the agent works.
     let mut install = scratch.command(&["--store", "it's another", "hooks", "install"]);
     assert!(install.current_dir(scratch.path("")).status().unwrap().success());
     let settings = fs::read_to_string(scratch.path("home/.claude/settings.json")).unwrap();
     assert!(settings.contains(scratch.path("it").to_str().unwrap()), "{settings}");
-    assert!(is_given_hooks());
+    assert_eq!(given_hooks(), own, "hooks of another store keep there what they see");
 }
 
 #[test]
@@ -385,4 +419,44 @@ fn an_agent_that_was_started_by_hand_is_adopted() {
     live.expect(&["hooks", "uninstall"]);
     let left: Value = serde_json::from_str(&fs::read_to_string(&settings).unwrap()).unwrap();
     assert_eq!(left, other);
+}
+
+#[test]
+fn the_status_of_hooks_tells_the_last_event_and_what_they_lack() {
+    let scratch = Scratch::new();
+    let (work, settings) = (scratch.path("work"), scratch.path("home/.claude/settings.json"));
+    fs::create_dir_all(&work).unwrap();
+    scratch.expect(0, &["hooks", "install"]);
+    let script = [scripted::HOOKED, "event SessionStart $how > /dev/null\nevent UserPromptSubmit > /dev/null\n"].concat();
+    let script = script
+        .replace("@project", &scratch.path("project").to_string_lossy())
+        .replace("@work", &work.to_string_lossy())
+        .replace("@parhelia", &binary().to_string_lossy());
+    write_program(&scratch.path("bin/claude"), &script);
+    let (place, program) = (work.to_string_lossy().into_owned(), scratch.path("bin/claude"));
+    scratch.expect(0, &["session", "run", "--workspace", &place, "--", &program.to_string_lossy()]);
+    let status = || scratch.summary(&["hooks", "status"]);
+    assert_eq!(wait(|| Some(status()).filter(|found| found["last_heard"]["event"] == "UserPromptSubmit"))["missing"], json!([]));
+    let said = scratch.expect(0, &["hooks", "status"]);
+    assert!(said.contains("The last event that came of a hook: UserPromptSubmit"), "{said}");
+
+    // A matcher that leaves something out.
+    let mut value: Value = serde_json::from_str(&fs::read_to_string(&settings).unwrap()).unwrap();
+    value["hooks"]["SessionStart"][0]["matcher"] = json!("startup");
+    fs::write(&settings, value.to_string()).unwrap();
+    let found = status();
+    assert_eq!(found["missing"], json!(["SessionStart"]), "{found}");
+    assert_eq!(found["narrowed"][0]["left_out"], json!(["resume", "clear", "compact"]), "{found}");
+    let said = scratch.expect(0, &["hooks", "status"]);
+    assert!(said.contains("The matcher of SessionStart takes startup and not resume, clear, compact"), "{said}");
+    scratch.expect(0, &["hooks", "install"]);
+    assert_eq!(status()["narrowed"], json!([]));
+
+    // A program that is there, and may not be run.
+    let own = scratch.path("own/parhelia");
+    write(&own, b"").unwrap();
+    fs::write(&settings, fs::read_to_string(&settings).unwrap().replace(&*binary().to_string_lossy(), &own.to_string_lossy()))
+        .unwrap();
+    let said = scratch.expect(0, &["hooks", "status"]);
+    assert!(said.contains(&format!("{} is not executable", own.display())) && !said.contains("is not there"), "{said}");
 }

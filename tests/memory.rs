@@ -64,6 +64,10 @@ fn clones_of_a_repository_share_what_is_known() {
     let found = memory(&scratch, &other, &["recall", "network"]);
     assert_eq!((found.len(), &found[0]["text"]), (2, &json!("The sandbox has no network")));
     assert_eq!(memory(&scratch, &apart, &["list"]).len(), 1, "another project knows nothing of it");
+    let alone = scratch.path("alone");
+    fs::create_dir(&alone).unwrap();
+    let said = scratch.expect(0, &["memory", "-w", alone.to_str().unwrap(), "confirm"]);
+    assert!(said.contains("no remote") && !said.contains("already"), "{said}");
     let mut command = scratch.command(&["memory", "-w", one.to_str().unwrap(), "save", "notes.piped", "-", "--json"]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(b"from standard input\n").unwrap();
@@ -201,13 +205,18 @@ fn an_approval_is_remembered_and_so_is_its_end() {
     let history = memory(&scratch, &work, &["list"]);
     assert_eq!((&history[0]["session"], &history[0]["outcome"]), (&json!(session), &json!("approved")));
     assert_eq!(history[0]["checkpoint"], json!(id));
+    // What a person thinks of an older one says nothing of the one that was approved since.
+    assert!(made.len() > 1 && made[1]["session"] == session, "{made:?}");
+    scratch.expect(0, &["session", "reject", made[1]["id"].as_str().unwrap(), "--change"]);
+    let history = memory(&scratch, &work, &["list"]);
+    assert_eq!((&history[0]["outcome"], &history[0]["checkpoint"]), (&json!("approved"), &json!(id)));
     scratch.expect(0, &["session", "reject", id, "--change"]);
     let history = memory(&scratch, &work, &["list"]);
     assert_eq!((history.len(), &history[0]["outcome"]), (2, &json!("rejected")));
-    // No agent decides what is worth knowing for good.
-    let mut command = scratch.command(&["memory", "-w", work.to_str().unwrap(), "save", "gotchas", "said by an agent", "--json"]);
+    // A marker of no run that is open is a person's shell.
+    let mut command = scratch.command(&["memory", "-w", work.to_str().unwrap(), "save", "gotchas", "said by a person", "--json"]);
     let output = command.env("PARHELIA_RUN_ID", "01J00000000000000000000000").output().unwrap();
-    assert!(String::from_utf8_lossy(&output.stdout).contains(r#""added_by":"agent""#), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains(r#""added_by":"person""#), "{output:?}");
 }
 
 #[test]
@@ -220,7 +229,27 @@ fn an_agent_that_drops_its_marker_is_still_one() {
     let output = scratch.run(&["session", "run", "-w", work.to_str().unwrap(), "--", "sh", "-c", &script]);
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(said.contains(r#""added_by":"agent""#) && said.contains(r#""session":"work-"#), "{output:?}");
-    assert!(said.contains("code 4") && String::from_utf8_lossy(&output.stderr).contains("by a person"), "{output:?}");
+    assert!(said.contains("code 4") && String::from_utf8_lossy(&output.stderr).contains("a person does that"), "{output:?}");
+}
+
+#[test]
+fn an_agent_forgets_nothing_that_a_person_has_said() {
+    let scratch = Scratch::new();
+    let work = scratch.path("work");
+    fs::create_dir_all(&work).unwrap();
+    memory(&scratch, &work, &["save", "conventions.testing", "by a person"]);
+    let own = format!("env -u PARHELIA_RUN_ID {}", binary().display());
+    let script = format!(
+        "{own} memory forget conventions.testing; echo \"code $?\"; {own} memory save --replace conventions.testing other; echo \"code $?\"\n\
+         {own} memory save notes.own mine; {own} memory forget notes.own; echo \"own $?\""
+    );
+    let output = scratch.run(&["session", "run", "-w", work.to_str().unwrap(), "--", "sh", "-c", &script]);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.matches("code 4").count() == 2 && said.contains("own 0"), "{output:?}");
+    let known = memory(&scratch, &work, &["list"]);
+    assert!(known.iter().any(|entry| entry["text"] == "by a person"), "{known:?}");
+    let refused = scratch.run(&["audit", "log", "--all", "--json", "--action", "session.act_refused"]);
+    assert!(String::from_utf8_lossy(&refused.stdout).contains("memory forget"), "{refused:?}");
 }
 
 /// A folder that an agent has given another project's remote.
@@ -243,7 +272,7 @@ fn a_forged_remote_gives_nothing_away_and_plants_nothing() {
     let output = scratch.run(&["session", "run", "--name", "f", "--workspace", folder, "--", "sh", "-c", &script]);
     let said = [output.stdout, output.stderr].concat();
     let said = String::from_utf8_lossy(&said);
-    assert!(!said.contains("staging password") && said.matches("for a person to say").count() == 2, "{said}");
+    assert!(!said.contains("staging password") && said.matches("refusing `memory ").count() == 2, "{said}");
     let known = scratch.expect(0, &["memory", "-w", one.to_str().unwrap(), "list"]);
     assert!(known.contains("staging password") && !known.contains("curl"), "{known}");
     // In its own folder, what an agent wrote is quoted behind what persons say.

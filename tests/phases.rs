@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 fn phase(scratch: &Scratch, words: &[&str]) -> Command {
     let mut command = scratch.command(&[&["phase"], words].concat());
-    command.env("PARHELIA_PHASES", scratch.path("pai")).env_remove("PAI_SESSION_ID");
+    command.env("PARHELIA_PHASES", scratch.path("home/.pai")).env_remove("PAI_SESSION_ID");
     command
 }
 
@@ -90,7 +90,8 @@ fn the_agent_is_asked_as_a_conversation_begins_and_old_ones_go_as_it_ends() {
         let mut event = json!({"hook_event_name": event, "session_id": "c1", "cwd": scratch.path("w"), "transcript_path": scratch.path("t.jsonl")});
         event.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let mut command = scratch.command(&["hook"]);
-        command.env("PARHELIA_PHASES", scratch.path("pai"));
+        // A project's settings set variables of hooks.
+        command.env("PARHELIA_PHASES", scratch.path("planted"));
         fed(command, &event.to_string())
     };
     assert_eq!(hook("SessionStart", json!({"source": "startup"})), "", "there is nothing to say");
@@ -99,7 +100,7 @@ fn the_agent_is_asked_as_a_conversation_begins_and_old_ones_go_as_it_ends() {
     let said = said["hookSpecificOutput"]["additionalContext"].as_str().unwrap();
     assert!(said.ends_with("[Resume from Phase 5? (Fix \\x1b[31mthe parser)]"), "{said}");
     assert_eq!(hook("SessionStart", json!({"source": "clear"})), "");
-    let old = scratch.path("pai/checkpoints/ckpt-2020-01-01T00-00-00Z-plan.json");
+    let old = scratch.path("home/.pai/checkpoints/ckpt-2020-01-01T00-00-00Z-plan.json");
     let text = json!({"id": "old", "sessionId": "s", "phase": "Plan", "phaseNumber": 1, "createdAt": "2020-01-01T00:00:00Z", "completed": false,
         "taskSummary": "t", "iscCriteria": [], "metadata": {}});
     fs::write(&old, text.to_string()).unwrap();
@@ -111,7 +112,7 @@ fn the_agent_is_asked_as_a_conversation_begins_and_old_ones_go_as_it_ends() {
 #[test]
 fn among_ten_thousand_files_it_takes_no_longer_than_a_hook_has() {
     let scratch = Scratch::new();
-    let folder = scratch.path("pai/checkpoints");
+    let folder = scratch.path("home/.pai/checkpoints");
     fs::create_dir_all(&folder).unwrap();
     for number in 0..10_000 {
         let text = json!({"id": format!("id{number}"), "sessionId": "s", "phase": "Plan", "phaseNumber": 1, "completed": number != 77,

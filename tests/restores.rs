@@ -387,3 +387,21 @@ fn patterns_that_match_nothing_are_no_success() {
     }
     s.expect(0, &["checkpoint", "restore", &id, "--to", &text(&out), "--include", "*.py", "--include", "*.rs"]);
 }
+
+#[test]
+fn what_a_checkpoint_leaves_out_is_not_listed_as_uncommitted() {
+    let s = Scratch::new();
+    let work = s.path("work");
+    fs::create_dir_all(work.join("node_modules/a")).unwrap();
+    for name in ["package.json", "new.txt", "node_modules/a/index.js"] {
+        fs::write(work.join(name), "{}").unwrap();
+    }
+    let git = std::process::Command::new("git").arg("-C").arg(&work).args(["init", "-q"]).status().unwrap();
+    assert!(git.success());
+    let id = s.expect(0, &["checkpoint", "create", "-q", work.to_str().unwrap()]);
+    let shown = s.expect(0, &["checkpoint", "show", id.trim(), "--json"]);
+    let shown: Value = serde_json::from_str(shown.lines().next().unwrap()).unwrap();
+    let workspace = &shown["workspace"];
+    assert_eq!(workspace["uncommitted_files"], serde_json::json!(["new.txt", "package.json"]), "{shown}");
+    assert_eq!(workspace["uncommitted_count"], 2, "{shown}");
+}

@@ -321,7 +321,7 @@ fn a_terminal_of_lines_is_asked_in_a_line() {
     assert_eq!(desk.status(third)["reason"], "not yet");
     desk.enter(&format!("clear; {} session review s --print | cat; echo \"printed:$?\"", binary().display()));
     let shown = desk.sees("printed:0");
-    assert!(shown.contains("To decide:") && !shown.contains("or [q]uit?"), "{shown}");
+    assert!(shown.contains("It is decided; to decide otherwise:") && !shown.contains("or [q]uit?"), "{shown}");
 }
 
 #[test]

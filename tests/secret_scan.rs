@@ -157,6 +157,14 @@ fn a_project_cannot_switch_the_scan_off_and_its_user_can() {
     f.put("parhelia.toml", "[secrets]\nscan = false\n");
     let said = f.s.expect(0, &["create", "-w", &f.work.to_string_lossy()]);
     assert!(said.contains("`secrets.scan` cannot be set by a project"), "{said}");
+    // Once for each change of the file, but where it is asked for.
+    let status = || f.s.expect(0, &["create", "-w", &f.work.to_string_lossy()]);
+    assert!(!status().contains("cannot be set by a project"));
+    let config = f.s.expect(0, &["config", "show", "-w", &f.work.to_string_lossy()]);
+    assert!(config.contains("`secrets.scan` cannot be set by a project"), "{config}");
+    f.put("parhelia.toml", "[secrets]\nscan = false\nallow = 1\n");
+    let said = status();
+    assert!(said.contains("`secrets.scan` cannot be set by a project") && said.contains("parhelia.toml:3"), "{said}");
     let scanned = f.events().len();
     f.put("parhelia.toml", "");
     f.put("a", &token('x'));

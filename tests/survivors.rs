@@ -148,9 +148,10 @@ fn the_end_of_an_agent_that_a_resume_stops_is_not_that_of_the_new_run() {
     assert!(resumed.status.success(), "{}", shown(&resumed));
     assert!(shown(&resumed).contains(&format!("process {agent} (")) && !lives(agent), "{}", shown(&resumed));
     wait(|| work.log().contains("SessionEnd: ").then_some(()));
-    let runs = work.runs();
-    let reasons: Vec<_> = runs.iter().map(|run| run.exit_reason.as_deref()).collect();
-    assert_eq!(reasons, [Some("session end: other"), Some("ended with exit code 0")]);
+    // Until the hook has recorded it, nothing says why.
+    let reasons = || work.runs().into_iter().map(|run| run.exit_reason).collect::<Vec<_>>();
+    let expected = ["session end: other", "ended with exit code 0"].map(|reason| Some(reason.to_owned()));
+    wait(|| (reasons() == expected).then_some(()));
     assert_eq!(work.sessions().len(), 1);
 }
 

@@ -136,6 +136,46 @@ impl Work {
 }
 
 #[test]
+fn a_prompt_behind_an_unknown_flag_is_not_given_again() {
+    // A prompt of several words, and no event that told of it.
+    let work = Work::new(&["--from-the-future", "do everything"]);
+    work.behave("wait");
+    let mut child = work.on_terminal(&[]);
+    let process = work.process();
+    let told = fs::read(format!("/proc/{process}/cmdline")).unwrap();
+    let told = String::from_utf8_lossy(&told).replace('\0', " ");
+    assert!(told.contains("--from-the-future") && !told.contains("everything"), "{told}");
+    kill_process(Pid::from_raw(process).unwrap(), Signal::KILL).unwrap();
+    child.wait().unwrap();
+    work.assert_only_resumed();
+}
+
+#[test]
+fn a_program_that_is_no_agent_takes_no_prompt() {
+    let s = Scratch::new();
+    let work = s.path("work").to_string_lossy().into_owned();
+    fs::create_dir_all(&work).unwrap();
+    s.run(&["session", "run", "--name", "s", "-w", &work, "--", "sh", "-c", "echo ran >> ran; exit 1"]);
+    let refused = s.expect(2, &["session", "resume", "s", "--no-tmux", "--prompt", "something else"]);
+    assert!(refused.contains("takes no prompt") && refused.contains("runs it again as it was"), "{refused}");
+    assert_eq!(fs::read_to_string(s.path("work/ran")).unwrap(), "ran\n");
+}
+
+#[test]
+fn commands_and_modes_that_are_no_conversation_begin_no_session() {
+    let s = Scratch::new();
+    for words in [&["stop", "x"][..], &["--debug-file", "log", "respawn"], &["purge"], &["--version"]] {
+        let refused = s.expect(2, &[&["session", "run", "--", "claude"][..], words].concat());
+        assert!(refused.contains("no conversation"), "{refused}");
+    }
+    for flag in ["--bg", "--background", "--cloud", "--desktop"] {
+        let refused = s.expect(2, &["session", "run", "--", "claude", flag]);
+        assert!(refused.contains(flag) && refused.contains("--tmux --detach"), "{refused}");
+    }
+    assert!(!s.expect(0, &["session", "list", "--json"]).contains("\"session\""));
+}
+
+#[test]
 fn an_agent_that_is_killed_at_once_is_replaced_by_none() {
     for signal in [Signal::KILL, Signal::TERM] {
         let work = Work::new(&[]);

@@ -113,7 +113,7 @@ fn a_live_agents_variables_are_in_every_checkpoint() {
     work.agent();
     work.elsewhere(&["checkpoint", "create", "it"]);
     work.has_the_works("it@latest");
-    work.elsewhere(&["session", "pause", "--leave-agent", "it"]);
+    work.elsewhere(&["session", "pause", "it"]);
     work.has_the_works("it@latest");
     write(&work.scratch.path("work/file"), b"changed").unwrap();
     let back = work.elsewhere(&["checkpoint", "rollback", "it@latest", "--yes", "--stop"]);

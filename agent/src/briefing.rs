@@ -10,6 +10,8 @@ pub const SAME_CONVERSATION: &str = "This session (";
 pub const FORGOTTEN: &str = "Context of this session (";
 /// The beginning of a briefing on earlier work in a folder; the session's name follows.
 pub const INCOMPLETE: &str = "Earlier work in this folder (session ";
+/// The beginning of a briefing in a conversation before which another one was cleared; the session's name follows.
+pub const CLEARED: &str = "Before the conversation was cleared (session ";
 /// The beginning of what is known of a project.
 pub const KNOWN_OF_PROJECT: &str = "What is known of this project from earlier sessions";
 /// The variable that names the run whose agent is briefed by its prompt, so that its hooks do not do so again.
@@ -39,7 +41,9 @@ pub fn is_ours(prompt: &str) -> bool {
 /// True for a text that begins with a briefing, or with what is known of a project.
 pub fn is_told(text: &str) -> bool {
     let text = text.trim_start();
-    [NEW_CONVERSATION, SAME_CONVERSATION, FORGOTTEN, INCOMPLETE, KNOWN_OF_PROJECT].iter().any(|start| text.starts_with(start))
+    [NEW_CONVERSATION, SAME_CONVERSATION, FORGOTTEN, INCOMPLETE, CLEARED, KNOWN_OF_PROJECT]
+        .iter()
+        .any(|start| text.starts_with(start))
 }
 
 #[cfg(test)]

@@ -2,13 +2,17 @@
 
 use std::{
     ffi::{OsStr, OsString},
+    io,
     path::{Path, PathBuf},
 };
 
 use crate::{
     error::Result,
-    hooks::HookCommand,
-    kind::{KINDS, Kind},
+    hooks::command::HookCommand,
+    id::is_session_id,
+    kind::Kind,
+    kinds,
+    words::{Bypass, Piece, Resume, Takes, Words, is_flag},
 };
 
 /// Words before an agent's program are looked at so far.
@@ -51,65 +55,6 @@ const STARTERS: &[&str] = &[
     "xvfb-run",
 ];
 
-/// A way around the agent's permission checks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bypass {
-    /// All checks are off.
-    On,
-    /// The user may turn them off.
-    Offered,
-}
-
-/// The words that a flag takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Takes {
-    /// Nothing.
-    Nothing,
-    /// The next word.
-    One,
-    /// The next word, unless that is a flag.
-    Optional,
-    /// All words up to the next flag.
-    Many,
-}
-
-/// A piece of a command line: a flag with its words, or words by themselves.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Piece {
-    /// A flag.
-    Flag {
-        /// As it is written.
-        name: String,
-        /// The words that it takes.
-        words: Vec<OsString>,
-        /// True if its word stands behind a `=`.
-        is_joined: bool,
-    },
-    /// `--`: all words behind it are prompt.
-    End,
-    /// A prompt.
-    Word(OsString),
-}
-
-impl Piece {
-    /// Writes it again.
-    pub fn write(&self, argv: &mut Vec<OsString>) {
-        match self {
-            Piece::Flag { name, words, is_joined: true } => {
-                let mut joined = OsString::from(format!("{name}="));
-                words.iter().for_each(|word| joined.push(word));
-                argv.push(joined);
-            }
-            Piece::Flag { name, words, .. } => {
-                argv.push(name.into());
-                argv.extend(words.iter().cloned());
-            }
-            Piece::End => argv.push("--".into()),
-            Piece::Word(word) => argv.push(word.clone()),
-        }
-    }
-}
-
 /// Takes the agent's words apart. Everything behind `--` is prompt.
 fn pieces(words: &[OsString], kind: Kind) -> Vec<Piece> {
     let mut out = Vec::new();
@@ -140,12 +85,24 @@ fn pieces(words: &[OsString], kind: Kind) -> Vec<Piece> {
             Takes::One => rest.len().min(1),
             Takes::Optional => rest.iter().take(1).take_while(|word| !is_flag(word)).count(),
             Takes::Many => rest.iter().take_while(|word| !is_flag(word)).count(),
+            Takes::Unknown => usize::from(takes_word(rest)),
         };
         let (values, behind) = rest.split_at(values);
         out.push(Piece::Flag { name, words: values.to_vec(), is_joined: false });
         rest = behind;
     }
     out
+}
+
+/// True if the first of these words belongs to the unknown flag before it. Words with spaces are a prompt, unless the prompt follows them:
+/// an agent that gets its prompt once more does everything again.
+fn takes_word(words: &[OsString]) -> bool {
+    match words {
+        [word, ..] if is_flag(word) => false,
+        [_, next, ..] if !is_flag(next) => true,
+        [word, ..] => !word.to_string_lossy().trim().contains(char::is_whitespace),
+        [] => false,
+    }
 }
 
 /// Takes a word with flags of one letter apart, as yargs does: a value stands behind `=`, is a number, or begins with what is no letter.
@@ -171,48 +128,21 @@ fn letters(word: &str, out: &mut Vec<Piece>) -> Option<String> {
     None
 }
 
-fn is_flag(word: &OsString) -> bool {
-    word.to_string_lossy().starts_with('-')
-}
-
-/// The words behind an agent's program.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Words(pub Vec<Piece>);
-
-impl Words {
-    /// The words of the first of these flags that stands there.
-    pub fn flag(&self, names: &[&str]) -> Option<&[OsString]> {
-        self.0.iter().find_map(|piece| match piece {
-            Piece::Flag { name, words, .. } if names.contains(&name.as_str()) => Some(words.as_slice()),
-            _ => None,
-        })
+/// The same words without those of unknown flags that were prompts, as the agent's events have shown.
+fn without_prompts(words: &Words, kind: Kind, prompts: &[String]) -> Words {
+    let is_prompt = |word: &OsString| prompts.iter().any(|prompt| prompt.trim() == word.to_string_lossy().trim());
+    if words.plain().any(is_prompt) {
+        return words.clone();
     }
-
-    /// True if one of these flags stands there.
-    pub fn has(&self, names: &[&str]) -> bool {
-        self.flag(names).is_some()
-    }
-
-    /// The value of the first of these flags that stands there.
-    pub fn value(&self, names: &[&str]) -> Option<String> {
-        self.flag(names)?.first().map(|word| word.to_string_lossy().into_owned())
-    }
-
-    /// The words that belong to no flag, in order.
-    pub fn plain(&self) -> impl Iterator<Item = &OsString> {
-        self.0.iter().filter_map(|piece| match piece {
-            Piece::Word(word) => Some(word),
-            Piece::Flag { .. } | Piece::End => None,
-        })
-    }
-
-    /// The first word, if no flag stands before it.
-    pub fn command(&self) -> Option<&OsString> {
-        match self.0.first() {
-            Some(Piece::Word(word)) => Some(word),
-            _ => None,
+    let mut words = words.clone();
+    for piece in &mut words.0 {
+        if let Piece::Flag { name, words, is_joined: false } = piece
+            && kind.takes(name) == Takes::Unknown
+        {
+            words.retain(|word| !is_prompt(word));
         }
     }
+    words
 }
 
 /// A command line of an agent, understood.
@@ -224,51 +154,69 @@ pub struct Agent {
     at_terminal: bool,
 }
 
-/// The way in which a conversation is resumed.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Resume {
-    /// The conversation to go on with; without one a new conversation begins.
-    pub conversation: Option<String>,
-    /// The id of a new conversation, where one begins.
-    pub new_conversation: Option<String>,
-    /// The permission mode in which it was last; the recorded one may have been changed since the launch.
-    pub permission_mode: Option<String>,
-    /// The first prompt. A headless agent needs one.
-    pub prompt: Option<String>,
-    /// Arguments that bring hooks.
-    pub hooks: Vec<OsString>,
-    /// True if the agent answers that prompt and ends ([`Agent::resume_argv`] sees to it).
-    pub is_headless: bool,
-}
-
 fn name_of(word: &OsStr) -> String {
     Path::new(word).file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
 /// The kind of agent that a word of a command line starts.
 fn kind_of(word: &OsStr) -> Option<Kind> {
-    KINDS.into_iter().find(|kind| kind.is_program(word))
+    kinds::all().into_iter().find(|kind| kind.is_program(word))
+}
+
+/// The place of an agent's program in a command line: the first word, or behind `env`, `npx` and the like.
+fn program_in(argv: &[OsString]) -> Option<(usize, Kind)> {
+    let (at, kind) = argv.iter().take(LAUNCHERS_MAX).enumerate().find_map(|(at, word)| Some((at, kind_of(word)?)))?;
+    // A limit or a priority stands between these and what they start.
+    let takes_more = argv.first().is_some_and(|word| matches!(&*name_of(word), "timeout" | "nice" | "ionice" | "stdbuf"));
+    let is_launcher = |word: &OsString| {
+        let name = name_of(word);
+        takes_more && name.starts_with(|c: char| c == '-' || c.is_ascii_digit())
+            || matches!(&*name, "timeout" | "ionice" | "stdbuf" | "setsid" | "env" | "npx" | "nice" | "bunx" | "pnpm" | "dlx")
+            || matches!(&*name, "exec" | "node" | "nohup" | "-y" | "--yes")
+            || name.contains('=')
+    };
+    let is_script = kind.declaration().is_some() && is_interpreted(&argv[..=at]);
+    (is_script || argv[..at].iter().all(is_launcher)).then_some((at, kind))
+}
+
+/// True of a program that is a script, as the kernel starts one: behind its interpreter, by its path.
+fn is_interpreted(argv: &[OsString]) -> bool {
+    let [interpreter, script] = argv else { return false };
+    let name = name_of(interpreter);
+    let is_known =
+        name.starts_with("python") || matches!(&*name, "sh" | "bash" | "dash" | "zsh" | "ksh" | "ruby" | "perl" | "bun" | "deno");
+    is_known && script.as_encoded_bytes().contains(&b'/')
 }
 
 impl Agent {
     /// Understands a command line: an agent's program by its name, directly or behind `env`, `npx` and the like. `None` for any other
     /// program, and for an agent's own management commands.
     pub fn of(argv: &[OsString]) -> Option<Self> {
-        let (at, kind) = argv.iter().take(LAUNCHERS_MAX).enumerate().find_map(|(at, word)| Some((at, kind_of(word)?)))?;
-        // A limit or a priority stands between these and what they start.
-        let takes_more = argv.first().is_some_and(|word| matches!(&*name_of(word), "timeout" | "nice" | "ionice" | "stdbuf"));
-        let is_launcher = |word: &OsString| {
-            let name = name_of(word);
-            takes_more && name.starts_with(|c: char| c == '-' || c.is_ascii_digit())
-                || matches!(&*name, "timeout" | "ionice" | "stdbuf" | "setsid" | "env" | "npx" | "nice" | "bunx" | "pnpm" | "dlx")
-                || matches!(&*name, "exec" | "node" | "nohup" | "-y" | "--yes")
-                || name.contains('=')
-        };
-        if !argv[..at].iter().all(is_launcher) {
-            return None;
-        }
+        let (at, kind) = program_in(argv)?;
         let words = Words(pieces(&argv[at + 1..], kind));
         kind.is_conversing(&words).then(|| Agent { kind, program: argv[..=at].to_vec(), words, at_terminal: true })
+    }
+
+    /// A command line that was executed in a folder, so that it starts the same program from any other: its program and launchers are named by
+    /// absolute paths where they were named by relative ones, and are there.
+    pub fn found_anywhere(mut argv: Vec<OsString>, folder: &Path) -> Vec<OsString> {
+        let Some(at) = argv.iter().take(LAUNCHERS_MAX).position(|word| kind_of(word).is_some()) else { return argv };
+        for word in &mut argv[..=at] {
+            let path = Path::new(&*word);
+            let is_relative = path.is_relative() && word.as_encoded_bytes().contains(&b'/');
+            // Without what says nothing, such as `./`.
+            let found: PathBuf = folder.join(path).components().collect();
+            if is_relative && found.is_file() {
+                *word = found.into_os_string();
+            }
+        }
+        argv
+    }
+
+    /// The kind of an agent that a command line starts for something else than a conversation, such as logging in.
+    pub fn managing(argv: &[OsString]) -> Option<Kind> {
+        let (at, kind) = program_in(argv)?;
+        (!kind.is_conversing(&Words(pieces(&argv[at + 1..], kind)))).then_some(kind)
     }
 
     /// The same agent, its input and output a terminal or not. A command line by itself is taken for one at a terminal.
@@ -314,6 +262,11 @@ impl Agent {
         self.kind.works_elsewhere(&self.words)
     }
 
+    /// The flag by which it works out of sight, in a process or on a machine that no session can follow; none where it does not.
+    pub fn works_unseen(&self) -> Option<&'static str> {
+        self.kind.works_unseen(&self.words)
+    }
+
     /// True if it runs hooks.
     pub fn has_hooks(&self) -> bool {
         self.kind.has_hooks(&self.words)
@@ -356,8 +309,14 @@ impl Agent {
     }
 
     /// Arguments that bring our hooks for one start, beside what the command line says of hooks itself.
-    pub fn hook_arguments(&self, command: &HookCommand) -> Result<Vec<OsString>> {
-        self.kind.hook_arguments(&self.words, command)
+    /// The agent will work in `folder`; `keep` puts a text that may hold secrets into a private file, and returns its path.
+    pub fn hook_arguments(
+        &self,
+        command: &HookCommand,
+        folder: &Path,
+        keep: &dyn Fn(&str) -> io::Result<PathBuf>,
+    ) -> Result<Vec<OsString>> {
+        self.kind.hook_arguments(&self.words, command, folder, keep)
     }
 
     /// The command line with the conversation pinned where it can be, and with the arguments of [`Agent::hook_arguments`].
@@ -367,19 +326,18 @@ impl Agent {
 
     /// The command line that resumes what this one began.
     pub fn resume_argv(&self, resume: &Resume) -> Vec<OsString> {
-        let resume = Resume { is_headless: self.is_headless(), ..resume.clone() };
-        [self.program.clone(), self.kind.resume(&self.words, &resume)].concat()
+        // What was recorded as an id may be any text, also a flag.
+        let id = |id: &Option<String>| id.clone().filter(|id| is_session_id(id));
+        let (conversation, new_conversation) = (id(&resume.conversation), id(&resume.new_conversation));
+        let resume = Resume { is_headless: self.is_headless(), conversation, new_conversation, ..resume.clone() };
+        let words = without_prompts(&self.words, self.kind, &resume.earlier_prompts);
+        [self.program.clone(), self.kind.resume(&words, &resume)].concat()
     }
 }
 
 /// A new conversation's id.
 pub fn new_conversation_id() -> String {
     uuid::Uuid::new_v4().to_string()
-}
-
-/// True if a text can be a conversation's id.
-pub(crate) fn is_conversation_id(text: &str) -> bool {
-    uuid::Uuid::try_parse(text).is_ok()
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::{
     fs::{self, File, Permissions},
     io::{self, Write},
     os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt},
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
 };
 
 use crate::{
@@ -41,13 +41,23 @@ pub fn edit(path: &Path, edit: &dyn Fn(&str) -> Result<Edited, String>) -> Resul
     let path = real_path(path)?;
     for _ in 0..TRIES {
         let before = read(&path)?;
-        let edited = edit(before.as_deref().unwrap_or_default()).map_err(|reason| refused(&path, reason))?;
+        let (whole, body) = (before.as_deref().unwrap_or_default(), without_mark(before.as_deref().unwrap_or_default()));
+        let edited = edit(body).map_err(|reason| refused(&path, reason))?;
+        let edited = match edited {
+            Edited::Changed(text) => Edited::Changed(format!("{}{text}", &whole[..whole.len() - body.len()])),
+            Edited::Unchanged => Edited::Unchanged,
+        };
         let Edited::Changed(text) = edited else { return Ok(FileEdit { path, changed: false }) };
         if replace(&path, before.as_deref(), &text)? {
             return Ok(FileEdit { path, changed: true });
         }
     }
     Err(refused(&path, "another program keeps changing it".into()))
+}
+
+/// A text without the byte order mark before it, as the agents read their files.
+pub(crate) fn without_mark(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
 pub(crate) fn refused(path: &Path, reason: String) -> Error {
@@ -65,6 +75,18 @@ pub(crate) fn real_path(path: &Path) -> Result<PathBuf> {
         }
     }
     Err(refused(&path, "its symlinks lead in a circle".into()))
+}
+
+/// The file that a path leads to, if that is outside of a folder: editing it changes what is not the folder's.
+pub fn outside(path: &Path, folder: &Path) -> Result<Option<PathBuf>> {
+    let (file, folder) = (real_path(path)?, folder.canonicalize().at("open", folder)?);
+    // What does not exist yet is made below what does; a link that leads nowhere is there.
+    let is_below = file.ancestors().find(|ancestor| ancestor.symlink_metadata().is_ok()).is_some_and(|ancestor| {
+        let rest = file.strip_prefix(ancestor).unwrap_or(&file);
+        let is_plain = rest.components().all(|part| matches!(part, Component::Normal(_)));
+        is_plain && ancestor.canonicalize().is_ok_and(|found| found.starts_with(folder))
+    });
+    Ok((!is_below).then_some(file))
 }
 
 /// The file's text; `None` where there is no file.

@@ -33,6 +33,14 @@ pub enum Error {
         /// Its own words, or how it ended.
         reason: String,
     },
+    /// A repository is another user's, and the user's settings of git do not allow it.
+    #[error("the repository {} belongs to uid {uid}, and git's setting safe.directory does not allow it", root.shown())]
+    StrangersRepository {
+        /// Its folder.
+        root: PathBuf,
+        /// Its owner.
+        uid: u32,
+    },
     /// A program did not end in time, and was ended.
     #[error("`{command}` did not answer within {waited_ms} ms")]
     Slow {

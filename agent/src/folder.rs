@@ -1,19 +1,22 @@
 //! The agent's own folder: the one that its environment names, and how it finds that again in another environment.
 
-use std::{
-    ffi::OsString,
-    path::{Path, PathBuf},
-};
+use std::{ffi::OsString, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    kind::{KINDS, Kind},
-    process::canonical,
-};
-
 /// Names the folder in which an agent's own is, unless another variable names that itself.
-const HOME: &str = "HOME";
+pub(crate) const HOME: &str = "HOME";
+
+/// The names by which an agent finds its own folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FolderNames {
+    /// The variable that names the folder.
+    pub variable: &'static str,
+    /// Its name in the home folder, where that variable is not set.
+    pub in_home: &'static str,
+    /// Its path in the folder that the variable names, where that is not the folder itself.
+    pub in_variable: Option<&'static str>,
+}
 
 /// The agent's own folder, and the variable that names it: which files the agent looks for beside it depends on that.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,93 +29,13 @@ pub struct ConfigFolder {
 }
 
 impl ConfigFolder {
-    /// The one of a kind of agent that an environment names.
-    pub fn of(kind: Kind, variable: impl Fn(&str) -> Option<OsString>) -> Option<Self> {
-        let names = kind.folder_names();
+    /// The one that an environment names by these names.
+    pub(crate) fn by(names: FolderNames, variable: impl Fn(&str) -> Option<OsString>) -> Option<Self> {
         let set = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let named = |path: PathBuf, variable: &str| ConfigFolder { path, variable: variable.to_owned() };
-        let in_it = |path: PathBuf| if names.is_home { path.join(names.in_home) } else { path };
-        let own = set(names.variable).map(|path| named(in_it(path), names.variable));
+        let in_it = |path: PathBuf| names.in_variable.map_or_else(|| path.clone(), |inside| path.join(inside));
+        let own = Some(names.variable).filter(|name| !name.is_empty()).and_then(set);
+        let own = own.map(|path| named(in_it(path), names.variable));
         own.or_else(|| set(HOME).map(|home| named(home.join(names.in_home), HOME)))
-    }
-
-    /// The one that a transcript lies in.
-    pub fn of_transcript(path: &Path) -> Option<Self> {
-        let (kind, folder) = KINDS.into_iter().rev().find_map(|kind| Some((kind, kind.located(path)?.config?)))?;
-        let names = kind.folder_names();
-        let variable = if folder.ends_with(names.in_home) && !names.is_home { HOME } else { names.variable };
-        Some(ConfigFolder { path: folder, variable: variable.to_owned() })
-    }
-
-    /// The kind of agent whose folder it is.
-    pub fn kind(&self) -> Kind {
-        let is_of = |kind: &Kind| {
-            let names = kind.folder_names();
-            self.variable == names.variable || self.variable == HOME && self.path.ends_with(names.in_home)
-        };
-        KINDS.into_iter().find(is_of).unwrap_or(KINDS[0])
-    }
-
-    /// True if it is the same folder, found in the same way. A variable that names a home folder is no other way than `HOME`.
-    pub fn is_same(&self, other: &Self) -> bool {
-        let is_way = self.variable == other.variable || self.kind() == other.kind() && self.kind().folder_names().is_home;
-        is_way && canonical(&self.path) == canonical(&other.path)
-    }
-
-    /// The variables with which the agent finds it, where `here` is what it would find: a value, or none for one that must not be set.
-    pub fn environment(&self, here: Option<&Self>) -> Vec<(String, Option<OsString>)> {
-        if here.is_some_and(|here| here.is_same(self)) {
-            return Vec::new();
-        }
-        let names = self.kind().folder_names();
-        if names.is_home {
-            let home = self.path.parent().unwrap_or(&self.path);
-            return vec![(names.variable.into(), Some(home.into()))];
-        }
-        let home = self.path.parent().filter(|_| self.variable == HOME && self.path.ends_with(names.in_home));
-        match home {
-            Some(home) => vec![(names.variable.into(), None), (HOME.into(), Some(home.into()))],
-            None => vec![(names.variable.into(), Some(self.path.clone().into()))],
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn of(pairs: &[(&str, &str)]) -> Option<ConfigFolder> {
-        ConfigFolder::of(KINDS[0], |name| pairs.iter().find(|(n, _)| *n == name).map(|(_, v)| OsString::from(v)))
-    }
-
-    #[test]
-    fn it_is_what_the_environment_says() {
-        let path = |pairs: &[(&str, &str)]| of(pairs).map(|found| found.path);
-        assert_eq!(path(&[("HOME", "/h"), ("CLAUDE_CONFIG_DIR", "/c")]), Some("/c".into()));
-        assert_eq!(path(&[("HOME", "/h"), ("CLAUDE_CONFIG_DIR", "")]), Some("/h/.claude".into()));
-        assert_eq!(path(&[("HOME", ""), ("CLAUDE_CONFIG_DIR", "")]), None);
-        assert_eq!(path(&[]), None);
-    }
-
-    #[test]
-    fn another_environment_is_made_to_name_it() {
-        let (by_home, by_name) = (of(&[("HOME", "/h")]).unwrap(), of(&[("CLAUDE_CONFIG_DIR", "/c")]).unwrap());
-        assert!(by_home.environment(Some(&by_home)).is_empty());
-        let home = [("CLAUDE_CONFIG_DIR".to_owned(), None), ("HOME".to_owned(), Some("/h".into()))];
-        let other = of(&[("HOME", "/other")]);
-        for here in [Some(&by_name), other.as_ref(), None] {
-            assert_eq!(by_home.environment(here), home);
-        }
-        // The same folder, but the agent keeps another file for its logins.
-        assert_eq!(by_home.environment(of(&[("CLAUDE_CONFIG_DIR", "/h/.claude")]).as_ref()), home);
-        assert_eq!(by_name.environment(Some(&by_home)), [("CLAUDE_CONFIG_DIR".to_owned(), Some("/c".into()))]);
-    }
-
-    #[test]
-    fn a_transcript_tells_where_it_is() {
-        let of = |path: &str| ConfigFolder::of_transcript(Path::new(path)).map(|found| (found.path, found.variable));
-        assert_eq!(of("/h/.claude/projects/-w/id.jsonl"), Some(("/h/.claude".into(), "HOME".into())));
-        assert_eq!(of("/c/projects/-w/id.jsonl"), Some(("/c".into(), "CLAUDE_CONFIG_DIR".into())));
-        assert_eq!(of("/c/id.jsonl"), None);
     }
 }

@@ -7,25 +7,16 @@ use std::{
 
 use crate::{
     command::Agent,
-    kind::KINDS,
+    kinds,
     process::{Identity, all, canonical, command_of, folder_of, parent, writes_to},
-    transcript::copies,
+    said::{Open, Said, Unseen},
+    transcript::locate::copies,
 };
 
 /// Processes are looked for so far above one.
 const ANCESTORS_MAX: usize = 64;
 /// No command line is shown further.
 const COMMAND_CHARACTERS_MAX: usize = 200;
-
-/// The state of a conversation that an agent says it has open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Open {
-    /// The agent has taken it up.
-    Ready,
-    /// The agent was asked to take it up. It says so for a moment of a conversation that it does not know, too. An agent without a terminal
-    /// never says more.
-    Asked,
-}
 
 /// The state of a conversation, as a live agent says; none if no live agent has it open. A dead agent may have left its file behind.
 pub fn open(config: &Path, conversation: &str) -> Option<Open> {
@@ -39,35 +30,18 @@ pub fn open_in(config: &Path, process: i32) -> Option<Open> {
 
 /// The statement of a live process of an agent.
 pub fn said_by(config: &Path, process: i32) -> Option<Said> {
-    KINDS.into_iter().find_map(|kind| kind.said_by(config, process))
+    kinds::all().into_iter().find_map(|kind| kind.said_by(config, process))
 }
 
 /// The statements of the live processes of an agent that have a conversation open.
 pub fn live(config: &Path, conversation: &str) -> Vec<Said> {
-    KINDS.into_iter().flat_map(|kind| kind.live(config, conversation)).collect()
+    kinds::all().into_iter().flat_map(|kind| kind.live(config, conversation)).collect()
 }
 
 /// Agents that have said since the machine was started that they have a conversation open, and of which it cannot be known from here whether
 /// they live. Where all of the machine's processes are seen there are none.
 pub fn unseen(config: &Path, conversation: &str) -> Vec<Unseen> {
-    KINDS.into_iter().flat_map(|kind| kind.unseen(config, conversation)).collect()
-}
-
-/// A live process of the agent that says what it does.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Said {
-    /// The process.
-    pub process: Identity,
-    /// The conversation that it has open.
-    pub conversation: String,
-    /// The state of that conversation.
-    pub open: Open,
-    /// Its activity, in its own word: `busy`, `idle`, `waiting`.
-    pub status: Option<String>,
-    /// The thing that it waits for, if it says so.
-    pub waits_for: Option<String>,
-    /// True if it says when its process began; otherwise the process number may belong to another process by now.
-    pub is_certain: bool,
+    kinds::all().into_iter().flat_map(|kind| kind.unseen(config, conversation)).collect()
 }
 
 /// A process that has a conversation open.
@@ -79,22 +53,6 @@ pub struct Holder {
     pub command: String,
     /// The folder that it works in.
     pub folder: Option<PathBuf>,
-}
-
-/// An agent that says in its file that it has a conversation open, and that no process here is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unseen {
-    /// Its process, as it is numbered where it is.
-    pub process: i32,
-    /// Its start, in clock ticks since boot, where it says so.
-    pub start_time: Option<u64>,
-}
-
-impl Unseen {
-    /// True if it is this process, in whichever namespace.
-    pub fn is(&self, known: &Identity) -> bool {
-        self.process == known.process && self.start_time.is_none_or(|start| start == known.start_time)
-    }
 }
 
 /// The live processes that have a conversation open: those of the agent that say so, or were started with it, and any that has its

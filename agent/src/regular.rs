@@ -3,11 +3,13 @@
 #![expect(clippy::disallowed_methods, reason = "reads files of the user's and of agents")]
 
 use std::{
-    fs::{File, OpenOptions},
-    io::{self, Read},
+    fs::{self, File, OpenOptions},
+    io::{self, ErrorKind, Read},
     os::unix::fs::OpenOptionsExt,
-    path::Path,
+    path::{Path, PathBuf},
 };
+
+use crate::error::{IoContext, Result};
 
 /// Opens a file for reading. Fails for what is no regular file.
 pub fn open(path: &Path) -> io::Result<File> {
@@ -45,6 +47,18 @@ pub fn read_from(file: File, bytes_max: u64) -> io::Result<Vec<u8>> {
         return Err(io::Error::other(format!("it is longer than {bytes_max} bytes")));
     }
     Ok(bytes)
+}
+
+/// The entries of a folder, sorted; none where there is no folder.
+pub(crate) fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
+    let found = match fs::read_dir(folder) {
+        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(Vec::new()),
+        found => found.at("read folder", folder)?,
+    };
+    let mut paths =
+        found.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>().at("read folder", folder)?;
+    paths.sort();
+    Ok(paths)
 }
 
 #[cfg(test)]

@@ -1,8 +1,6 @@
 //! Files that hold the credentials of agents.
 
-use std::{ffi::OsString, path::PathBuf};
-
-use crate::kind::KINDS;
+use std::path::PathBuf;
 
 /// Files with credentials, which no checkpoint takes in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,16 +22,4 @@ pub struct SecretFolder {
     pub beside: Vec<String>,
     /// Names of entries in it, as in [`SecretFiles::names`].
     pub names: Vec<String>,
-}
-
-/// The credentials of every kind of agent, wherever a workspace is: by name, and for the agents that an environment tells of, by the files
-/// themselves.
-pub fn secrets(variable: &dyn Fn(&str) -> Option<OsString>) -> SecretFiles {
-    let mut all = SecretFiles::default();
-    for SecretFiles { names, folders, files } in KINDS.map(|kind| kind.secrets(variable)) {
-        all.names.extend(names);
-        all.folders.extend(folders);
-        all.files.extend(files);
-    }
-    all
 }

@@ -2,8 +2,6 @@
 
 use serde::Serialize;
 
-use crate::kind::Kind;
-
 /// The reason why the agent does not go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -31,17 +29,17 @@ pub enum Trouble {
 /// Signs of each trouble, all in lower case with single spaces. Signs of what ends the agent come first.
 pub type Signs = &'static [(Trouble, &'static [&'static str])];
 
-/// The reason why the agent does not go on, from its screen or its standard error; none if there is no sign of one.
-pub fn trouble(kind: Kind, printed: &str) -> Option<Trouble> {
+/// The trouble of which a screen or standard error has a sign.
+pub(crate) fn trouble(signs: Signs, printed: &str) -> Option<Trouble> {
     let plain = plain(printed);
-    kind.signs().iter().find(|(_, signs)| signs.iter().any(|sign| plain.contains(sign))).map(|(trouble, _)| *trouble)
+    signs.iter().find(|(_, signs)| signs.iter().any(|sign| plain.contains(sign))).map(|(trouble, _)| *trouble)
 }
 
-/// Checks whether a screen says that the agent does not know this conversation. The screen may show older text, too.
-pub fn does_not_know(kind: Kind, screen: &str, conversation: &str) -> bool {
+/// True if a screen has one of these sentences.
+pub(crate) fn does_not_know(sentences: &[String], screen: &str) -> bool {
     let together = |text: &str| plain(text).replace(' ', "");
     let screen = together(screen);
-    kind.unknown_conversation(conversation).iter().any(|sentence| screen.contains(&together(sentence)))
+    sentences.iter().any(|sentence| screen.contains(&together(sentence)))
 }
 
 impl Trouble {
@@ -93,39 +91,5 @@ fn skip_escape(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) {
         if ('@'..='~').contains(&c) {
             return;
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::claude::Claude;
-
-    fn trouble(printed: &str) -> Option<Trouble> {
-        super::trouble(&Claude, printed)
-    }
-
-    fn does_not_know(screen: &str, conversation: &str) -> bool {
-        super::does_not_know(&Claude, screen, conversation)
-    }
-
-    #[test]
-    fn signs_are_seen_through_frames_colours_and_wrapped_lines() {
-        let screen = "│ Do you \u{1b}[1mtrust\u{1b}[0m the files │\n│ in this folder?   │";
-        assert_eq!(trouble(screen), Some(Trouble::Trust));
-        let error = "No conversation found with session ID: 11111111-2222-4333-8444-555555555555";
-        assert_eq!(trouble(error), Some(Trouble::NoConversation));
-        assert_eq!(trouble("Error: Session ID 1111 is already in use."), Some(Trouble::AlreadyInUse));
-        assert_eq!(trouble("Not logged in · Please run /login"), Some(Trouble::Login));
-        assert_eq!(trouble("> fix the bug\n● Done."), None);
-        assert_eq!(trouble("\u{1b}[31"), None);
-    }
-
-    #[test]
-    fn on_a_screen_the_conversation_is_named() {
-        let screen = "$ claude --resume 1111-2222\nNo conversation found with session ID: 11\n11-2222\n";
-        assert!(does_not_know(screen, "1111-2222"));
-        assert!(!does_not_know(screen, "1111-3333"), "what was said of another one");
-        assert!(!does_not_know("$ claude --resume 1111-2222\nno network\n", "1111-2222"));
     }
 }

@@ -9,8 +9,10 @@ use crate::{
     exit::{Code, Result},
     export, gc,
     global::Global,
-    help, hook, hooks, import, init, log, man, mcp, mcp_proxy, memory, mount, mount_guard, mounts, notify, outbox, phase, serve,
-    session, stats, status, suggest, umount, version,
+    heartbeat, help, hook, hooks, import, init, log, man, mcp, mcp_proxy, memory, mount, mount_guard, mounts, notify, outbox,
+    phase,
+    scope::Called,
+    serve, session, stats, status, suggest, umount, version,
 };
 
 /// Everything on the command line.
@@ -33,11 +35,11 @@ pub struct Args {
 }
 
 impl Args {
-    /// The arguments of this process.
-    pub fn of_process() -> Result<Self, clap::Error> {
+    /// The arguments of this process, and the verb with the session that it names.
+    pub fn of_process() -> Result<(Self, Called), clap::Error> {
         let command = command();
         let parsed = command.clone().try_get_matches().and_then(|found| {
-            let parsed = Args::from_arg_matches(&found);
+            let parsed = Args::from_arg_matches(&found).map(|args| (args, Called::of(&found)));
             parsed.map_err(|error| error.format(&mut command.clone()))
         });
         // Clap takes a flag that the environment sets for one that was given, and has it in the usage line.
@@ -100,6 +102,8 @@ pub enum Verb {
     Log(log::Args),
     /// Look after sessions, and answer programs over HTTP
     Serve(serve::Args),
+    /// Run an agent in a container, and tell a service elsewhere that it lives
+    Heartbeat(heartbeat::Args),
     /// Print who decided, deleted or overrode what, and prove that none of it was removed
     #[command(subcommand)]
     Audit(audit::Verb),
@@ -166,14 +170,14 @@ impl Verb {
         match self {
             Verb::Session(verb) => verb.has_own_signals(),
             // A guard is ended by a signal like any other process.
-            Verb::MountGuard(_) | Verb::Serve(_) | Verb::Mcp | Verb::McpProxy(_) => true,
+            Verb::MountGuard(_) | Verb::Serve(_) | Verb::Heartbeat(_) | Verb::Mcp | Verb::McpProxy(_) => true,
             _ => false,
         }
     }
 
     /// True if the verb delivers notifications itself.
     pub fn delivers(&self) -> bool {
-        matches!(self, Verb::Serve(_) | Verb::Outbox(_) | Verb::McpProxy(_))
+        matches!(self, Verb::Serve(_) | Verb::Outbox(_) | Verb::McpProxy(_) | Verb::Heartbeat(_))
     }
 
     /// Does it.
@@ -183,6 +187,7 @@ impl Verb {
             Verb::Session(verb) => verb.run(context),
             Verb::Status(args) => status::run(context, args),
             Verb::Log(args) => log::run(context, args),
+            Verb::Heartbeat(args) => heartbeat::run(context, args),
             Verb::Serve(args) => serve::run(context, args),
             Verb::Audit(verb) => verb.run(context),
             Verb::Outbox(verb) => verb.run(context),

@@ -12,33 +12,32 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
     sync::{
-        Mutex, PoisonError,
+        Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
 };
 
 use clap::FromArgMatches as _;
-use parhelia_agent::process::{Identity, RUN_MARKER};
+use parhelia_agent::process::{Identity, RUN_MARKER, sees_all};
 use parhelia_session::{
-    config::{Call, Config, ConfigFiles, Ignored, OPTIONS, call::Tighter, load},
-    run::Outer,
+    config::{Call, Config, ConfigFiles, Ignored, call::user_variables, load},
+    person,
+    run::{CONFIG, Origin, Outer, PLACES},
 };
-use parhelia_store::{name, store::default_path};
+use parhelia_store::{OpenOptions, Store, name, store::default_path};
 
 use crate::{
     args::{Args, Verb, without_environment},
     exit::{Failure, Result},
     global::Global,
-    hook, hook_log, session,
+    hook, hook_log, limits, session,
 };
 
 /// The variable with what a call said in place of what was put back, as JSON.
 pub const OVERRULED: &str = "PARHELIA_OVERRULED";
 const STORE: &str = "PARHELIA_STORE";
-const CONFIG: &str = "PARHELIA_CONFIG";
-
-/// Variables by which a user's folders are found.
-const PLACES: [&str; 6] = ["HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR"];
+/// Variables of places that steer nothing of what a person has set.
+const HARMLESS: [&str; 2] = ["XDG_CACHE_HOME", "XDG_RUNTIME_DIR"];
 
 /// The authority of this process over options of the user's.
 #[derive(Clone, Debug, Default)]
@@ -56,6 +55,57 @@ pub fn is_below() -> bool {
     IS_BELOW.load(Ordering::Relaxed)
 }
 
+/// True if this process bears the marker of a run that counts: of one that is open in a store which the call concerns, or below an agent. A shell
+/// that was begun by an agent keeps the marker when the run is long over, and is a person's by then.
+pub fn bears_marker() -> bool {
+    static BEARS: OnceLock<bool> = OnceLock::new();
+    *BEARS.get_or_init(|| marker().is_some_and(|run| is_below() || is_open(&run)))
+}
+
+/// The marker of a run in this process's environment.
+fn marker() -> Option<OsString> {
+    std::env::var_os(RUN_MARKER).filter(|run| !run.is_empty())
+}
+
+/// True if a run is open in one of the stores that the call concerns.
+fn is_open(run: &OsStr) -> bool {
+    let Some(run) = run.to_str() else { return false };
+    stores().into_iter().any(|path| {
+        let store = opened(&path);
+        store.is_some_and(|store| store.view().run(run).is_ok_and(|run| run.is_some_and(|run| run.is_open())))
+    })
+}
+
+/// A store to look into before the verb opens it itself; none where that cannot be done, which the verb says then.
+fn opened(path: &Path) -> Option<Store> {
+    limits::ensure_addresses().ok()?;
+    Store::open(path, &OpenOptions::default()).ok()
+}
+
+/// A variable as this call had it, where it may be a person's: the settings of a run that may hide its agent say where options are found, and nothing of
+/// what a person who is not that agent starts or installs.
+pub fn original(name: &str) -> Option<OsString> {
+    let said = if IS_APART.load(Ordering::Relaxed) { carried() } else { Vec::new() };
+    said.into_iter().find(|(known, _)| known == name).map_or_else(|| std::env::var_os(name), |(_, value)| value)
+}
+
+/// Gives a program the folders of its user as this call had them.
+pub fn with_original_places(command: &mut Command) {
+    for name in PLACES {
+        let (own, original) = (std::env::var_os(name), original(name));
+        let is_own = command.get_envs().find(|(known, _)| *known == name).is_none_or(|(_, value)| value == own.as_deref());
+        if !is_own || original == own {
+            continue;
+        }
+        match original {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+}
+
+/// True if an agent may have started this process unseen, or a person has.
+static IS_APART: AtomicBool = AtomicBool::new(false);
 static IS_AGENTS: AtomicBool = AtomicBool::new(false);
 static IS_BELOW: AtomicBool = AtomicBool::new(false);
 
@@ -79,11 +129,14 @@ impl Authority {
     pub fn settle() -> Result<Self> {
         let mut said = carried();
         let outer = Outer::above(&supervises);
-        let wanted = match &outer {
-            Some(outer) => launched(outer),
-            None if is_apart() => without_options(),
-            None if said.is_empty() => return Ok(Authority { call: Call { is_unseen: is_unseen(), ..Call::default() } }),
-            None => Vec::new(),
+        let origin = origin(outer.as_ref(), !said.is_empty());
+        let is_below = outer.is_some() || origin.as_ref().is_some_and(|origin| origin.seen.is_some());
+        let wanted = match (&outer, &origin) {
+            (_, Some(origin)) => of_origin(origin),
+            (Some(outer), None) => launched(outer),
+            (None, None) if is_apart() => without_options(),
+            (None, None) if said.is_empty() => return Ok(Authority { call: Call { is_unseen: is_unseen(), ..Call::default() } }),
+            (None, None) => Vec::new(),
         };
         let is_other = |(name, value): &(String, Option<OsString>)| {
             let own = std::env::var_os(name);
@@ -93,8 +146,14 @@ impl Authority {
         let changed: Vec<_> = wanted.into_iter().filter(is_other).collect();
         if changed.is_empty() {
             IS_AGENTS.store(true, Ordering::Relaxed);
-            IS_BELOW.store(outer.is_some(), Ordering::Relaxed);
-            return Ok(Authority { call: call_of(said, outer.is_some()) });
+            IS_BELOW.store(is_below, Ordering::Relaxed);
+            let is_apart = origin.as_ref().is_some_and(|origin| origin.seen.is_none() && !origin.is_marked);
+            IS_APART.store(is_apart, Ordering::Relaxed);
+            let has_said = !said.is_empty() || names_config();
+            if let Some(hidden) = origin.filter(|origin| has_said && origin.seen.is_none()) {
+                tell(&[unseen(&hidden)], hook::is_called());
+            }
+            return Ok(Authority { call: call_of(said, is_below) });
         }
         for (name, _) in &changed {
             // What only reads otherwise, as a path from another folder, is the user's as it is; so is what was taken away.
@@ -121,14 +180,9 @@ impl Authority {
     }
 }
 
-/// The variables of this process as whoever started it had set them, for programs that are not ours: those that were put back.
-pub fn original() -> Vec<(String, Option<OsString>)> {
-    carried()
-}
-
 /// Tells of settings that do not count, each once, and notes it. Where an agent has the terminal, or reads the output, the log of hooks has it.
 pub fn tell(settings: &[Ignored], is_quiet: bool) {
-    for Ignored { place, why } in settings {
+    for Ignored { place, why, .. } in settings {
         let text = format!("{place} does not count: {why}");
         if !TOLD.lock().unwrap_or_else(PoisonError::into_inner).insert(text.clone()) {
             continue;
@@ -147,7 +201,7 @@ pub fn told() -> Vec<String> {
 
 /// Variables that were put back when the program was started anew, with their values before that. Whoever sets [`OVERRULED`] says no more by it than by
 /// the variables themselves.
-fn carried() -> Vec<(String, Option<OsString>)> {
+pub fn carried() -> Vec<(String, Option<OsString>)> {
     let Some(text) = std::env::var_os(OVERRULED).and_then(|text| text.into_string().ok()) else { return Vec::new() };
     let found: Vec<(String, Option<String>)> = serde_json::from_str(&text).unwrap_or_default();
     found.into_iter().map(|(name, value)| (name, value.map(|value| name::as_path(&name::parse(&value)).into()))).collect()
@@ -170,9 +224,88 @@ fn start_anew(changed: &[(String, Option<OsString>)], said: &[(String, Option<Os
     Err(failed(command.exec()))
 }
 
-/// Every variable that sets an option of the user's.
+/// The run from whose agent this process comes, or may come unseen, where its launch says more than what is seen above this process: all of that is of
+/// the agent's making. Nobody asks a store where this process says nothing of settings.
+fn origin(outer: Option<&Outer>, has_said: bool) -> Option<Origin> {
+    // An agent may have had another server start this process, as tmux does: then the marker alone is left of it.
+    let marked = outer.map_or_else(marker, |outer| outer.variable(RUN_MARKER));
+    // What is seen above this process on a machine of which all is seen is what a person has started, but where its supervisor was killed.
+    if !has_said && !says_anything() || outer.is_some() && marked.is_none() && sees_all() && !is_unseen() {
+        return None;
+    }
+    let found = stores().into_iter().find_map(|path| {
+        let store = opened(&path)?;
+        Origin::of(&store, is_unseen(), (marked.as_deref(), outer.map(|outer| &outer.process))).ok()?
+    })?;
+    let is_same = |outer: &Outer| found.seen.as_ref().is_some_and(|seen| seen.is_same(&outer.process));
+    (!outer.is_some_and(is_same)).then_some(found)
+}
+
+/// True if the call says what the user's settings are, or where.
+fn says_anything() -> bool {
+    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let is_place = |name: &&str| !HARMLESS.contains(name) && *name != "HOME" && is_set(name);
+    of_options().any(is_set)
+        || is_set(CONFIG)
+        || PLACES.iter().any(is_place)
+        || std::env::var_os("HOME") != account_home()
+        || names_config()
+}
+
+/// True if the command line may name a configuration file.
+fn names_config() -> bool {
+    std::env::args_os().any(|word| word.as_encoded_bytes().starts_with(b"--conf"))
+}
+
+/// The stores in which a run may be recorded whose agent has started this process: that of the call, and those in the default places.
+fn stores() -> Vec<PathBuf> {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let flags = parsed(&words).map(|args| args.global);
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let account = |name: &str| if name == "HOME" { account_home() } else { None };
+    let named = flags.and_then(|flags| flags.store).or_else(|| variable(STORE).map(PathBuf::from));
+    let configured =
+        || [own_config(&variable, None), own_config(&account, None)].into_iter().flatten().filter_map(|own| own.store);
+    let mut found: Vec<PathBuf> =
+        named.into_iter().chain(default_store(&variable)).chain(default_store(&account)).chain(configured()).collect();
+    let mut known = BTreeSet::new();
+    found.retain(|path| path.canonicalize().is_ok_and(|path| known.insert(path)));
+    found
+}
+
+/// The variables as the launch of a run had them.
+fn of_origin(origin: &Origin) -> Vec<(String, Option<OsString>)> {
+    let own = std::env::var_os("HOME");
+    let home = match account_home() {
+        // The account's is as good as that of the launch.
+        home @ Some(_) if home == own => home,
+        home => origin.folder("HOME").or(home).or(own),
+    };
+    let places = PLACES.into_iter().filter(|name| *name != "HOME").map(|name| (name, origin.folder(name)));
+    let options = of_options().map(|name| (name, origin.variable(name)));
+    let all = [("HOME", home)].into_iter().chain(places).chain(options).chain([(CONFIG, origin.variable(CONFIG))]);
+    all.map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// The reason for which settings of a call count less where nothing shows who has started it, and what to do about it.
+fn unseen(origin: &Origin) -> Ignored {
+    let (run, session) = (&origin.run.id, &origin.run.session);
+    let why = match origin.is_marked {
+        true => format!(
+            "this process bears the marker of run {run} of session {session}, which is open: it counts where it is stricter; call from a terminal of \
+             your own, or once that run has ended, for more"
+        ),
+        false => format!(
+            "run {run} of session {session} is open, whose agent may have started this process, which cannot be seen from in here; it counts where it is \
+             stricter; call from outside, or once that run has ended, for more"
+        ),
+    };
+    Ignored { place: "what this call says of its user's settings".into(), why, file: None }
+}
+
+/// Every variable that sets an option of the user's, or says as much.
 fn of_options() -> impl Iterator<Item = &'static str> {
-    OPTIONS.iter().filter(|option| option.inside != Tighter::Free).flat_map(|option| option.variables.iter().copied())
+    user_variables().filter(|name| *name != "PARHELIA_LOCK_TIMEOUT")
 }
 
 /// The variables as the outermost process has them, each with the value that this one has to have.
@@ -197,8 +330,7 @@ fn launched(outer: &Outer) -> Vec<(String, Option<OsString>)> {
         (None, _) => None,
     };
     PLACES.into_iter().for_each(|name| want(name, place(name)));
-    let others = of_options().filter(|name| ![STORE, CONFIG].contains(name));
-    others.for_each(|name| want(name, of_ours(name)));
+    user_variables().for_each(|name| want(name, of_ours(name)));
     want(CONFIG, config.clone());
     let files = |name: &str| if name == CONFIG { config.clone() } else { place(name).or_else(|| outer.variable(name)) };
     let own = own_config(&files, config.as_ref().map(PathBuf::from));
@@ -230,7 +362,8 @@ fn own_config(variable: &dyn Fn(&str) -> Option<OsString>, named: Option<PathBuf
     Some(load(&files, &|_| None).ok()?.config)
 }
 
-fn default_store(variable: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+/// The place of the store that nothing names, with these variables; none without a home.
+pub fn default_store(variable: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let absolute = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let data = absolute("XDG_DATA_HOME").or_else(|| absolute("HOME").map(|home| home.join(".local/share")));
     data.map(|data| default_path(&data))
@@ -238,8 +371,7 @@ fn default_store(variable: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf>
 
 /// The home of the account that this process runs as.
 fn account_home() -> Option<OsString> {
-    let uid = nix::unistd::Uid::from_raw(rustix::process::getuid().as_raw());
-    Some(nix::unistd::User::from_uid(uid).ok()??.dir.into_os_string())
+    Some(person::home_of(rustix::process::getuid().as_raw())?.into_os_string())
 }
 
 /// True if nothing is seen of an agent above this process, but one has called it: it bears the marker of a run, or does what only agents ask for.
@@ -254,13 +386,12 @@ fn is_apart() -> bool {
         Some(args) => matches!(args.verb, Verb::Hook(_) | Verb::Mcp | Verb::McpProxy(_)),
         None => is("hook"),
     };
-    is_of_an_agent || std::env::var_os(RUN_MARKER).is_some_and(|run| !run.is_empty())
+    is_of_an_agent || marker().is_some_and(|run| is_open(&run))
 }
 
 /// The variables of the user's options, each taken away.
 fn without_options() -> Vec<(String, Option<OsString>)> {
-    let others = of_options().filter(|name| ![STORE, "PARHELIA_LOCK_TIMEOUT"].contains(name));
-    others.filter(|name| std::env::var_os(name).is_some()).map(|name| (name.to_owned(), None)).collect()
+    of_options().filter(|name| std::env::var_os(name).is_some()).map(|name| (name.to_owned(), None)).collect()
 }
 
 /// True if a process is a supervisor of ours: it starts an agent, and waits for it. The service starts supervisors, and gives each what its agent may
@@ -272,7 +403,9 @@ fn supervises(program: &Path, argv: &[OsString]) -> bool {
         name.strip_suffix(b" (deleted)").unwrap_or(name) == b"parhelia" || std::env::current_exe().is_ok_and(|own| own == program)
     };
     let starts_agents = |args: Args| match args.verb {
-        Verb::Session(verb) => matches!(verb, session::Verb::Run(_) | session::Verb::Resume(_) | session::Verb::Recover(_)),
+        // What resumes all of them starts supervisors, each in tmux.
+        Verb::Session(session::Verb::Resume(resume)) => !resume.is_of_all(),
+        Verb::Session(verb) => matches!(verb, session::Verb::Run(_) | session::Verb::Recover(_)),
         _ => false,
     };
     is_ours() && parsed(argv).is_some_and(starts_agents)

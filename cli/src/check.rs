@@ -61,11 +61,13 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     if args.salvage {
         return salvage::run(context, &layout, args.to.as_deref(), &progress);
     }
+    let mut is_short = false;
     if args.repair {
         let mend = check::plan_mend(&layout, &args.from, &progress)?;
         print_mend(context, &mend, args)?;
         if !args.dry_run && !mend.is_nothing() {
             let mended = check::mend(&layout, &args.from, lock_timeout, &progress)?;
+            is_short = mended.is_short();
             context.out.did("the journal and the settings were mended");
             print_strays(context, &mended.strays, false)?;
         }
@@ -76,7 +78,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
             let (ok, repair) = (plan.lost.is_empty(), Some((&plan).into()));
             let salvage = None;
             context.out.summary(Summary::Check(Check { dry_run: true, ok, findings: 0, repair, salvage, checked: None }))?;
-            let is_sound = mend.is_nothing() && !plan.is_needed();
+            let is_sound = mend.is_nothing() && !mend.loses_records() && !plan.is_needed();
             return Ok(if is_sound { Code::Done } else { Code::Corrupt });
         }
         check::repair(&layout, &plan, lock_timeout, &progress)?;
@@ -116,7 +118,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         context.out.remark(format!("note: {note}"))?;
     }
     conclude(context, &report, args)?;
-    Ok(if report.is_clean() { Code::Done } else { Code::Corrupt })
+    Ok(if report.is_clean() && !is_short { Code::Done } else { Code::Corrupt })
 }
 
 fn print(context: &Context, finding: &Finding) {
@@ -142,6 +144,9 @@ fn print_mend(context: &mut Context, mend: &Mend, args: &Args) -> Result<()> {
         tell!("parhelia: {}", fault.reason);
         context.out.remark(format!("{will} write {} anew from its other copy.", fault.path.display()))?;
     }
+    if mend.is_half_done {
+        context.out.remark(format!("{will} finish what an earlier repair began with the journal."))?;
+    }
     for place in &mend.journal {
         context.out.object(Line::MendedRecords(place.into()))?;
         tell!("parhelia: the journal: {}", place.damage);
@@ -149,6 +154,12 @@ fn print_mend(context: &mut Context, mend: &Mend, args: &Args) -> Result<()> {
     for found in &mend.refilled {
         let (first, last, from) = (found.first, found.last, found.from.display());
         context.out.remark(format!("{will} take records {first} to {last} of the journal from {from}."))?;
+    }
+    if mend.missing > 0 {
+        let missing = human::count(mend.missing, "record");
+        tell!(
+            "parhelia: the journal was cut short: {missing} at its end are lost; --from DIR looks in another copy of the store"
+        );
     }
     if !mend.journal.is_empty() {
         let lost = match mend.loses_records() {
@@ -208,6 +219,14 @@ fn print_plan(context: &mut Context, plan: &RepairPlan, args: &Args) -> Result<(
     } else {
         let (packs, kept) = (human::count(packs as u64, "pack"), human::count(plan.kept_objects, "whole object"));
         context.out.remark(format!("{will} replace {packs}, with the {kept} in it, and make the index anew."))?;
+    }
+    for id in &plan.unread_packs {
+        let file = parhelia_store::layout::Layout::new("").pack_aside(*id);
+        context.out.remark(format!(
+            "The disk cannot read all of pack {id}. {will} keep its file as {}: once all of it can be read, take `.unreadable` off that name, and \
+             `parhelia check --repair` takes it in. Where only a part can be, `parhelia check --salvage` takes what is whole.",
+            file.display()
+        ))?;
     }
     if plan.recovered_objects > 0 {
         context.out.remark(format!("{will} take {} from elsewhere.", human::count(plan.recovered_objects, "lost object")))?;

@@ -23,7 +23,6 @@ use parhelia_store::{
     progress::Progress,
     record::Checkpoint,
     selector,
-    store::default_path,
     view::View,
 };
 use tempfile::TempDir;
@@ -39,8 +38,12 @@ use crate::{
     limits,
     output::Output,
     progress::Bar,
+    told_settings,
     workspace::current_folder,
 };
+
+/// The variable that names the store.
+const STORE: &str = "PARHELIA_STORE";
 
 /// The context of every verb.
 #[derive(Debug)]
@@ -135,10 +138,8 @@ impl Context {
         if let Some(path) = self.own_config()?.store {
             return Ok(named(path));
         }
-        let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-        let data = absolute("XDG_DATA_HOME").or_else(|| absolute("HOME").map(|home| home.join(".local/share")));
-        match data {
-            Some(data) => Ok(StorePlace { path: default_path(&data), is_named: false }),
+        match authority::default_store(&environment) {
+            Some(path) => Ok(StorePlace { path, is_named: false }),
             None => Err(Failure::Usage("no store: give --store DIR, or set PARHELIA_STORE or HOME".into())),
         }
     }
@@ -212,19 +213,25 @@ impl Context {
         Store::open(root, &OpenOptions { lock_timeout, memory, ..OpenOptions::default() }).ok()
     }
 
+    /// The store that the flags and the configuration name, for a look before the verb opens it itself; none where it cannot be opened.
+    pub fn open_quietly(&self) -> Option<Store> {
+        self.open_untold(&self.chosen_store().ok()?.path)
+    }
+
     /// The store that was opened first, as it was then.
     pub fn opened(&self) -> Option<Opened> {
         self.opened.borrow().clone()
     }
 
-    /// The first words of a command for a store, for people who may be elsewhere by then.
+    /// The first words of a command for a store, for people who may be elsewhere by then. What this process has in its variables and flags, their
+    /// shells may not have: a run tells its agent in `PARHELIA_STORE` which store it has.
     pub fn command_words(&self, store: &Path) -> String {
-        let usual = Context {
-            global: Global { store: None, ..self.global.clone() },
-            ..Context::new(&self.global, Cancel::default(), self.authority.clone())
-        };
-        match usual.chosen_store() {
-            Ok(place) if place.path == store => "parhelia".into(),
+        let variable = |name: &str| environment(name).filter(|_| name != STORE);
+        let files =
+            ConfigFiles { project: None, call: self.authority.call(), ..ConfigFiles::usual(&variable, Path::new("/"), None) };
+        let usual = config::load(&files, &variable).ok().and_then(|loaded| loaded.config.store);
+        match usual.or_else(|| authority::default_store(&variable)) {
+            Some(usual) if usual == store => "parhelia".into(),
             _ => format!("parhelia --store {}", human::shell(store.as_os_str().as_bytes())),
         }
     }
@@ -264,7 +271,7 @@ impl Context {
     /// Reads configuration, and tells of what does not count in it.
     fn loaded(&self, files: ConfigFiles) -> Result<config::Loaded> {
         let loaded = config::load(&files, &environment)?;
-        authority::tell(&loaded.ignored, hook::is_called());
+        told_settings::tell(&loaded.ignored, hook::is_called());
         Ok(loaded)
     }
 
@@ -424,6 +431,6 @@ pub fn seen_folder() -> Option<PathBuf> {
     Some(hook_log::path()?.parent()?.join("stores"))
 }
 
-fn environment(name: &str) -> Option<OsString> {
+pub fn environment(name: &str) -> Option<OsString> {
     std::env::var_os(name)
 }

@@ -44,6 +44,10 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         let (packs, size) = (human::count(report.removed_packs, "pack"), human::size(report.removed_bytes));
         context.out.remark(format!("Removed {packs} that the store does not have any more, {size}."))?;
     }
+    if report.left_out_files > 0 {
+        let files = human::count(report.left_out_files, "file");
+        tell!("parhelia: {files} beside packs and journal cannot be read, and the copy has them as they were, or not at all");
+    }
     if args.remove_freed && !report.damaged.is_empty() {
         tell!("parhelia: nothing was removed from the copy: while the store is damaged, its packs may be needed");
     }
@@ -64,6 +68,11 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         removed_packs: report.removed_packs,
         removed_bytes: report.removed_bytes,
         damaged_packs: report.damaged.len() as u64,
+        left_out_files: report.left_out_files,
     }))?;
-    Ok(if report.damaged.is_empty() { Code::Done } else { Code::Corrupt })
+    Ok(match (report.damaged.is_empty(), report.left_out_files) {
+        (false, _) => Code::Corrupt,
+        (true, 0) => Code::Done,
+        (true, _) => Code::Partly,
+    })
 }

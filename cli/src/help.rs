@@ -15,6 +15,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
             "log",
             "audit",
             "serve",
+            "heartbeat",
             "outbox",
             "notify",
             "phase",

@@ -1,19 +1,29 @@
 //! `hooks`: our entries in the agent's settings.
 
 use parhelia_store::name::Shown as _;
-use std::{os::unix::ffi::OsStrExt, path::PathBuf};
+use std::{
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
 
 use clap::Subcommand;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use parhelia_agent::{
+    edited,
     folder::ConfigFolder,
-    hooks::{self, HookCommand},
-    kind::{self, KINDS, Kind},
+    hooks::{self, HookCommand, Layer, Narrowed},
+    kind::Kind,
+    kinds::{self, KINDS},
     mcp::{self, ProxyCommand},
 };
-use parhelia_wire::Summary;
+use parhelia_session::run;
+use parhelia_wire::{
+    Summary,
+    summary::{HookLayer, LastHeard, NarrowedHook},
+};
 
 use crate::{
+    authority,
     context::Context,
     exit::{Code, Failure, Result},
     human,
@@ -45,7 +55,7 @@ fn kind_parser() -> impl TypedValueParser<Value = Kind> {
     // People call the first one by its program.
     let short = |kind: Kind| PossibleValue::new(kind.name()).aliases(kind.name().strip_suffix("-code"));
     let found = |name: String| KINDS.into_iter().find(|kind| kind.name().strip_suffix("-code") == Some(&*name));
-    PossibleValuesParser::new(KINDS.map(short)).map(move |name| kind::named(&name).or(found(name)).unwrap_or(KINDS[0]))
+    PossibleValuesParser::new(KINDS.map(short)).map(move |name| kinds::named(&name).or(found(name)).unwrap_or(KINDS[0]))
 }
 
 /// The settings that a verb works on.
@@ -81,7 +91,7 @@ impl SettingsArgs {
     fn servers(&self) -> Option<PathBuf> {
         match &self.project {
             Some(folder) => self.agent.servers_of_project(folder),
-            None => self.agent.servers_of_user(&|name| std::env::var_os(name)),
+            None => self.agent.servers_of_user(&authority::original),
         }
     }
 
@@ -93,13 +103,28 @@ impl SettingsArgs {
             }
             None => {
                 let name = self.agent.folder_names().variable;
-                let folder = ConfigFolder::of(self.agent, |name| std::env::var_os(name))
+                let folder = ConfigFolder::of(self.agent, authority::original)
                     .map(|found| found.path)
                     .ok_or_else(|| Failure::Usage(format!("no settings: set HOME or {name}")))?;
                 Ok(self.agent.hook_file(&folder))
             }
         }
     }
+}
+
+/// Fails where a file of a project leads out of it: a project does not say what else is edited.
+fn ensure_in_project<'a>(place: &SettingsArgs, files: impl IntoIterator<Item = &'a PathBuf>) -> Result<()> {
+    let Some(project) = &place.project else { return Ok(()) };
+    for file in files {
+        if let Some(outside) = edited::outside(file, project)? {
+            return Err(Failure::Usage(format!(
+                "{} leads out of the project, to {}\nLook at that link, and remove it if you did not make it",
+                file.shown(),
+                outside.shown()
+            )));
+        }
+    }
+    Ok(())
 }
 
 impl Verb {
@@ -118,12 +143,15 @@ fn install(context: &mut Context, args: &InstallArgs) -> Result<Code> {
     // The agent calls it in folders of its own.
     let absolute =
         |path: &PathBuf| std::path::absolute(path).map_err(|source| Failure::File { action: "find", path: path.clone(), source });
-    let store = context.global.store.as_ref().map(absolute).transpose()?;
+    // A project's files are read on other machines, too: its hooks and proxies find the store by their run, or take the default one.
+    let store = context.global.store.as_ref().filter(|_| place.project.is_none()).map(absolute).transpose()?;
     let servers = args.mcp.then(|| place.servers().ok_or_else(|| by_hand(place))).transpose()?;
     let command = HookCommand { program: program(place)?, store: store.clone() };
+    let settings = place.path()?;
+    ensure_in_project(place, [&settings].into_iter().chain(&servers))?;
     // A file that cannot be edited is told before anything is.
     servers.as_deref().map(mcp::wrapped).transpose()?;
-    let change = hooks::install(&place.path()?, &command, place.agent)?;
+    let change = hooks::install(&settings, &command, place.agent)?;
     let path = change.path.shown();
     context.out.remark(match change.changed {
         true => format!("Hooks were put into {path}. Agents that are started from now on use them."),
@@ -139,8 +167,12 @@ fn install(context: &mut Context, args: &InstallArgs) -> Result<Code> {
             (false, false) => format!("The proxies before the MCP servers are in {file} already: {names}."),
         })?;
     }
-    if let Some(store) = command.store.as_ref().filter(|_| place.project.is_some()) {
-        context.out.remark(format!("They name the store {}, which whoever else has the project may not have.", store.shown()))?;
+    if let Some(store) = context.global.store.as_ref().filter(|_| place.project.is_some()) {
+        context.out.remark(format!(
+            "They do not name the store {}, which others who have the project may not have: agents of `session run` use the store of their \
+             session, others the default one.",
+            store.shown()
+        ))?;
     }
     if let Some(other) = Elsewhere::of(place).filter(|other| other.has_hooks) {
         let settings = other.settings.shown();
@@ -167,13 +199,15 @@ fn by_hand(place: &SettingsArgs) -> Failure {
 
 /// Takes hooks and proxies out: a server must start without this program.
 fn uninstall(context: &mut Context, place: &SettingsArgs) -> Result<Code> {
-    let change = hooks::uninstall(&place.path()?, place.agent)?;
+    let (settings, servers) = (place.path()?, place.servers());
+    ensure_in_project(place, [&settings].into_iter().chain(&servers))?;
+    let change = hooks::uninstall(&settings, place.agent)?;
     let path = change.path.shown();
     context.out.remark(match change.changed {
         true => format!("Hooks were taken out of {path}."),
         false => format!("There are no hooks of ours in {path}."),
     })?;
-    let unwrapped = place.servers().map(|file| mcp::unwrap(&file)).transpose()?;
+    let unwrapped = servers.map(|file| mcp::unwrap(&file)).transpose()?;
     if let Some(unwrapped) = unwrapped.as_ref().filter(|unwrapped| unwrapped.edit.changed) {
         let (file, names) = (unwrapped.edit.path.shown(), unwrapped.servers.join(", "));
         context.out.remark(format!("The proxies before the MCP servers were taken out of {file}: {names}."))?;
@@ -206,7 +240,7 @@ impl Elsewhere {
         if own.is_ok_and(|own| other_real.is_ok_and(|other| other == own)) {
             return None;
         }
-        let has_hooks = hooks::status(&settings, other.agent).is_ok_and(|status| !status.installed.is_empty());
+        let has_hooks = hooks::status(&settings, other.agent).is_ok_and(|status| !status.commands.is_empty());
         let servers = other.servers().and_then(|file| Some((file.clone(), mcp::wrapped(&file).ok()?)));
         Some(Elsewhere { settings, has_hooks, servers: servers.filter(|(_, names)| !names.is_empty()) })
     }
@@ -232,16 +266,40 @@ fn program(place: &SettingsArgs) -> Result<PathBuf> {
     std::env::current_exe().map_err(|source| Failure::File { action: "find", path: "the program itself".into(), source })
 }
 
+/// The words for a layer of settings.
+fn said_of(layer: &Layer) -> String {
+    match (&layer.error, layer.off, layer.commands.is_empty()) {
+        (Some(error), ..) => format!("cannot be read ({error})"),
+        (None, Some(setting), _) => format!("{setting} turns hooks off"),
+        (None, None, true) => "no hooks of ours".to_owned(),
+        (None, None, false) if layer.missing.is_empty() => format!("all hooks ({})", layer.commands.join(", ")),
+        (None, None, false) => format!("hooks ({}), but for {}", layer.commands.join(", "), layer.missing.join(", ")),
+    }
+}
+
+/// The sentence about an event that comes for some of its values alone.
+fn narrowed_text(narrowed: &Narrowed, install: &str) -> String {
+    let (event, matchers) = (&narrowed.event, human::path(narrowed.matchers.join(", ").as_bytes()));
+    let left_out = match narrowed.left_out.is_empty() {
+        true => "nothing else".to_owned(),
+        false => format!("not {}", narrowed.left_out.join(", ")),
+    };
+    format!("The matcher of {event} takes {matchers} and {left_out}; `{install}` puts a hook there that takes all.")
+}
+
 fn status(context: &mut Context, place: &SettingsArgs) -> Result<Code> {
     let status = hooks::status(&place.path()?, place.agent)?;
     let shown = status.path.shown();
-    match (status.installed.is_empty(), status.missing.is_empty()) {
+    match (status.commands.is_empty(), status.missing.is_empty()) {
         (true, _) => context.out.line(format!("No hooks in {shown}; `{}` puts them there.", place.install_command()))?,
         (false, true) => context.out.line(format!("All hooks are in {shown}."))?,
         (false, false) => context.out.line(format!("Some hooks are in {shown}; missing: {}.", status.missing.join(", ")))?,
     }
     for command in &status.commands {
         context.out.line(format!("  {command}"))?;
+    }
+    for narrowed in &status.narrowed {
+        context.out.paragraph(narrowed_text(narrowed, &place.install_command()), 2)?;
     }
     let proxied = place.servers().map(|file| mcp::wrapped(&file)).transpose()?.unwrap_or_default();
     if !proxied.is_empty() {
@@ -251,10 +309,32 @@ fn status(context: &mut Context, place: &SettingsArgs) -> Result<Code> {
     if let Some(setting) = status.disabled {
         context.out.line(format!("All hooks are turned off there ({setting})."))?;
     }
+    let config = ConfigFolder::of(place.agent, authority::original).map(|found| found.path);
+    let workspace = std::path::absolute(place.project.as_deref().unwrap_or(Path::new("."))).unwrap_or_default();
+    let layers = hooks::layers(place.agent, config.as_deref(), &workspace);
+    for layer in &layers {
+        context.out.line(format!("  {}: {}: {}", layer.scope, layer.path.shown(), said_of(layer)))?;
+    }
+    let dead = hooks::dead(&layers, std::env::var_os("PATH").as_deref()).map(|dead| dead.to_string());
+    if let Some(why) = &dead {
+        context.out.line(format!("They do not run: {why}."))?;
+    }
+    // Looked at from elsewhere, a store that cannot be opened is no reason to say nothing of settings.
+    let heard = context.open_or_empty().ok().and_then(|(store, _)| run::last_heard(&store, place.agent).ok().flatten());
+    context.out.line(match &heard {
+        Some(heard) => {
+            format!("The last event that came of a hook: {} at {}.", human::path(heard.event.as_bytes()), human::local(heard.at))
+        }
+        None => "No event of a hook has come to this store yet.".to_owned(),
+    })?;
     context.out.summary(Summary::HooksStatus {
+        layers: layers.iter().map(|layer| HookLayer::of(layer, said_of(layer))).collect(),
+        why_dead: dead,
+        last_heard: heard.map(|heard| LastHeard { event: heard.event, at: heard.at.to_string() }),
         path: shown,
         installed: status.installed,
         missing: status.missing,
+        narrowed: status.narrowed.iter().map(NarrowedHook::from).collect(),
         commands: status.commands,
         disabled: status.disabled.is_some(),
         proxied,

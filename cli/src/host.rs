@@ -26,7 +26,7 @@ use parhelia_store::{Store, event::Actor, record::Checkpoint};
 
 use crate::{
     authority, hook_log as log, limits, progress::Bar, session::summary::ASK_WORDS, terminal::Terminal, thinned::removed_text,
-    words, workspace::current_folder,
+    told_settings, words, workspace::current_folder,
 };
 
 /// This process as a host.
@@ -55,7 +55,7 @@ impl Shell {
 
 /// The person at the command line, as the kernel says.
 pub fn actor() -> Actor {
-    let via = if std::env::var_os(RUN_MARKER).is_some() { Via::Agent } else { Via::CommandLine };
+    let via = if authority::bears_marker() { Via::Agent } else { Via::CommandLine };
     person::actor(rustix::process::getuid().as_raw(), Some(std::process::id() as i32), via)
 }
 
@@ -82,7 +82,7 @@ impl Host for Shell {
 
     fn ignored(&self, settings: &[Ignored]) {
         let has_terminal = self.terminal.lock().unwrap_or_else(PoisonError::into_inner).is_some();
-        authority::tell(settings, self.is_hook || has_terminal);
+        told_settings::tell(settings, self.is_hook || has_terminal);
     }
 
     fn folder(&self) -> Option<PathBuf> {
@@ -96,6 +96,7 @@ impl Host for Shell {
     fn start_agent(&self, command: &mut Command) -> io::Result<Child> {
         // What a call has said is no agent's matter.
         command.env_remove(authority::OVERRULED);
+        authority::with_original_places(command);
         if self.is_json {
             command.stdout(io::stderr().as_fd().try_clone_to_owned()?);
         }

@@ -2,6 +2,7 @@
 
 use std::os::unix::ffi::OsStrExt;
 
+use parhelia_session::review::acts;
 use parhelia_wire::Summary;
 
 use crate::{
@@ -33,6 +34,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let store = context.open_with(make)?;
     let shown = human::path(path.as_os_str().as_bytes());
     if args.accept_older {
+        acts::ensure_person(&store, &context.host()?, "init --accept-older", None, &context.progress())?;
         store.accept_older()?;
         context.out.did(format!("the store at {shown} is taken as it is"));
         context.out.remark(format!("The store at {shown} is taken as it is."))?;

@@ -25,6 +25,7 @@ mod exit;
 mod export;
 mod gc;
 mod global;
+mod heartbeat;
 mod help;
 #[cfg(test)]
 mod hints;
@@ -36,6 +37,7 @@ mod import;
 mod init;
 mod input;
 mod interrupt;
+mod kinds;
 mod layout;
 mod limits;
 mod log;
@@ -53,6 +55,7 @@ mod pager;
 mod phase;
 mod progress;
 mod rollback;
+mod scope;
 mod selector;
 mod serve;
 mod session;
@@ -61,6 +64,7 @@ mod status;
 mod suggest;
 mod terminal;
 mod thinned;
+mod told_settings;
 mod umount;
 mod unit;
 mod version;
@@ -80,13 +84,14 @@ fn main() -> ExitCode {
     if !hook::is_called() {
         CompleteEnv::with_factory(args::command).var(complete::VARIABLE).complete();
     }
+    kinds::of_all_above();
     let mut authority = match authority::Authority::settle() {
         Ok(authority) => authority,
         Err(failure) => return exit::report(&failure, false),
     };
     limits::set();
-    let mut args = match args::Args::of_process() {
-        Ok(args) => args,
+    let (mut args, called) = match args::Args::of_process() {
+        Ok(found) => found,
         Err(error) if hook::is_called() => return hook::excuse(&error),
         Err(error) => return exit::of_arguments(&error),
     };
@@ -97,7 +102,8 @@ fn main() -> ExitCode {
     };
     authority.take(&mut args.global);
     let mut context = context::Context::new(&args.global, cancel, authority);
-    let done = args.verb.run(&mut context);
+    kinds::of_user(&context);
+    let done = called.ensure_within_reach(&context).and_then(|()| args.verb.run(&mut context));
     context.record_ignored();
     if !args.verb.delivers() {
         outbox::after::hand_over(&context);

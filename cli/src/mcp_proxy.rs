@@ -49,7 +49,7 @@ pub fn run(context: &Context, args: &Args) -> Result<Code> {
     };
     // The server has the variables that the agent's configuration gives it.
     let start = |command: &mut Command| {
-        for (name, value) in authority::original() {
+        for (name, value) in authority::carried() {
             match value {
                 Some(value) => command.env(name, value),
                 None => command.env_remove(name),

@@ -69,7 +69,8 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     }
     if args.browsers || args.sign_out.is_some() {
         let token = token_file(context, args)?;
-        return browsers::run(context, &token, args.sign_out.as_deref());
+        let is_named = args.token_file.is_some() || args.socket.is_some();
+        return browsers::run(context, (&token, is_named), args.sign_out.as_deref());
     }
     let passed = Passed::take()?;
     let tcp = tcp(args, passed.tcp)?;

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use parhelia_session::{checked, overview::Overview, run::has_agent};
+use parhelia_session::{checked, overview::Overview, position, run::has_agent, worktrees};
 use parhelia_store::{
     Error, Store, check, clock,
     diff::Summary,
@@ -60,6 +60,9 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         Err(Error::NoCheckpoint { .. }) => None,
         found => Some(found?),
     };
+    let newest = last.as_ref().map(|last| last.record.id);
+    let last = last.map(|last| position::of_folder(&store, &sessions, last)).transpose()?;
+    let newer = newest.filter(|newest| last.as_ref().is_some_and(|last| last.record.id != *newest));
     let shown = human::path(at.as_os_str().as_bytes());
     for one in &open {
         if context.out.json {
@@ -71,6 +74,14 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         let why = one.overview.why.as_ref().map(|why| format!(" ({})", human::path(why.as_bytes()))).unwrap_or_default();
         context.out.paragraph(format!("Session {id}: {state}{why}"), 2)?;
     }
+    let since = open.iter().map(|one| one.session.created_at).min();
+    for place in since.map(|since| worktrees::outside(&at, since.into())).unwrap_or_default() {
+        let place = human::path(place.as_os_str().as_bytes());
+        context.out.paragraph(
+            format!("The working tree {place} of the same repository was made since, and is in no checkpoint of this folder."),
+            2,
+        )?;
+    }
     let (summary, unread) = match &last {
         None => {
             context.out.paragraph(format!("{shown} has no checkpoint yet; `parhelia checkpoint create` makes one."), 2)?;
@@ -78,7 +89,13 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         }
         Some(last) => {
             let id = context.out.styled(Style::Bold, last.id());
-            context.out.paragraph(format!("Last checkpoint of {shown}: {id}, {}", made(last)), 2)?;
+            match newer {
+                None => context.out.paragraph(format!("Last checkpoint of {shown}: {id}, {}", made(last)), 2)?,
+                Some(newer) => {
+                    let text = format!("{shown} went back to {id}, {}; the newer checkpoint {newer} was left", made(last));
+                    context.out.paragraph(text, 2)?;
+                }
+            }
             for (label, text) in marks::at_a_glance(&view.marks(last.record.id)?) {
                 context.out.paragraph(format!("  {label}: {text}"), 4)?;
             }
@@ -104,6 +121,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         workspace: shown,
         sessions: sessions.iter().map(|session| session.id.clone()).collect(),
         checkpoint: last.as_ref().map(shown_last).transpose()?,
+        newer: newer.map(|newer| newer.to_string()),
         warnings: told,
         checked: read.map(Into::into),
         compared: summary.is_some(),

@@ -4,8 +4,8 @@ use std::{os::unix::ffi::OsStrExt, path::Path};
 
 use parhelia_agent::briefing::GO_ON;
 use parhelia_session::{
-    DecisionRefusal, Error, Refusal,
-    notice::{Idle, Notice},
+    DecisionRefusal, Error, MarkRefusal, MoveRefusal, Refusal,
+    notice::{self, Idle, Notice, Unfinished},
     safety::Safety,
 };
 
@@ -35,9 +35,18 @@ pub fn notice(notice: &Notice) -> String {
         Notice::ThinnedMeanwhile { .. } => " (`parhelia log --kind checkpoint.deleted`)".into(),
         Notice::AgentEnded { session, .. } => format!(". To go on: parhelia session resume {session}"),
         Notice::ConversationOf { session } => format!("; `parhelia session resume {session}` goes on with that"),
-        Notice::RollbackInterrupted { target, .. } => format!("; `parhelia checkpoint rollback {target}` finishes it"),
-        Notice::RollbackGivenUp { target, .. } => format!(". `parhelia checkpoint rollback {target}` begins it anew"),
+        Notice::Unfinished(Unfinished::RollbackInterrupted { target, .. }) => {
+            format!("; `parhelia checkpoint rollback {target}` finishes it")
+        }
+        Notice::Unfinished(Unfinished::RollbackGivenUp { target, .. }) => {
+            format!(". `parhelia checkpoint rollback {target}` begins it anew")
+        }
+        Notice::Git(notice::Git::Gone { .. }) => {
+            "; `git worktree repair` in the repository mends it where the branch is there".into()
+        }
+        Notice::HooksSilent { .. } => "; `parhelia hooks status` shows each layer of settings".into(),
         Notice::HooksNotInstalled { agent } => format!("; `parhelia hooks install --agent {agent}` installs them"),
+        Notice::NoPlugin { .. } => " (docs/agents.md, \"Another kind\")".into(),
         Notice::FolderKept { .. } => {
             beyond("; --dry-run shows what a restore there would change", "--other-folder changes it as well")
         }
@@ -52,6 +61,7 @@ pub fn notice(notice: &Notice) -> String {
         }
         Notice::NoNewConversation(Idle::NoPrompt) => "; give --prompt TEXT".into(),
         Notice::NoNewConversation(Idle::NoTerminal) => "; resume the session in one, or with --tmux".into(),
+        Notice::OtherCommand { .. } => "; `parhelia session resume` asks about it at a terminal".into(),
         Notice::VariablesLeft { .. } => "; with --launch-variables, a resume sets them as the launch had them".into(),
         Notice::NotBriefed { session } => format!("; `parhelia session show {session}` says what is known"),
         _ => String::new(),
@@ -93,11 +103,16 @@ fn next_step(refusal: &Refusal) -> String {
         Refusal::NameIsTaken { .. } => "; give another name, or that id to make a checkpoint of that one".into(),
         Refusal::HasEnded { .. } => "; `parhelia session run` begins another".into(),
         Refusal::OutOfReach { action: "pause", session, .. } => {
-            format!("\n`parhelia session pause {session} --leave-agent` leaves the agent alone")
+            format!("\n`parhelia session pause {session}` leaves the agent alone")
         }
         Refusal::AgentAlive { session } => {
             format!("; --leave-agent leaves it alone, and `parhelia session stop {session}` ends it")
         }
+        Refusal::NoConversation { .. } => "; run it by itself, without `parhelia session run`".into(),
+        Refusal::WorksUnseen { .. } => {
+            "; leave that flag out, and give `--tmux --detach` to `session run`: the agent goes on in the background, and `parhelia session attach` returns to it".into()
+        }
+        Refusal::PromptOfNoAgent { session, .. } => format!("; `parhelia session resume {session}` runs it again as it was"),
         Refusal::WorksElsewhere { .. } => "; give `--workspace DIR` to `session run` in its place".into(),
         Refusal::ConversationUnseen { .. } => beyond("; `parhelia session list` shows who has it", TAKE_OVER),
         Refusal::AliveElsewhere { session, .. } => {
@@ -122,7 +137,7 @@ fn next_step(refusal: &Refusal) -> String {
              on at the old path, where it restores a copy if nothing is there",
             human::shell(to.as_os_str().as_bytes())
         ),
-        Refusal::NotItsFolder { to, .. } => beyond(
+        Refusal::Move(MoveRefusal::NotItsFolder { to, .. }) => beyond(
             "; `parhelia session list` shows the folder of each",
             &format!("with --other-folder it goes on in {to} all the same"),
         ),
@@ -134,6 +149,10 @@ fn next_step(refusal: &Refusal) -> String {
             ": `parhelia checkpoint diff {newer}` shows what differs; `parhelia checkpoint restore {newer} --to . --in-place --delete` takes \
              that back, `parhelia checkpoint rollback {safety}` the rollback and all since"
         ),
+        Refusal::SafetyDeleted { session, .. } => {
+            let session = human::shell(session.as_bytes());
+            format!("; `parhelia checkpoint list {session}` names those that are left")
+        }
         Refusal::NothingToRollBack { target, .. } => {
             format!("; `parhelia checkpoint restore {target} --to DIR` takes the checkpoint out")
         }
@@ -148,6 +167,14 @@ fn next_step(refusal: &Refusal) -> String {
         Refusal::CannotKeep { .. } => {
             beyond("; --exclude PATTERN leaves it as it is and restores the rest", "--no-safety overwrites it without a copy")
         }
+        Refusal::GitOfAnother { root, .. } => beyond(
+            "; --dry-run shows what would change",
+            &format!(
+                "`git config --global --add safe.directory {}` says that you trust it, and --any-git-state rolls the files back all the same \
+                 (git itself is not touched)",
+                human::shell(root.as_os_str().as_bytes())
+            ),
+        ),
         Refusal::GitUnknown { .. } | Refusal::GitState { .. } => beyond(
             "; --dry-run shows what would change, and `git status` what git is in the middle of",
             "--any-git-state rolls the files back all the same (git itself is not touched)",
@@ -157,25 +184,27 @@ fn next_step(refusal: &Refusal) -> String {
         Refusal::OtherFolder { checkpoint, .. } => {
             beyond("; --dry-run shows what would change", &format!("--other-folder restores {checkpoint} there all the same"))
         }
-        Refusal::IsProtected { checkpoint, .. } => {
+        Refusal::Mark(MarkRefusal::IsProtected { checkpoint, .. }) => {
             beyond(&format!("; `parhelia checkpoint show {checkpoint}` says by what"), "--protected deletes it all the same")
         }
         Refusal::Decision(DecisionRefusal::AlreadyDecided { checkpoint, .. }) => {
             beyond(&format!("; `parhelia checkpoint show {checkpoint}` has the reason"), "--change decides otherwise")
         }
         Refusal::Decision(DecisionRefusal::MayNotDecide { .. }) => {
-            beyond("; a person decides from a terminal of their own", "`approval.self_approval` in your parhelia.toml allows it")
+            let safe = "; a person decides from a terminal of their own";
+            let allowed = "; `approval.self_approval` in your parhelia.toml allows it";
+            format!("{safe}{}", if authority::is_agents() { "" } else { allowed })
         }
         Refusal::Decision(
-            DecisionRefusal::MayNotDelete { .. }
+            DecisionRefusal::MayNotAct { .. }
+            | DecisionRefusal::MayNotDelete { .. }
             | DecisionRefusal::MayNotPrune { .. }
-            | DecisionRefusal::MayNotRollBack { .. }
             | DecisionRefusal::MayNotUnmark { .. },
         ) => "; a person does that from a terminal of their own".into(),
-        Refusal::NotTagged { tag, .. } => {
+        Refusal::Mark(MarkRefusal::NotTagged { tag, .. }) => {
             format!("; `parhelia checkpoint tags {}` says which checkpoint has it", human::shell(tag.as_bytes()))
         }
-        Refusal::NoTag { .. } => "; `parhelia checkpoint tags` lists those in use".into(),
+        Refusal::Mark(MarkRefusal::NoTag { .. }) => "; `parhelia checkpoint tags` lists those in use".into(),
         Refusal::NothingToRecover => "; `parhelia session list` shows all".into(),
         _ => String::new(),
     }
@@ -210,6 +239,13 @@ mod tests {
         let text = error(&half);
         let command = format!("`parhelia checkpoint restore {} --to '/my work' --in-place --delete`", Ulid::nil());
         assert!(text.starts_with("the rollback of /my work") && text.contains(&command), "{text}");
+    }
+
+    #[test]
+    fn a_repository_of_another_user_is_told_with_what_git_wants() {
+        let text = refusal(&Refusal::GitOfAnother { root: "/a b".into(), uid: 7 });
+        let (look, trust) = (text.find("--dry-run"), text.find("`git config --global --add safe.directory '/a b'`"));
+        assert!(look.is_some() && look < trust && text.contains("uid 7"), "{text}");
     }
 
     #[test]

@@ -1,12 +1,8 @@
 //! Configuration, and the verbs that show environments.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::disallowed_methods)]
-
-mod common;
-
 use std::{fs, path::PathBuf, process::Command};
 
-use common::{Builder, Home, Run, file};
+use crate::common::{Builder, Home, Run, file};
 use serde_json::json;
 
 fn write(home: &Home, name: &str, text: &str) -> PathBuf {
@@ -43,7 +39,8 @@ fn config_show_says_where_each_value_came_from() {
     assert_eq!(option(&lines, "context.mode")["value"], "summary");
     assert_eq!(lines.last().unwrap()["files"].as_array().unwrap().len(), 3);
     let mut command = home.command(&["config", "show"]);
-    let run = common::Run::of(command.env("PARHELIA_CONFIG", &named).env("PARHELIA_KEEP_LAST", "7").output().unwrap()).expect(0);
+    let run =
+        crate::common::Run::of(command.env("PARHELIA_CONFIG", &named).env("PARHELIA_KEEP_LAST", "7").output().unwrap()).expect(0);
     let line = |key: &str| run.out.lines().find(|line| line.starts_with(key)).unwrap();
     assert!(line("retention.keep_last ").contains("7  $PARHELIA_KEEP_LAST"), "{run:?}");
     assert!(line("retention.max_age_hours").contains(&format!("5  {}:3", named.display())), "{run:?}");
@@ -90,7 +87,7 @@ fn env_show_looks_at_the_agent_and_leaves_out_secrets() {
     let path = format!("{}:/usr/bin:/bin", home.folder.path().join("bin").display());
     let run = |args: &[&str]| {
         let mut command = home.command(args);
-        common::Run::of(command.env("PATH", &path).env("MY_TOKEN", "hidden").env("LANG", "C").output().unwrap())
+        crate::common::Run::of(command.env("PATH", &path).env("MY_TOKEN", "hidden").env("LANG", "C").output().unwrap())
     };
     let shown = run(&["env", "show", "--workspace", "work", "--json"]).expect(0);
     let environment = &shown.json()[0];
@@ -138,7 +135,7 @@ fn the_environment_is_that_of_the_agent_that_was_run() {
     let own = agent("own", "2.0.0");
     write(&home, "work/servers.json", r#"{"mcpServers":{"mine":{"command":"npx","args":["m@1.2.3"]}}}"#);
     let path = format!("{}:/usr/bin:/bin", home.folder.path().join("bin").display());
-    let run = |args: &[&str]| common::Run::of(home.command(args).env("PATH", &path).output().unwrap()).expect(0);
+    let run = |args: &[&str]| crate::common::Run::of(home.command(args).env("PATH", &path).output().unwrap()).expect(0);
     let started = ["session", "run", "--name", "mine", "--workspace", "work", "--", &own, "--mcp-config", "servers.json"];
     run(&started);
     run(&["checkpoint", "create", "mine", "--workspace", "work"]);

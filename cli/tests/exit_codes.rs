@@ -1,12 +1,8 @@
 //! Bad input, and the exit code for each.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::disallowed_methods)]
-
-mod common;
-
 use std::fs;
 
-use common::{Builder, Home, file};
+use crate::common::{Builder, Home, file};
 
 #[test]
 fn no_such_store_is_10() {
@@ -235,7 +231,7 @@ fn limits_of_the_process_are_errors_that_name_them() {
         let mut shell = std::process::Command::new("sh");
         shell.args(["-c", &format!("ulimit {limit}; exec \"$0\" \"$@\"")]).arg(command.get_program()).args(command.get_args());
         shell.env_clear().envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        common::Run::of(shell.current_dir(home.folder.path()).output().unwrap())
+        crate::common::Run::of(shell.current_dir(home.folder.path()).output().unwrap())
     };
     // So is the limit where the store is to be made; that leaves nothing in the way of the next try.
     for limit in ["-f 0", "-f 1", "-f 4", "-f 8"] {

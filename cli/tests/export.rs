@@ -1,9 +1,5 @@
 //! Archives, read by GNU tar and by our own reader.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::disallowed_methods)]
-
-mod common;
-
 use std::{
     collections::BTreeMap,
     fs::{self, File},
@@ -15,7 +11,7 @@ use std::{
     process::Command,
 };
 
-use common::{Builder, Home, Item, What, file, folder, item, symlink};
+use crate::common::{Builder, Home, Item, What, file, folder, item, symlink};
 use parhelia_store::{
     archive::import::{Limits, MemberContent, Reader},
     tree::{Hole, Kind, Time},
@@ -229,7 +225,7 @@ fn a_checkpoint_folder_of_an_older_schema_is_imported() {
     let made = home.run(&["import", "old", "--json"]).expect(0).json().pop().unwrap();
     assert_eq!((&made["session"], &made["files"]), (&"ph-fix-auth-20260116T143022".into(), &1.into()));
     let shown = home.run(&["checkpoint", "show", "--json"]).expect(0).json().remove(0);
-    common::follows_schema(&shown);
+    crate::common::follows_schema(&shown);
     assert_eq!(shown["trigger_detail"], "import of 01HQXYZ123456789ABCDEF");
     assert_eq!(shown["message"], "periodic checkpoint 01HQXYZ123456789ABCDEF, made at 2026-01-16T14:35:00Z");
     assert_eq!(shown["conversation"]["turn_count"], 15);

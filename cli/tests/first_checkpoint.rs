@@ -1,9 +1,5 @@
 //! The checkpoint that `session run` and `session resume` make before they start anything.
 
-#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
-
-mod common;
-
 use std::{
     fs,
     os::unix::fs::PermissionsExt,
@@ -12,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::*;
+use crate::common::*;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 

@@ -1,9 +1,5 @@
 //! `create --files-from`: each path of the list is in the checkpoint, or is named.
 
-#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
-
-mod common;
-
 use std::{
     fs,
     io::Write as _,
@@ -12,7 +8,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use common::*;
+use crate::common::*;
 
 /// A home with a folder `work` of some files, one of them below a folder that a default rule leaves out.
 fn work() -> Home {

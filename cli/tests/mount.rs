@@ -1,12 +1,8 @@
 //! `mount`, `umount` and `mounts`, on real mounts.
 
-#![allow(clippy::disallowed_methods)]
-
-mod common;
-
 use std::{fs, path::Path, process::Command};
 
-use common::make_store;
+use crate::common::make_store;
 
 #[test]
 fn a_checkpoint_is_mounted_listed_and_unmounted() {

@@ -1,12 +1,8 @@
 //! The verbs that read: list, show, ls, cat, find, version, completions.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::disallowed_methods)]
-
-mod common;
-
 use std::os::unix::ffi::OsStringExt;
 
-use common::{Builder, Home, file, folder, follows_schema, symlink};
+use crate::common::{Builder, Home, file, folder, follows_schema, symlink};
 use parhelia_store::{
     id::Ulid,
     omitted::{Omission, Reason},
@@ -179,7 +175,7 @@ fn version_and_completions() {
 #[test]
 fn the_default_store_is_in_the_users_data_folder() {
     let home = Home::new();
-    let run = |command: &mut std::process::Command| common::Run::of(command.output().unwrap()).expect(10).err;
+    let run = |command: &mut std::process::Command| crate::common::Run::of(command.output().unwrap()).expect(10).err;
     let mut command = home.command(&["checkpoint", "list"]);
     assert!(run(command.env_remove("PARHELIA_STORE")).contains(".local/share/parhelia"));
     assert!(run(command.env("XDG_DATA_HOME", "/data")).contains("no store at /data/parhelia"));

@@ -1,12 +1,8 @@
 //! Counts, names and next steps that verbs tell are so.
 
-#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
-
-mod common;
-
 use std::{ffi::OsStr, fs, os::unix::ffi::OsStrExt, process::Command};
 
-use common::*;
+use crate::common::*;
 
 /// A home with a folder `work` that has a file.
 fn work() -> Home {
@@ -64,6 +60,9 @@ fn a_name_of_two_sessions_is_said_to_be_one() {
     home.run(&["session", "run", "-w", "work", "--name", "twice", "--", "/bin/sh", "-c", "kill -9 $$"]).expect(137);
     let shown = home.run(&["session", "show", "twice", "--json"]).expect(0).json();
     assert_eq!(shown[0]["status"], "error", "{shown:?}");
+    // What is not taken back is done by an id: said twice, it would be done to another one.
+    let refused = home.run(&["session", "end", "twice"]).expect(10);
+    assert!(refused.err.contains("is the name of 3 sessions"), "{refused:?}");
 }
 
 #[test]

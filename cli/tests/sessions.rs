@@ -1,16 +1,12 @@
 //! Sessions: their checkpoints with a conversation, the log, retention.
 
-#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
-
-mod common;
-
 use std::{
     fs::{self, File},
     io::Write,
     path::{Path, PathBuf},
 };
 
-use common::*;
+use crate::common::*;
 use parhelia_store::{
     OpenOptions, Store,
     event::{Actor, NewEvent, kind},
@@ -191,7 +187,7 @@ fn a_headless_agents_output_is_a_conversation() {
 fn what_a_conversation_got_later_is_kept_aside_by_a_rollback_and_brought_back_by_undo() {
     let mut agent = Agent::new();
     let config = agent.home.folder.path().join(".claude");
-    agent.transcript = parhelia_agent::kind::KINDS[0].place(&config, &work(&agent.home), AGENT_SESSION);
+    agent.transcript = parhelia_agent::kinds::KINDS[0].place(&config, &work(&agent.home), AGENT_SESSION);
     let project = agent.transcript.parent().unwrap().to_owned();
     let side = |name: &str| project.join(AGENT_SESSION).join("tool-results").join(name);
     fs::create_dir_all(side("")).unwrap();

@@ -1,12 +1,8 @@
 //! No new store takes the place of one whose disk may only not be mounted.
 
-#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
-
-mod common;
-
 use std::{fs, os::unix::fs::symlink, process::Command};
 
-use common::*;
+use crate::common::*;
 
 /// A command for the default store.
 fn usual(home: &Home, args: &[&str]) -> Command {

@@ -1,15 +1,11 @@
 //! Completions, man pages, and output on a terminal: colours, the pager, and tables as wide as the screen.
 
-#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
-
-mod common;
-
 use std::{
     fs,
     process::{Command, Stdio},
 };
 
-use common::*;
+use crate::common::*;
 
 fn work() -> (Home, String) {
     let home = Home::new();

@@ -1,9 +1,5 @@
 //! Verbs whose report cannot be printed: what they have done is named on standard error, and the exit code is 3.
 
-#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
-
-mod common;
-
 use std::{
     fs::{self, File},
     process::Stdio,
@@ -11,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::*;
+use crate::common::*;
 
 /// Runs a verb whose standard output is a full disk.
 fn unprinted(home: &Home, args: &[&str]) -> Run {
@@ -156,7 +152,7 @@ fn what_is_done_to_a_session_is_named() {
     let session = home.run(&["session", "show", "s", "--json"]).expect(0).json()[0]["id"].as_str().unwrap().to_owned();
     let latest = format!("{session}@latest");
     let newest = || home.run(&["checkpoint", "show", &latest, "--json"]).expect(0).json()[0]["id"].as_str().unwrap().to_owned();
-    let paused = unprinted(&home, &["session", "pause", "s", "--leave-agent"]);
+    let paused = unprinted(&home, &["session", "pause", "s"]);
     let first = newest();
     let resumed = unprinted(&home, &["session", "resume", "s"]);
     rustix::process::kill_process(rustix::process::Pid::from_child(&running), rustix::process::Signal::TERM).unwrap();

@@ -1,12 +1,8 @@
 //! Entries that cannot be read: named, and never taken for deleted ones.
 
-#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
-
-mod common;
-
 use std::{fs, os::unix::fs::PermissionsExt, process::Command};
 
-use common::*;
+use crate::common::*;
 
 /// A command line as it is run by somebody who may not read everything: root without that privilege.
 fn run(home: &Home, args: &[&str]) -> Run {

@@ -1,9 +1,5 @@
 //! Sessions whose supervisor was killed while what it started lives on, and sessions that were killed with it: what is said of them.
 
-#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
-
-mod common;
-
 use std::{
     fs,
     process::{Child, Stdio},
@@ -11,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::*;
+use crate::common::*;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 

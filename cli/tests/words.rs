@@ -1,12 +1,8 @@
 //! Help, and answers to what people type out of habit.
 
-#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
-
-mod common;
-
 use std::{ffi::OsStr, fs, os::unix::ffi::OsStrExt};
 
-use common::*;
+use crate::common::*;
 
 /// A home with a folder `work` that has files, and a checkpoint of it in session `second`.
 fn work() -> (Home, String) {
@@ -178,6 +174,35 @@ fn advice_on_hooks_is_of_the_same_settings() {
 }
 
 #[test]
+fn a_link_of_a_project_has_no_other_file_edited() {
+    let (home, _) = work();
+    let project = home.folder.path().join("project");
+    let other = home.folder.path().join("other.json");
+    let servers = r#"{"mcpServers": {"notes": {"command": "notes"}}}"#;
+    std::fs::create_dir(&project).unwrap();
+    std::fs::write(&other, servers).unwrap();
+    let run = |words: &[&str]| Run::of(home.command(&[&["hooks"], words].concat()).current_dir(&project).output().unwrap());
+    for (name, target) in [(".mcp.json", "../other.json"), (".claude", "../made"), (".claude/settings.json", "../../made/x.json")]
+    {
+        let link = project.join(name);
+        std::fs::create_dir_all(link.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(target, &link).unwrap();
+        for verb in [&["install", "--project", "--mcp"][..], &["uninstall", "--project"]] {
+            let refused = run(verb).expect(2);
+            assert!(refused.err.contains("leads out of the project"), "{name}: {refused:?}");
+        }
+        assert_eq!(std::fs::read_to_string(&other).unwrap(), servers, "{name}");
+        assert!(!home.folder.path().join("made").exists(), "{name}");
+        std::fs::remove_file(&link).unwrap();
+    }
+    // One that stays in the project is followed.
+    std::fs::write(project.join("shared.json"), servers).unwrap();
+    std::os::unix::fs::symlink("shared.json", project.join(".mcp.json")).unwrap();
+    run(&["install", "--project", "--mcp"]).expect(0);
+    assert!(std::fs::read_to_string(project.join("shared.json")).unwrap().contains("mcp-proxy"));
+}
+
+#[test]
 fn hooks_in_the_other_settings_of_a_folder_are_told() {
     let (home, _) = work();
     let project = home.folder.path().join("project");
@@ -191,7 +216,10 @@ fn hooks_in_the_other_settings_of_a_folder_are_told() {
     let run =
         |words: &[&str]| Run::of(home.command(&[&["hooks"], words].concat()).current_dir(&project).output().unwrap()).expect(0);
     let alone = run(&["install", "--project", "--mcp"]);
-    assert!(!alone.out.contains("runs both") && alone.out.contains("whoever else has the project"), "{alone:?}");
+    assert!(
+        !alone.out.contains("runs both") && alone.out.contains("which others who have the project may not have"),
+        "{alone:?}"
+    );
     let both = run(&["install"]);
     assert!(both.out.contains("./.claude/settings.json has hooks, too"), "{both:?}");
     for verb in ["status", "uninstall"] {

@@ -1,9 +1,5 @@
 //! The verbs that change a store, from a real folder: create, diff, delete, verify, gc, check, stats.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::disallowed_methods)]
-
-mod common;
-
 use std::{
     collections::BTreeSet,
     fs,
@@ -12,7 +8,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use common::{Home, Run};
+use crate::common::{Home, Run};
 use serde_json::Value;
 
 fn workspace(home: &Home) -> PathBuf {
@@ -225,7 +221,7 @@ fn an_interrupted_create_exits_130_and_has_made_none_or_3_and_has_made_one() {
         fs::write(folder.join(format!("{i}")), format!("{i}").repeat(200_000)).unwrap();
     }
     let create = |round: &str| {
-        common::make_store(&home.folder.path().join(format!("store-{round}")));
+        crate::common::make_store(&home.folder.path().join(format!("store-{round}")));
         let mut command = home.command(&["checkpoint", "create", "-w", "my project", "--json", "--deep"]);
         command.env("PARHELIA_STORE", home.folder.path().join(format!("store-{round}")));
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()

@@ -36,6 +36,9 @@ pub fn number(number: u64) -> String {
 
 /// An amount in US dollars.
 pub fn cost(usd: f64) -> String {
+    if usd > 0.0 && usd < 0.01 {
+        return "<$0.01".to_owned();
+    }
     format!("${usd:.2}")
 }
 

@@ -11,6 +11,7 @@ use parhelia_session::{
     review::{
         annotation::Text,
         decide::{self, Decided, DecisionRequest, Verdict},
+        unseen::Unseen,
     },
 };
 use parhelia_store::{
@@ -92,7 +93,11 @@ impl Screen<'_> {
                 self.state.resize((size.width, size.height));
                 self.ask();
                 self.state.now = clock::timestamp();
-                terminal.screen.draw(|frame| draw::draw(frame, &self.state, palette))?;
+                terminal.screen.draw(|frame| {
+                    // The terminal may have got another size since it was asked.
+                    self.state.resize((frame.area().width, frame.area().height));
+                    draw::draw(frame, &self.state, palette);
+                })?;
             }
             is_stale = false;
             let is_reading =
@@ -247,9 +252,15 @@ impl Screen<'_> {
         self.seen = Some(view.end().clone());
         self.state.take_log(worker::log(&self.store, &self.session.id)?);
         if let Some(facts) = &mut self.state.facts {
-            facts.approval = view.marks(facts.checkpoint)?.approval;
+            let approval = view.marks(facts.checkpoint)?.approval;
+            // Rules that a person has approved by now are no new ones.
+            if let Some(now) = view.checkpoint(facts.checkpoint)?.filter(|_| approval != facts.approval) {
+                let base = facts.base.filter(|_| facts.base_approved).map(|base| view.checkpoint(base)).transpose()?.flatten();
+                facts.unseen = Unseen::of(&self.store, base.as_ref(), &now)?;
+            }
+            facts.approval = approval;
             let session = view.session(&self.session.id)?.unwrap_or_else(|| self.session.clone());
-            facts.status = Overview::of(&self.store, &session)?.observed.name();
+            facts.status = Overview::of(&self.store, &session)?.state(&session);
         }
         Ok(())
     }

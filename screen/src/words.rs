@@ -39,7 +39,7 @@ pub fn left_out(by: &ByRule) -> String {
 pub fn decision(approval: Option<&Approval>) -> String {
     let Some(approval) = approval else { return "not decided".into() };
     let text = |text: &String| name::display(text.as_bytes());
-    let by = approval.user.as_ref().map(|user| format!(" by {}", text(user))).unwrap_or_default();
+    let by = approval.who().map(|who| format!(" by {}", text(&who))).unwrap_or_default();
     let rule = approval.rule.as_ref().map(|rule| format!(" ({})", text(rule))).unwrap_or_default();
     match approval.status {
         ApprovalStatus::Pending => format!("pending review{rule}"),

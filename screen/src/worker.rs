@@ -214,7 +214,7 @@ impl Reader {
         let changes = diff::listed(changes);
         let facts = Facts {
             agent: agent(view.newest_run(&session)?.map(|run| run.argv).unwrap_or_default()),
-            status: Overview::of(&self.store, &session)?.observed.name(),
+            status: Overview::of(&self.store, &session)?.state(&session),
             checkpoint: now.record.id,
             trigger: name::display(now.record.trigger.name().as_bytes()),
             created_at: now.record.created_at,

@@ -33,7 +33,7 @@ answered(tag_checkpoint.sync(checkpoint.id, client=client, body=TagCheckpointBod
 answered(pause_session.sync(name, client=client, idempotency_key=f"pause after {before}"))
 
 # The stream has no end; the last of these events is that of the session's new status.
-with client.get_httpx_client().stream("GET", "/api/events", params={"after": before}) as events:
+with client.get_httpx_client().stream("GET", "/v1/events", params={"after": before}) as events:
     for line in events.iter_lines():
         if line.startswith("data:"):
             event = json.loads(line.removeprefix("data:"))

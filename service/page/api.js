@@ -26,7 +26,7 @@ export function path(...parts) {
  * @param {string} file
  */
 export function filePath(checkpoint, file) {
-  return path("api", "checkpoints", checkpoint, "files", ...file.split("/"));
+  return path("v1", "checkpoints", checkpoint, "files", ...file.split("/"));
 }
 
 /**
@@ -79,6 +79,42 @@ export async function send(address, init = {}) {
  */
 export async function get(address, query = {}) {
   return (await send(withQuery(address, query), { headers: { Accept: "application/json" } })).json();
+}
+
+/**
+ * All sessions, or those that changed after a sequence of the journal, page by page. One that changes meanwhile comes twice; the later state counts.
+ * @param {number | null} [changedAfter]
+ * @returns {Promise<{sessions: any[], outbox: {waiting: number, failed: number}, sequence: number}>}
+ */
+export async function allSessions(changedAfter = null) {
+  const found = new Map();
+  let [before, outbox, sequence] = [null, { waiting: 0, failed: 0 }, null];
+  do {
+    const page = await get("/v1/sessions", before === null ? { changed_after: changedAfter } : { before });
+    for (const session of page.sessions) found.set(session.id, session);
+    ({ before, outbox } = page);
+    // What changes while pages are read comes again with the next changes.
+    sequence ??= page.sequence;
+  } while (before !== null);
+  return { sessions: [...found.values()], outbox, sequence };
+}
+
+/**
+ * The entries of a paginated list, up to about `max`, and how to get the next ones; null if there are none.
+ * @template T
+ * @param {(at: any) => Promise<{entries: T[], next: any}>} load Loads the page at a place; null stands for the first one.
+ * @param {number} max
+ * @param {any} [at]
+ * @returns {Promise<{entries: T[], next: (() => Promise<any>) | null}>}
+ */
+export async function collect(load, max, at = null) {
+  const all = [];
+  do {
+    const { entries, next } = await load(at);
+    all.push(...entries);
+    at = next;
+  } while (at !== null && all.length < max);
+  return { entries: all, next: at === null ? null : () => collect(load, max, at) };
 }
 
 /** A random Idempotency-Key. */

@@ -9,7 +9,7 @@ import { showFile, showFolder } from "./files.js";
 import { Marks } from "./marks.js";
 import { announce, busy } from "./notices.js";
 import { showRollback } from "./rollback.js";
-import { approvalPill, bytes, count, exact, facts, number, pill, short, since } from "./text.js";
+import { approvalPill, bytes, count, exact, facts, number, pill, short, since, whoDecided } from "./text.js";
 
 const SECTIONS = [
   ["about", "About"],
@@ -53,7 +53,7 @@ function decisionOf(approval) {
   if (!approval) return "none";
   return [
     approvalPill(approval),
-    approval.user && [" by ", named(approval.user)],
+    approval.user && [" by ", named(whoDecided(approval))],
     [" ", since(approval.timestamp)],
     approval.policy && [", policy ", named(approval.policy)],
     approval.rule && [": ", named(approval.rule)],
@@ -84,7 +84,7 @@ function omittedOf({ excluded, unreadable, changing }) {
  * @returns {Promise<Node | null>}
  */
 export async function unseenOf(id) {
-  const { since, unseen } = await get(path("api", "checkpoints", id, "left-out"));
+  const { since, unseen } = await get(path("v1", "checkpoints", id, "left-out"));
   const rules = (text, list) => list.length > 0 && h("p", {}, text, list.map((rule, n) => [n > 0 && ", ", h("code", {}, named(rule))]));
   const one = ({ rule, entries, paths }) =>
     h("li", {}, h("code", {}, named(rule)), `: ${count(entries, "entry", "entries")}: `, named(paths.join(", ")), entries > paths.length && ", …");
@@ -185,7 +185,7 @@ function buttonsOf(manifest, refresh) {
 /** The session of a checkpoint. If the store has no such session, only its id. */
 export async function sessionOf(id) {
   try {
-    return (await get(path("api", "sessions", id))).session;
+    return (await get(path("v1", "sessions", id))).session;
   } catch (problem) {
     if (problem.status === 404) return { id, name: id };
     throw problem;
@@ -216,12 +216,12 @@ async function sectionOf(manifest, session, section, file, refresh) {
  * @returns {Promise<import("./app.js").View>}
  */
 export async function showCheckpoint(selector, section, file) {
-  let manifest = await get(path("api", "checkpoints", selector));
+  let manifest = await get(path("v1", "checkpoints", selector));
   const session = await sessionOf(manifest.session_id);
   const title = h("h1", { tabindex: "-1" }, "Checkpoint ", h("span", { class: "id" }, short(manifest.id)));
   const buttons = h("p", { class: "buttons" });
   const refresh = async () => {
-    manifest = await get(path("api", "checkpoints", manifest.id));
+    manifest = await get(path("v1", "checkpoints", manifest.id));
     draw();
   };
   const unseen = await unseenOf(manifest.id);

@@ -1,6 +1,6 @@
 // The view that compares two checkpoints: files, conversation, environment.
 
-import { get, path } from "./api.js";
+import { collect, get, path } from "./api.js";
 import { sectionNav, sessionOf, unseenOf } from "./checkpoint.js";
 import { compareConversations } from "./conversation.js";
 import { flat, h, named } from "./dom.js";
@@ -16,6 +16,8 @@ const SECTIONS = [
   ["conversation", "Conversation"],
   ["environment", "Environment"],
 ];
+/** About so many changes, and checkpoints to choose from, are loaded at once. */
+const LOADED = 10_000;
 /** Number of changes that are rendered at once. */
 const DRAWN = 300;
 /** Number of files that "Open all" opens at most. */
@@ -107,7 +109,7 @@ function changeOf(older, newer, change, index) {
   const load = async () => {
     box.setAttribute("aria-busy", "true");
     try {
-      const found = await get(path("api", "checkpoints", older, "diff"), { to: newer, path: change.path });
+      const found = await get(path("v1", "checkpoints", older, "diff"), { to: newer, path: change.path });
       const same = found.changes.find((one) => one.path === change.path) ?? change;
       box.replaceChildren(h("div", {}, detail(older, newer, same)));
     } catch (problem) {
@@ -158,10 +160,16 @@ function summary(counts) {
 }
 
 async function compareFiles(older, newer) {
-  const { changes, counts } = await get(path("api", "checkpoints", older, "diff"), { to: newer });
+  let counts = null;
+  const load = async (after) => {
+    const page = await get(path("v1", "checkpoints", older, "diff"), { to: newer, after });
+    counts = page.counts;
+    return { entries: page.changes, next: page.after };
+  };
+  const { entries: changes, next } = await collect(load, LOADED);
   if (changes.length === 0) return h("p", { class: "empty" }, "The files do not differ.");
   const list = h("div", { class: "changes" });
-  const more = inParts(list, changes, (change, place) => changeOf(older, newer, change, place), DRAWN);
+  const more = inParts(list, changes, (change, place) => changeOf(older, newer, change, place), DRAWN, next);
   const openAll = () => [...list.children].slice(0, OPENED_MAX).forEach((details) => (details.open = true));
   const label = changes.length > OPENED_MAX ? `Open the first ${OPENED_MAX}` : "Open all";
   if (changes.length === 1) list.firstChild.open = true;
@@ -180,7 +188,7 @@ async function compareFiles(older, newer) {
 }
 
 /** Fields to choose the two checkpoints. */
-function chooser(older, newer, checkpoints, section) {
+function chooser(older, newer, checkpoints, hasMore, section) {
   const text = (one) => `${short(one.id)} · ${age(one.created_at)} · ${flat(one.message ?? one.trigger).slice(0, 50)}`;
   const field = (id, label, chosen) => {
     const known = checkpoints.some((one) => one.id === chosen);
@@ -204,6 +212,7 @@ function chooser(older, newer, checkpoints, section) {
     field("older", "Older", older),
     field("newer", "Newer", newer),
     swap,
+    hasMore && h("p", { class: "hint" }, `Only the newest ${number(checkpoints.length)} checkpoints are listed; the session's timeline has all.`),
   );
 }
 
@@ -214,13 +223,17 @@ function chooser(older, newer, checkpoints, section) {
  * @returns {Promise<import("./app.js").View>}
  */
 export async function showComparison(olderSelector, newerSelector, section) {
-  const [old, now] = await Promise.all([olderSelector, newerSelector].map((one) => get(path("api", "checkpoints", one))));
+  const [old, now] = await Promise.all([olderSelector, newerSelector].map((one) => get(path("v1", "checkpoints", one))));
   const [older, newer] = [old.id, now.id];
   const parts = { files: compareFiles, conversation: compareConversations, environment: compareEnvironments };
   const shown = Object.hasOwn(parts, section) ? section : "files";
-  const listed = get(path("api", "sessions", now.session_id, "checkpoints"));
+  const load = async (before) => {
+    const page = await get(path("v1", "sessions", now.session_id, "checkpoints"), { before });
+    return { entries: page.checkpoints, next: page.before };
+  };
+  const listed = collect(load, LOADED);
   const asked = [sessionOf(now.session_id), listed, parts[shown](older, newer), unseenOf(newer)];
-  const [session, { checkpoints }, body, unseen] = await Promise.all(asked);
+  const [session, { entries: checkpoints, next }, body, unseen] = await Promise.all(asked);
   const link = (id) => h("a", { class: "id", href: `#/checkpoint/${encodeURIComponent(id)}` }, short(id));
   const sessionLink = `#/session/${encodeURIComponent(now.session_id)}`;
   const element = h(
@@ -234,7 +247,7 @@ export async function showComparison(olderSelector, newerSelector, section) {
     ),
     h("h1", { tabindex: "-1" }, "From ", link(older), " to ", link(newer)),
     unseen,
-    chooser(older, newer, checkpoints, shown),
+    chooser(older, newer, checkpoints, next !== null, shown),
     sectionNav(SECTIONS, shown, (name) => address(older, newer, name)),
     body,
   );

@@ -66,7 +66,7 @@ export function messages(all, label) {
  */
 export async function fetchConversation(checkpoint, since) {
   try {
-    return await get(path("api", "checkpoints", checkpoint, "conversation"), { since });
+    return await get(path("v1", "checkpoints", checkpoint, "conversation"), { since });
   } catch (problem) {
     if (problem.status === 404) return null;
     throw problem;

@@ -4,7 +4,7 @@ import { path, post } from "./api.js";
 import { ask, textField, tickField } from "./dialog.js";
 import { h, named } from "./dom.js";
 import { announce } from "./notices.js";
-import { short } from "./text.js";
+import { short, whoDecided } from "./text.js";
 
 const VERDICTS = {
   approve: {
@@ -47,7 +47,7 @@ export function decide(manifest, verdict, done) {
       manifest.message && h("p", { class: "quote" }, named(manifest.message)),
       h("p", {}, about),
       isDecided &&
-        h("p", {}, "It was ", before.status, " by ", named(before.user), before.reason && [": ", named(before.reason)], "."),
+        h("p", {}, "It was ", before.status, " by ", named(whoDecided(before)), before.reason && [": ", named(before.reason)], "."),
       textField({
         id: "reason",
         label: reason,
@@ -62,7 +62,7 @@ export function decide(manifest, verdict, done) {
       const body = { reason: form.elements.reason.value.trim() || null, change: form.elements.change.checked };
       let answer;
       try {
-        answer = await post(path("api", "checkpoints", manifest.id, verdict), body);
+        answer = await post(path("v1", "checkpoints", manifest.id, verdict), body);
       } catch (problem) {
         // Another decision may exist by now: offer to replace it.
         if (problem.status === 409) change.hidden = false;

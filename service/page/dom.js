@@ -50,7 +50,7 @@ const ATTRIBUTES = new Set([
 /** Attributes with text for people. */
 const SPOKEN = new Set(["title", "aria-label", "placeholder"]);
 /** Prefixes that `href` accepts: views of this page, and the API. */
-const LINKS = ["#", "/api/"];
+const LINKS = ["#", "/v1/"];
 
 /**
  * A name as a string in one line, with hidden characters escaped.

@@ -77,7 +77,7 @@ function change({ section, name, field, before, after }) {
  * @param {string} newer
  */
 export async function compareEnvironments(older, newer) {
-  const { changes, unknown } = await get(path("api", "checkpoints", newer, "environment"), { since: older });
+  const { changes, unknown } = await get(path("v1", "checkpoints", newer, "environment"), { since: older });
   const head = ["Part", "Name", "Before", "After"];
   const table = h(
     "table",

@@ -1,6 +1,6 @@
 // Folders and files of a checkpoint.
 
-import { filePath, get, path, send } from "./api.js";
+import { collect, filePath, get, path, send } from "./api.js";
 import { flat, h, named, prose } from "./dom.js";
 import { LINES_MAX } from "./hunks.js";
 import { inParts } from "./lists.js";
@@ -9,6 +9,8 @@ import { bytes, count, entryOf, exact } from "./text.js";
 
 /** Size of the largest file that is shown, in bytes. */
 const SHOWN_MAX = 512 * 1024;
+/** About so many entries of a folder are loaded at once. */
+const ENTRIES_LOADED = 50_000;
 /** Number of entries of a folder that are rendered at once. */
 const ENTRIES_DRAWN = 500;
 const SECTIONS = { folder: "files", file: "file" };
@@ -74,11 +76,15 @@ function byName(a, b) {
  * @param {string} folder
  */
 export async function showFolder(checkpoint, folder) {
-  const { entries } = await get(path("api", "checkpoints", checkpoint, "entries"), { path: folder });
+  const load = async (after) => {
+    const page = await get(path("v1", "checkpoints", checkpoint, "entries"), { path: folder, after });
+    return { entries: page.entries, next: page.after };
+  };
+  const { entries, next } = await collect(load, ENTRIES_LOADED);
   entries.sort(byName);
   const head = ["Name", "Size", "Mode", "Changed"];
   const body = h("tbody", {});
-  const more = inParts(body, entries, (entry) => row(checkpoint, entry), ENTRIES_DRAWN);
+  const more = inParts(body, entries, (entry) => row(checkpoint, entry), ENTRIES_DRAWN, next);
   const table = h(
     "table",
     { class: "plain-table files" },

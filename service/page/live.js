@@ -21,6 +21,8 @@ const KINDS = [
   "run.started",
   "run.changed",
   "run.ended",
+  "session.answered",
+  "session.attention",
   "session.created",
   "session.changed",
   "session.head",
@@ -89,7 +91,7 @@ export class Live {
     this.source = source;
     let state = "off";
     try {
-      const response = await send("/api/events", { headers: { Accept: "text/event-stream" }, signal: source.signal });
+      const response = await send("/v1/events", { headers: { Accept: "text/event-stream" }, signal: source.signal });
       this.onState("live");
       state = "connecting";
       // Events may have been missed while it was disconnected.

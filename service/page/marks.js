@@ -68,7 +68,7 @@ export class Marks {
       "aria-describedby": "new-tags-hint",
     });
     const add = async (text) => {
-      const { added } = await post(path("api", "checkpoints", this.id, "tags"), { tags: text.split(/\s+/) });
+      const { added } = await post(path("v1", "checkpoints", this.id, "tags"), { tags: text.split(/\s+/) });
       await this.refresh();
       announce(added.length ? `${count(added.length, "tag")} added` : "It had these tags before");
     };
@@ -85,7 +85,7 @@ export class Marks {
   annotationForm() {
     const field = h("textarea", { id: "new-annotation", rows: 2, "aria-describedby": "new-annotation-hint" });
     const add = async (text) => {
-      await post(path("api", "checkpoints", this.id, "annotations"), { text });
+      await post(path("v1", "checkpoints", this.id, "annotations"), { text });
       await this.refresh();
       announce("The annotation was added");
     };

@@ -97,7 +97,7 @@ function leftOf({ left }) {
   return [h("p", {}, `${count(left.length, "path")} cannot be put back:`), h("ul", { class: "sentences warn" }, left.map(row))];
 }
 
-function planOf({ rollback, actions, warnings }) {
+function planOf({ rollback, actions, truncated, warnings }) {
   const lost = actions.filter(({ action }) => action === "delete" || action === "replace").length;
   return h(
     "div",
@@ -108,6 +108,7 @@ function planOf({ rollback, actions, warnings }) {
       counted(actions).map(([kind, found]) => pill(ACTIONS[kind][0], `${number(found)} ${ACTIONS[kind][1]}`)),
       actions.length === 0 && "No file changes.",
     ),
+    truncated && h("p", { class: "cut" }, `Only the first ${number(actions.length)} paths are counted here; more would change.`),
     h(
       "p",
       {},
@@ -240,7 +241,7 @@ class Rolling {
 export function showRollback(manifest, session) {
   const name = flat(session.name);
   const rolling = new Rolling({
-    address: path("api", "checkpoints", manifest.id, "rollback"),
+    address: path("v1", "checkpoints", manifest.id, "rollback"),
     session,
     confirm: `Roll ${name} back to ${short(manifest.id)}`,
   });
@@ -253,10 +254,10 @@ export function showRollback(manifest, session) {
  * @returns {Promise<import("./app.js").View>}
  */
 export async function showUndo(name) {
-  const { session } = await get(path("api", "sessions", name));
+  const { session } = await get(path("v1", "sessions", name));
   const shownName = flat(session.name);
   const rolling = new Rolling({
-    address: path("api", "sessions", session.id, "undo"),
+    address: path("v1", "sessions", session.id, "undo"),
     session,
     confirm: `Undo the rollback of ${shownName}`,
   });

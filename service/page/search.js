@@ -1,6 +1,6 @@
 // Search for checkpoints by words.
 
-import { get } from "./api.js";
+import { allSessions, get } from "./api.js";
 import { flat, h, named, prose } from "./dom.js";
 import { count, number, pill, short, since } from "./text.js";
 
@@ -96,8 +96,8 @@ function leadOf({ matching, searched, found }) {
  */
 export async function showSearch(words, session) {
   const [{ sessions }, results] = await Promise.all([
-    get("/api/sessions"),
-    words ? get("/api/search", { q: words, session: session || null, limit: LIMIT }) : null,
+    allSessions(),
+    words ? get("/v1/search", { q: words, session: session || null, limit: LIMIT }) : null,
   ]);
   const names = new Map(sessions.map((one) => [one.id, one.name]));
   const lead = results && leadOf(results);

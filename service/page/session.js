@@ -5,6 +5,7 @@ import { ask, tickField } from "./dialog.js";
 import { h, keepingFocus, named, prose } from "./dom.js";
 import { rolledBackTo } from "./graph.js";
 import { announce, busy, showWarnings } from "./notices.js";
+import { Question } from "./question.js";
 import { reviewPill, troubles, wantedText } from "./sessions.js";
 import { count, exact, facts, number, pill, short, since, span, statePill } from "./text.js";
 import { Timeline } from "./timeline.js";
@@ -23,7 +24,7 @@ class Actions {
   }
 
   address(verb) {
-    return path("api", "sessions", this.session().id, verb);
+    return path("v1", "sessions", this.session().id, verb);
   }
 
   async done(answer, text) {
@@ -183,7 +184,7 @@ function troublesOf(session) {
  * @returns {Promise<import("./app.js").View>}
  */
 export async function showSession(name) {
-  let { session, runs } = await get(path("api", "sessions", name));
+  let { session, runs } = await get(path("v1", "sessions", name));
   const timeline = new Timeline(session.id);
   const buttons = h("p", { class: "buttons" });
   const facing = h("div", {});
@@ -198,17 +199,20 @@ export async function showSession(name) {
     timeline.draw(session.head);
   };
   const load = async () => {
-    const answers = await Promise.all([get(path("api", "sessions", session.id)), timeline.load()]);
+    const answers = await Promise.all([get(path("v1", "sessions", session.id)), timeline.load()]);
     ({ session, runs } = answers[0]);
+    await question.load(session);
     draw();
   };
   const actions = new Actions(() => session, load);
-  await timeline.load();
+  const question = new Question(load);
+  await Promise.all([timeline.load(), question.load(session)]);
   const element = h(
     "div",
     {},
     h("nav", { class: "crumbs", "aria-label": "Path" }, h("a", { href: "#/" }, "Sessions")),
     h("div", { class: "head" }, h("h1", { tabindex: "-1" }, named(session.name)), buttons),
+    question.element,
     facing,
     h("h2", {}, "Timeline"),
     timeline.element,

@@ -107,11 +107,19 @@ const APPROVALS = {
   rejected: ["bad", "rejected"],
 };
 
-/** @param {{status: string, user?: string | null} | null | undefined} approval */
+/**
+ * Whoever decided: a person, or an agent in the name of one; none for a program.
+ * @param {{user?: string | null, by_agent?: boolean}} approval
+ */
+export function whoDecided(approval) {
+  return approval.user && approval.by_agent ? `an agent for ${approval.user}` : approval.user;
+}
+
+/** @param {{status: string, user?: string | null, by_agent?: boolean} | null | undefined} approval */
 export function approvalPill(approval) {
   if (!approval) return null;
   const [kind, text] = entryOf(APPROVALS, approval.status) ?? ["plain", approval.status];
-  return pill(kind, text, approval.user ? `by ${approval.user}` : undefined);
+  return pill(kind, text, approval.user ? `by ${whoDecided(approval)}` : undefined);
 }
 
 const OBSERVED = {
@@ -121,6 +129,7 @@ const OBSERVED = {
   idle: ["good", "idle"],
   waiting: ["waits", "waiting"],
   elsewhere: ["info", "elsewhere"],
+  unknown: ["info", "not known"],
 };
 
 /**
@@ -129,7 +138,10 @@ const OBSERVED = {
  */
 export function statePill(session) {
   if (session.status === "ended") return pill("plain", "ended");
-  if (session.observed === "dead") return pill(session.wanted === "running" ? "bad" : "plain", "dead", session.why ?? undefined);
+  if (session.observed === "dead") {
+    const isWanted = session.wanted === "running";
+    return pill(isWanted ? "bad" : "plain", session.wanted === "paused" ? "paused" : "dead", session.why ?? undefined);
+  }
   const [kind, text] = entryOf(OBSERVED, session.observed) ?? ["plain", session.observed];
   return pill(kind, text, session.why ?? undefined);
 }

@@ -50,7 +50,7 @@ export class Timeline {
   }
 
   get address() {
-    return path("api", "sessions", this.session, "checkpoints");
+    return path("v1", "sessions", this.session, "checkpoints");
   }
 
   /** Reloads as many of the newest checkpoints as are shown. */

@@ -1,6 +1,9 @@
 //! The state that requests share, and the threads that work for them.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::AtomicU64},
+    time::Duration,
+};
 
 use jiff::Timestamp;
 use parhelia_session::host::Host;
@@ -10,7 +13,9 @@ use tokio::{
     task,
 };
 
-use crate::{api::problem::Problem, feed::Feed, metrics::Metrics, start::Starter};
+use crate::{
+    api::problem::Problem, feed::Feed, listing::Listing, metrics::Metrics, start::Starter, turns::Turns, verdict::Verdicts,
+};
 
 /// So many requests read at a time; others wait.
 const READERS: usize = 16;
@@ -38,6 +43,14 @@ pub struct Shared {
     pub feed: Feed,
     /// Numbers for a monitor.
     pub metrics: Metrics,
+    /// Names and folders in which a session is being begun.
+    pub beginning: Turns,
+    /// Sessions as they were recorded last.
+    pub listing: Listing,
+    /// The service's own state.
+    pub verdicts: Verdicts,
+    /// Number of times that it was asked to read its configuration again.
+    pub reloads: AtomicU64,
     /// The time of its start.
     pub started_at: Timestamp,
     readers: Arc<Semaphore>,
@@ -55,7 +68,23 @@ impl Shared {
         let of = |permits| Arc::new(Semaphore::new(permits));
         let (feed, metrics, started_at) = (Feed::default(), Metrics::default(), clock::timestamp());
         let (readers, workers, writers, captures) = (of(READERS), of(WORKERS), of(WRITERS), of(CAPTURES));
-        Arc::new(Shared { store, host, starter, feed, metrics, started_at, readers, workers, writers, captures })
+        let (beginning, listing, verdicts) = (Turns::default(), Listing::default(), Verdicts::default());
+        Arc::new(Shared {
+            store,
+            host,
+            starter,
+            feed,
+            metrics,
+            beginning,
+            listing,
+            verdicts,
+            reloads: AtomicU64::new(0),
+            started_at,
+            readers,
+            workers,
+            writers,
+            captures,
+        })
     }
 
     /// True if nothing is under way.

@@ -99,6 +99,15 @@ async fn answered(token: &Token, signed: &Signed, request: Request) -> Result<Re
     token.browsers().answer(&path, signed, &body)
 }
 
+/// Marks a request of somebody who has not said who it is: they hear whether the service is well, and nothing else.
+#[derive(Clone)]
+pub struct Stranger;
+
+/// True of a path that probes ask, which have no token. Of methods that it does not have, they are told so.
+fn is_probe(path: &str) -> bool {
+    matches!(path, "/health" | "/ready")
+}
+
 async fn checked(mut parts: Parts, body: Body) -> Result<Passed, Stopped> {
     let door = parts.extensions.remove::<Door>().ok_or_else(|| Problem::failed("nobody knows how the request came"))?;
     if let Door::Tcp { server, token, is_encrypted, .. } = &door
@@ -107,6 +116,12 @@ async fn checked(mut parts: Parts, body: Body) -> Result<Passed, Stopped> {
         is_meant(&parts.headers, *server, *is_encrypted)?;
         let bytes = bytes_of(&parts, body).await?;
         return Err(Stopped::Answered(token.browsers().hello(&origin_of(&parts.headers, *is_encrypted), &bytes)?));
+    }
+    if let Door::Tcp { token, .. } = &door
+        && !browsers::is_signed(&parts.headers)
+        && !is_known(&parts.headers, token)
+    {
+        parts.extensions.insert(Stranger);
     }
     let (peer, signed) = pass(&parts, door).await?;
     parts.extensions.insert(peer);
@@ -141,7 +156,7 @@ async fn pass(Parts { headers, method, uri, .. }: &Parts, door: Door) -> Result<
                 true => Some(token.browsers().signed(&origin_of(headers, is_encrypted), method, uri, headers)?),
                 false => None,
             };
-            if signed.is_none() && !page::is_public(method, uri.path()) && !is_known(headers, &token) {
+            if signed.is_none() && !is_for_all(method, uri.path()) && !is_known(headers, &token) {
                 return Err(Problem::unauthorized("the token is missing or wrong; send it as `Authorization: Bearer TOKEN`"));
             }
             let signed = signed.map(|signed| (signed, token));
@@ -152,6 +167,11 @@ async fn pass(Parts { headers, method, uri, .. }: &Parts, door: Door) -> Result<
             found.map(|peer| (peer, signed)).map_err(|_| Problem::failed("the caller could not be looked at"))
         }
     }
+}
+
+/// True of a request that is answered without the token.
+fn is_for_all(method: &Method, path: &str) -> bool {
+    page::is_public(method, path) || is_probe(path)
 }
 
 /// True of a method that may change something.

@@ -6,8 +6,8 @@
 //!
 //! `doors` opens the socket (`listen`) and TCP, or takes those that systemd has opened (`activation`), `tls` encrypts, `connection` accepts
 //! connections and bounds them (`guests`), `guard` asks for the `token` and refuses requests of others' web pages, which `origin` keeps apart
-//! from `page`, this service's own, which shows by `browsers` that it may ask without sending the token. `repeated` answers those that are sent again, `api` answers the others, `feed` tells listeners of new
-//! events, `metrics` counts, `start` starts agents, and `watch` looks after sessions. Only this crate is asynchronous, and only where it waits
+//! from `page`, this service's own, which shows by `browsers` that it may ask without sending the token. `repeated` answers those that are sent again, `gzip` compresses answers, `api` answers the others, `feed` tells listeners of new
+//! events, `metrics` counts, `emitter` is the other end of a run elsewhere, `start` starts agents, and `watch` looks after sessions. Only this crate is asynchronous, and only where it waits
 //! for sockets: the work itself runs on a bounded number of threads (`app`).
 
 // Unit tests make and change files as they like.
@@ -20,11 +20,14 @@ mod browsers;
 mod caller;
 mod connection;
 mod doors;
+mod emitter;
 mod feed;
 mod guard;
 mod guests;
+mod gzip;
 mod http;
 mod listen;
+mod listing;
 mod log;
 mod metrics;
 pub mod model;
@@ -37,16 +40,20 @@ mod repeated;
 mod serve;
 mod signals;
 mod start;
+mod systemd;
 mod timely;
 mod tls;
 mod token;
 pub mod trackers;
+mod turns;
+mod verdict;
 mod watch;
 
 pub use activation::{Passed, PassedSocket};
 pub use api::openapi::document as openapi;
 pub use browsers::{Browser, Table as Browsers};
 pub use doors::{Address, Page, Socket, Tcp, token_path};
+pub use emitter::{BeginRun, EmitError, Emitter, Reach};
 pub use listen::socket_path;
 pub use serve::{Error, Options, serve};
 pub use start::{NewSession, Place, Start, Starter, Variables};

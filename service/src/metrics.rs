@@ -2,8 +2,8 @@
 
 use std::{fmt::Error, time::Duration};
 
-use parhelia_session::{Result, checked, overview::Overview};
-use parhelia_store::{Store, clock, projection::Status};
+use parhelia_session::{checked, overview::Need};
+use parhelia_store::{Store, clock};
 use prometheus_client::{
     encoding::{EncodeLabelSet, text::encode},
     metrics::{
@@ -13,6 +13,11 @@ use prometheus_client::{
         histogram::{Histogram, exponential_buckets},
     },
     registry::{Registry, Unit},
+};
+
+use crate::{
+    listing::{Listing, Seen},
+    outbox::Backlog,
 };
 
 /// The content type of the text.
@@ -41,6 +46,12 @@ struct Outcome {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct State {
     observed: &'static str,
+}
+
+/// Label of a need of a person.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Needed {
+    need: &'static str,
 }
 
 /// Everything that is counted as it happens.
@@ -82,8 +93,8 @@ impl Metrics {
         self.checkpoints.get_or_create(&outcome(is_done)).inc();
     }
 
-    /// All of it, and the store as it is now.
-    pub fn text(&self, store: &Store) -> Result<Result<String, Error>> {
+    /// Everything that is counted as it happens, and whether the store is in its place.
+    fn counted(&self, is_there: bool) -> Registry {
         let mut registry = Registry::with_prefix("parhelia");
         registry.register("http_requests", "Requests that were answered", self.requests.clone());
         let seconds = "Time from a request to its answer";
@@ -91,6 +102,20 @@ impl Metrics {
         registry.register("resumes", "Sessions that were resumed because their agents had died", self.resumes.clone());
         let checkpoints = "Checkpoints of agents that nobody else watches over";
         registry.register("service_checkpoints", checkpoints, self.checkpoints.clone());
+        let there = Gauge::<i64>::default();
+        there.set(is_there.into());
+        registry.register("store_available", "1 while the store is in its place, 0 where it is not", there);
+        registry
+    }
+
+    /// The same, of a service whose store is not in its place.
+    pub fn text_without_store(&self) -> Result<String, Error> {
+        encoded(&self.counted(false))
+    }
+
+    /// All of it, and the store as it is now.
+    pub fn text(&self, store: &Store, listing: &Listing, backlog: &Backlog) -> parhelia_session::Result<Result<String, Error>> {
+        let mut registry = self.counted(true);
         let view = store.view();
         let sequence: Gauge = Gauge::default();
         sequence.set(view.end().sequence.try_into().unwrap_or(i64::MAX));
@@ -112,24 +137,43 @@ impl Metrics {
             }
         }
         let (states, failing, oldest) = (Family::<State, Gauge>::default(), Gauge::<i64>::default(), Gauge::<i64>::default());
-        let set_aside = Gauge::<i64>::default();
+        let (set_aside, needing) = (Gauge::<i64>::default(), Family::<Needed, Gauge>::default());
+        Need::ALL.iter().for_each(|need| drop(needing.get_or_create(&Needed { need: need.name() })));
         let now = clock::timestamp();
-        for session in view.sessions()?.into_iter().filter(|session| session.status != Status::Ended) {
-            let overview = Overview::of(store, &session)?;
+        for Seen { session, overview, .. } in listing.open(store, &view)? {
             let state = State { observed: overview.observed.name() };
             states.get_or_create(&state).inc();
             failing.inc_by(i64::from(overview.failing.is_some()));
             set_aside.inc_by(i64::from(overview.set_aside.is_some()));
-            if let Some(last) = overview.last_checkpoint.filter(|_| overview.observed.is_alive()) {
-                oldest.set(oldest.get().max(now.duration_since(last.created_at).as_secs()));
+            if let Some(need) = overview.needs(&session) {
+                needing.get_or_create(&Needed { need: need.name() }).inc();
+            }
+            if let Some(saved) = overview.last_checkpoint.as_ref().filter(|_| overview.observed.is_alive()) {
+                oldest.set(oldest.get().max(now.duration_since(saved.created_at).as_secs()));
             }
         }
         registry.register("sessions", "Sessions that have not ended, by what is seen of their agents", states);
         registry.register("sessions_failing", "Sessions whose last checkpoint failed", failing);
-        registry.register("sessions_set_aside", "Sessions that a policy has left to a person since their agents died", set_aside);
+        registry.register("sessions_set_aside", "Sessions that are not resumed by themselves since their agents died", set_aside);
+        registry.register("sessions_needing", "Sessions that need a person, by what they need", needing);
+        for (name, help, number) in [
+            ("outbox_waiting", "Messages that wait to be delivered", backlog.waiting),
+            ("outbox_failed", "Messages that are not tried again by themselves", backlog.failed),
+        ] {
+            let gauge = Gauge::<i64>::default();
+            gauge.set(number.try_into().unwrap_or(i64::MAX));
+            registry.register(name, help, gauge);
+        }
+        let waits = Gauge::<i64>::default();
+        waits.set(backlog.oldest.map_or(0, |oldest| now.duration_since(oldest).as_secs().max(0)));
+        registry.register_with_unit("outbox_oldest", "Time since which the oldest message waits", Unit::Seconds, waits);
         let age = "Age of the last checkpoint of the live session whose is the oldest";
         registry.register_with_unit("checkpoint_age_max", age, Unit::Seconds, oldest);
-        let mut text = String::new();
-        Ok(encode(&mut text, &registry).map(|()| text))
+        Ok(encoded(&registry))
     }
+}
+
+fn encoded(registry: &Registry) -> Result<String, Error> {
+    let mut text = String::new();
+    encode(&mut text, registry).map(|()| text)
 }

@@ -53,6 +53,7 @@ static ASSETS: &[Asset] = &assets! {
     "marks.js" "text/javascript"
     "notices.js" "text/javascript"
     "problem.js" "text/javascript"
+    "question.js" "text/javascript"
     "rollback.js" "text/javascript"
     "search.js" "text/javascript"
     "session.js" "text/javascript"

@@ -1,8 +1,15 @@
 //! The service from its start to its end.
 
-use std::{io, net::SocketAddr, path::PathBuf, time::Duration};
+use std::{
+    io,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::atomic::Ordering,
+    time::Duration,
+};
 
 use parhelia_store::{Store, lock::ServiceLock, name::Shown as _};
+use rustix::time::{ClockId, clock_gettime};
 use tokio::{runtime::Builder, sync::watch::channel};
 
 use crate::{
@@ -14,6 +21,8 @@ use crate::{
     outbox,
     signals::Signals,
     start::{self, Starter},
+    systemd,
+    tls::Tls,
     watch,
 };
 
@@ -129,14 +138,21 @@ pub fn serve(store: Store, host: Box<ServiceHost>, options: Options, ready: impl
     start::say_what_is_left(&app);
     let router = api::router(app.clone());
     let (stop, stopped) = channel(false);
-    outbox::background::start(app.clone(), program, stopped.clone()).map_err(Error::Threads)?;
-    let watching = watch::start(app, resumes, stopped.clone()).map_err(Error::Threads)?;
+    if app.store.is_read_only() {
+        say("the store takes no writes: it can be looked at; nothing is resumed, captured or delivered");
+    } else {
+        outbox::background::start(app.clone(), program, stopped.clone()).map_err(Error::Threads)?;
+    }
+    let watching = watch::start(app.clone(), resumes, stopped.clone()).map_err(Error::Threads)?;
+    let certificate = tls.clone();
     let served = runtime.block_on(doors::open(socket, tcp, tls)).map(|Doors { listeners, page, own }| {
         ready(page.as_ref());
+        systemd::tell(&*app.host, "READY=1");
         let accepting = runtime.spawn(connection::accept(listeners, router, stopped));
-        signals.wait();
+        signals.wait(|| reload(&app, certificate.as_ref()));
         // Nobody is to come any more.
         drop(own);
+        systemd::tell(&*app.host, "STOPPING=1");
         say("the service ends; agents go on");
         accepting
     });
@@ -157,4 +173,24 @@ pub fn serve(store: Store, host: Box<ServiceHost>, options: Options, ready: impl
     }
     drop(lock);
     served
+}
+
+/// Reads the configuration and the certificate again. What cannot be used is said, and what was read before stays.
+fn reload(app: &Shared, certificate: Option<&Tls>) {
+    let now = clock_gettime(ClockId::Monotonic);
+    systemd::tell(&*app.host, &format!("RELOADING=1\nMONOTONIC_USEC={}", now.tv_sec * 1_000_000 + now.tv_nsec / 1000));
+    match app.host.config(Path::new("/")) {
+        Ok(_) => {
+            outbox::reload();
+            app.reloads.fetch_add(1, Ordering::Relaxed);
+            say("the configuration is read again");
+        }
+        Err(e) => say(&format!("the configuration cannot be used: {e}")),
+    }
+    match certificate.map(Tls::reload) {
+        Some(Ok(())) => say("the certificate is read again"),
+        Some(Err(e)) => say(&format!("the certificate that was read before stays: {e}")),
+        None => {}
+    }
+    systemd::tell(&*app.host, "READY=1");
 }

@@ -1,6 +1,10 @@
-//! Signals that ask the service to end: after the first one, what is under way is waited for, and after a second one nothing is.
+//! Signals that ask the service to end: after the first one, what is under way is waited for, and after a second one nothing is. SIGHUP asks it to
+//! read its files again, unless it runs at a terminal, which sends it when it is closed.
 
-use std::{io, thread};
+use std::{
+    io::{self, IsTerminal as _},
+    thread,
+};
 
 use tokio::{
     runtime::{Builder, Runtime},
@@ -28,10 +32,13 @@ impl Signals {
         Ok(Signals { runtime, terminate, interrupt, hangup })
     }
 
-    /// Waits for a signal.
-    pub fn wait(&mut self) {
+    /// Waits for a signal to end. Calls `reload` at each one that asks for that.
+    pub fn wait(&mut self, reload: impl Fn()) {
         let Signals { runtime, terminate, interrupt, hangup } = self;
-        runtime.block_on(one_of(terminate, interrupt, hangup));
+        let is_at_terminal = io::stderr().is_terminal();
+        while runtime.block_on(one_of(terminate, interrupt, hangup)) && !is_at_terminal {
+            reload();
+        }
     }
 
     /// Does something on another thread, and waits until it is done. False if a signal came before.
@@ -41,21 +48,28 @@ impl Signals {
             work();
             let _ = tell.send(());
         });
-        let Signals { runtime, terminate, interrupt, hangup } = self;
+        let Signals { runtime, terminate, interrupt, .. } = self;
         thread.is_err()
             || runtime.block_on(async {
                 tokio::select! {
                     _ = done => true,
-                    () = one_of(terminate, interrupt, hangup) => false,
+                    () = ending(terminate, interrupt) => false,
                 }
             })
     }
 }
 
-async fn one_of(terminate: &mut Signal, interrupt: &mut Signal, hangup: &mut Signal) {
+/// True of SIGHUP.
+async fn one_of(terminate: &mut Signal, interrupt: &mut Signal, hangup: &mut Signal) -> bool {
+    tokio::select! {
+        () = ending(terminate, interrupt) => false,
+        _ = hangup.recv() => true,
+    }
+}
+
+async fn ending(terminate: &mut Signal, interrupt: &mut Signal) {
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
-        _ = hangup.recv() => {}
     }
 }

@@ -57,6 +57,15 @@ pub enum Place {
     CopyOf(PathBuf),
 }
 
+impl Place {
+    /// The folder that was given.
+    pub fn folder(&self) -> &Path {
+        match self {
+            Place::Workspace(folder) | Place::CopyOf(folder) => folder,
+        }
+    }
+}
+
 /// Variables of an environment.
 pub type Variables = Vec<(OsString, OsString)>;
 

@@ -4,7 +4,7 @@ use std::{
     io::{self, ErrorKind, Read},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, PoisonError, RwLock},
     time::Duration,
 };
 
@@ -39,29 +39,45 @@ pub struct CertificateFiles {
     pub key: PathBuf,
 }
 
-/// A certificate that the service shows to whoever connects.
+/// A certificate that the service shows to whoever connects. Its clones show the same one, also after it was read again.
 #[derive(Clone)]
-pub struct Tls(TlsAcceptor);
+pub struct Tls {
+    files: CertificateFiles,
+    acceptor: Arc<RwLock<TlsAcceptor>>,
+}
 
 impl Tls {
     /// Reads a certificate and its key, and checks that they belong together.
     pub fn of_files(files: &CertificateFiles) -> Result<Self, Error> {
-        let CertificateFiles { certificate, key } = files;
-        let (chain, private) = (chain(certificate)?, private_key(key)?);
-        let provider = Arc::new(ring::default_provider());
-        let config = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, private));
-        let mut config = config.map_err(|e| refused(files, &e))?;
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(Tls(TlsAcceptor::from(Arc::new(config))))
+        Ok(Tls { files: files.clone(), acceptor: Arc::new(RwLock::new(acceptor(files)?)) })
+    }
+
+    /// Reads them again, for connections that come from now on. Where they cannot be used, those that were read before stay.
+    pub fn reload(&self) -> Result<(), Error> {
+        let acceptor = acceptor(&self.files)?;
+        *self.acceptor.write().unwrap_or_else(PoisonError::into_inner) = acceptor;
+        Ok(())
     }
 
     /// Shakes hands, within ten seconds.
     pub async fn handshake<S: AsyncRead + AsyncWrite + Unpin>(&self, stream: S) -> io::Result<TlsStream<S>> {
-        let shaken = time::timeout(HANDSHAKE_LIMIT, self.0.accept(stream)).await;
+        let acceptor = self.acceptor.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let shaken = time::timeout(HANDSHAKE_LIMIT, acceptor.accept(stream)).await;
         shaken.map_err(|_| io::Error::new(ErrorKind::TimedOut, "the handshake took too long"))?
     }
+}
+
+/// Takes connections with the certificate that is in its files now.
+fn acceptor(files: &CertificateFiles) -> Result<TlsAcceptor, Error> {
+    let CertificateFiles { certificate, key } = files;
+    let (chain, private) = (chain(certificate)?, private_key(key)?);
+    let provider = Arc::new(ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, private));
+    let mut config = config.map_err(|e| refused(files, &e))?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
 /// The certificates of a file.

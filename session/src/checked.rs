@@ -65,7 +65,11 @@ fn run(store: &Store, read_data_percent: Option<u8>, actor: &Actor, progress: &d
 /// was damaged before and the check has read all data. Nothing is recorded in a store whose journal is damaged or older than it was.
 pub fn note_checkpoints(store: &Store, report: &CheckReport, read_all: bool, actor: &Actor, progress: &dyn Progress) {
     let view = store.view();
-    if view.damage().is_some() || view.lacks_records() || store.younger().is_some() || report.hurt.is_empty() && !read_all {
+    if view.damage().is_some()
+        || view.lacks_records()
+        || store.younger().is_some()
+        || report.hurt.is_empty() && !(read_all && report.is_clean())
+    {
         return;
     }
     let hurt: HashMap<Ulid, u64> = report.hurt.iter().map(|hurt| (hurt.checkpoint, hurt.paths)).collect();

@@ -22,7 +22,7 @@ use crate::{
 };
 use parhelia_agent::{
     git::State,
-    transcript::{Conversation, index::FileUse},
+    transcript::{Conversation, FileUse},
 };
 
 /// Most files that are listed.

@@ -16,8 +16,9 @@ use std::{
 use parhelia_store::{
     Store, clock,
     event::{Actor, NewEvent, kind as event_kind},
-    id::OpId,
+    id::{OpId, Ulid},
     name::{self, is_session, session_file},
+    projection::Session,
     record::{Checkpoint, Part},
     tree::{Kind, Node},
 };
@@ -30,7 +31,8 @@ use crate::{
     error::{IoContext, Result},
 };
 use parhelia_agent::{
-    kind::{self, KINDS},
+    kind,
+    kinds::{self, KINDS},
     regular,
     transcript::{Located, Repaired, copies, files::TRANSCRIPT, gather, repair, whole_bytes},
 };
@@ -45,10 +47,12 @@ pub struct Restored {
     pub transcript: Option<PathBuf>,
     /// Repairs of the transcript.
     pub repaired: Repaired,
-    /// True if the checkpoint's conversation was written.
-    pub from_checkpoint: bool,
+    /// The checkpoint whose conversation was written; none where that on disk goes on.
+    pub from_checkpoint: Option<Ulid>,
     /// Copies, and files that the checkpoint has not, that were moved aside: where they are now.
     pub moved: Vec<PathBuf>,
+    /// The reason why the agent's own records could not be told where it is.
+    pub not_adopted: Option<String>,
 }
 
 /// Folder for the replaced files of a session's conversations: in the agent's own folder, so that moving is renaming.
@@ -65,7 +69,7 @@ pub fn held(checkpoint: &Checkpoint) -> Option<String> {
 /// The kind of agent whose conversation a checkpoint holds. Records without its name are of the first one.
 fn kind_of(checkpoint: &Checkpoint) -> kind::Kind {
     let record = checkpoint.record.conversation.as_ref();
-    record.and_then(|record| kind::named(record.get("agent")?.as_str()?)).unwrap_or(KINDS[0])
+    record.and_then(|record| kinds::named(record.get("agent")?.as_str()?)).unwrap_or(KINDS[0])
 }
 
 /// The length of the conversation in a checkpoint, in bytes; none if it has none.
@@ -93,11 +97,12 @@ fn holding(store: &Store, checkpoint: &Checkpoint, conversation: &str, exactly: 
 /// Sees to it that the agent finds a conversation: at one place, whole, and not old.
 ///
 /// One that is there goes on from where it is, unless `exactly` says that it must be as in the checkpoint. One that is gone is taken from
-/// the checkpoint, or from the newest one before it that holds it. What is not kept is moved into the folder `aside`.
+/// the checkpoint, or from the newest one before it that holds it, and goes to the place at which it was `seen`, where its agent finds it by that.
+/// Files that are not kept are moved into the folder `aside`.
 pub fn put_back(
     store: &Store,
     checkpoint: Option<&Checkpoint>,
-    conversation: &str,
+    (conversation, seen): (&str, Option<&Path>),
     config: &Path,
     folder: &Path,
     aside: &Path,
@@ -116,7 +121,8 @@ pub fn put_back(
     let live = live_copy(config, conversation)?;
     let kind = live.as_ref().and_then(|live| Some(Located::from_hook(live).ok()?.kind)).or(holding.as_ref().map(kind_of));
     let kind = kind.unwrap_or(KINDS[0]);
-    let place = kind.place(config, folder, conversation);
+    let seen_place = seen.filter(|_| live.is_none()).and_then(|seen| kind.seen_place(config, seen));
+    let place = seen_place.unwrap_or_else(|| kind.place(config, folder, conversation));
     // What a crash has left of it may be less than the checkpoint has.
     let is_less = match (&live, &kept) {
         (Some(live), Some(kept)) if !exactly => is_less(store, live, kept)?,
@@ -132,8 +138,8 @@ pub fn put_back(
             let is_whole = |held: &Checkpoint| held.record.parts.get(CONVERSATION) == Some(&Part::Captured);
             let is_whole = exactly && holding.as_ref().is_some_and(is_whole);
             let extent = if is_less { Extent::Transcript } else { Extent::All { is_whole } };
-            done.moved = write_files(store, kept, extent, (kind, conversation), config, folder, aside)?;
-            done.from_checkpoint = true;
+            done.moved = write_files(store, kept, extent, (kind, conversation), (config, folder, &place), aside)?;
+            done.from_checkpoint = holding.as_ref().map(|held| held.record.id);
         }
         (_, None) => return Ok(done),
     }
@@ -142,6 +148,8 @@ pub fn put_back(
     }
     done.moved.extend(gather(config, conversation, &place, aside, SystemTime::from(clock::timestamp()))?);
     done.repaired = repair(&place, aside)?;
+    // Not to find it is told by the agent itself.
+    done.not_adopted = kind.adopt(config, conversation, &place).err().map(|e| e.to_string());
     done.transcript = Some(place);
     Ok(done)
 }
@@ -207,6 +215,11 @@ fn hash_of(file: File, bytes: u64) -> std::io::Result<blake3::Hash> {
     let mut hasher = blake3::Hasher::new();
     hasher.update_reader(file.take(bytes))?;
     Ok(hasher.finalize())
+}
+
+/// The place at which a conversation of a session was seen.
+pub fn seen_at(session: &Session, conversation: &str) -> Option<PathBuf> {
+    session.conversations.iter().find(|known| known.id == conversation)?.seen_at()
 }
 
 /// A conversation that its session goes on with: from here on the last one of it.

@@ -6,7 +6,7 @@ use parhelia_agent::{
     command::Agent,
     environment::{Cache, Request, recorded, steers},
     folder::ConfigFolder,
-    kind::KINDS,
+    kinds::KINDS,
 };
 use parhelia_store::{
     Store,

@@ -8,7 +8,7 @@ use std::{
 
 use parhelia_store::{ErrorKind, id::Ulid};
 
-pub use crate::refusal::{DecisionRefusal, Refusal, RunRefusal};
+pub use crate::refusal::{DecisionRefusal, KnowledgeRefusal, MarkRefusal, MoveRefusal, Refusal, RunRefusal};
 
 /// An error of a session.
 #[derive(Debug, thiserror::Error)]

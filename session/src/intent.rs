@@ -63,6 +63,9 @@ pub struct Intent {
     /// True if what cannot be put back is left as it is.
     #[serde(default)]
     pub leave_unwritable: bool,
+    /// True if no person has asked for it.
+    #[serde(default)]
+    pub by_agent: bool,
     /// The conversation that goes back, too.
     pub conversation: Option<GoesBack>,
     /// The conversation that the session was in before.
@@ -88,6 +91,9 @@ pub struct Last {
     pub sequence: Option<u64>,
     /// The session's head before.
     pub head: Option<Ulid>,
+    /// True if no person has asked for it.
+    #[serde(default)]
+    pub by_agent: bool,
     /// True if the conversation was rolled back, too.
     pub with_conversation: bool,
     /// The conversation that the session was in before.
@@ -158,6 +164,7 @@ pub(super) fn clear(store: &Store, session: &str, intent: &Intent, is_done: bool
             safety: intent.safety,
             sequence: intent.sequence,
             head: intent.head,
+            by_agent: intent.by_agent,
             with_conversation: intent.conversation.is_some(),
             conversation: intent.conversation_before.clone(),
         };

@@ -9,14 +9,16 @@
 //! Below them, [`overwrite`] knows what a restore would replace and makes safety checkpoints of it, [`target`] the session that a folder's
 //! checkpoint belongs to, [`place`] where its workspace is by now, [`conversation`] puts the agent's conversation back, [`intent`] holds a
 //! session's turn and the rollback under way. [`approval`] has the policies by which checkpoints count as good, [`scan`] looks for secrets in them. [`capture`] takes what a checkpoint keeps beside the workspace, [`run`] knows a session's runs, [`briefing`] has the words for a
-//! resumed agent, [`overview`] tells how a session is, [`summary`] what was done in it, and [`manifest`] what a checkpoint says of itself to other programs. Agents themselves are
+//! resumed agent, [`prompt`] and [`answer`] type into a live agent's terminal, [`labels`] are a session's, [`overview`] tells how it is, [`summary`] what was done in it, and [`manifest`] what a checkpoint says of itself to other programs. Agents themselves are
 //! [`parhelia_agent`]'s.
 
 // Unit tests make and change files as they like.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 mod age;
+pub mod answer;
 pub mod approval;
+pub mod attention;
 pub mod beads;
 pub mod briefing;
 pub mod capture;
@@ -33,6 +35,7 @@ pub mod events;
 pub mod hook;
 pub mod host;
 pub mod intent;
+pub mod labels;
 pub mod manifest;
 pub mod mcp;
 pub mod memory;
@@ -44,6 +47,7 @@ pub mod overwrite;
 pub mod person;
 pub mod phase;
 pub mod place;
+pub mod position;
 pub mod prompt;
 mod refusal;
 pub mod restore;
@@ -66,5 +70,6 @@ mod testing;
 pub mod tmux;
 pub mod verification;
 pub mod window;
+pub mod worktrees;
 
-pub use error::{DecisionRefusal, Error, Refusal, Result, RunRefusal};
+pub use error::{DecisionRefusal, Error, KnowledgeRefusal, MarkRefusal, MoveRefusal, Refusal, Result, RunRefusal};

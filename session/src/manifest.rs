@@ -4,7 +4,7 @@
 use parhelia_store::{
     Store,
     projection::Marks,
-    record::{Checkpoint, Consistency, Part, Rules, Trigger},
+    record::{Cause, Checkpoint, Consistency, Part, Rules, Trigger},
     tree::WORKSPACE_FOLDER,
 };
 use serde::Serialize;
@@ -36,7 +36,10 @@ pub struct Manifest {
     pub created_at: String,
     /// The trigger: the reason for making it.
     pub trigger: Trigger,
-    /// Details of the trigger.
+    /// The cause, as a word that no caller can choose; absent where it is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cause: Option<Cause>,
+    /// Details of the trigger, for people.
     pub trigger_detail: Option<String>,
     /// The origin of an imported checkpoint, by its manifest there; absent of others.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -216,6 +219,7 @@ impl Manifest {
             started_at: record.started_at.to_string(),
             created_at: record.created_at.to_string(),
             trigger: record.trigger,
+            cause: record.cause(),
             trigger_detail: record.trigger_detail.clone(),
             imported_from: record.imported_from().cloned(),
             message: record.message.clone(),

@@ -1,12 +1,16 @@
 //! Things that a workflow has to say, as data. A face adds the flag or the command that leads further.
 
+mod git;
 mod idle;
 mod leftovers;
 mod secrets;
+mod unfinished;
 mod words;
 
+pub use git::Git;
 pub use idle::Idle;
 pub use secrets::Secrets;
+pub use unfinished::Unfinished;
 
 use std::path::PathBuf;
 
@@ -14,7 +18,7 @@ use jiff::Timestamp;
 use parhelia_agent::{folder::ConfigFolder, process::RUN_MARKER, trouble::Trouble};
 use parhelia_store::{id::Ulid, name::Shown as _};
 
-use self::words::{count, not_secured, shown};
+use self::words::{count, no_plugin, not_secured, shown};
 
 use crate::{age::age, refusal::Refusal, safety::Safety};
 
@@ -164,11 +168,47 @@ pub enum Notice {
     /// The agent runs no hooks.
     #[error("the agent is started without hooks, so that checkpoints are made every few minutes only")]
     WithoutHooks,
+    /// The agent's own records could not be told where its conversation is.
+    #[error("the agent may not find its conversation: {why}")]
+    NotAdopted {
+        /// The reason.
+        why: String,
+    },
+    /// A limit of cost decides nothing.
+    #[error(
+        "what the session costs is not known, so that {limit} decides nothing; prices of the models can be configured (cost.prices)"
+    )]
+    CostUnknown {
+        /// The option with the limit.
+        limit: &'static str,
+    },
+    /// The agent's own folder was moved.
+    #[error("the agent's own folder {} is gone; its conversation goes on in {}, which has it", from.path.shown(), to.path.shown())]
+    ConfigFolderMoved {
+        /// The folder as it is recorded.
+        from: ConfigFolder,
+        /// The folder that has the conversation.
+        to: ConfigFolder,
+    },
+    /// No event of the agent's hooks has come, though it works.
+    #[error("no event has come from the agent's hooks: {}; without them there are no checkpoints at its turns", why.as_deref().unwrap_or("nothing in its settings says why"))]
+    HooksSilent {
+        /// The reason, as far as its settings tell.
+        why: Option<String>,
+    },
     /// The agent's hooks cannot be brought by its command line, and are not in its settings.
     #[error("the agent's hooks are not installed, so that checkpoints are made every few minutes only")]
     HooksNotInstalled {
         /// The kind of agent, by its name.
         agent: &'static str,
+    },
+    /// Nothing brings the hooks of an agent whose kind the user has declared.
+    #[error("no hooks of {agent} come here, so that checkpoints are made every few minutes only, and a resume does not know its conversation: {}", no_plugin(plugin.as_deref()))]
+    NoPlugin {
+        /// The kind of agent, by its name for people.
+        agent: &'static str,
+        /// The file that is to bring them, and is not there; none where the declaration names none.
+        plugin: Option<PathBuf>,
     },
     /// The agent's own folder is not the one of the caller's environment.
     #[error("the agent's own folder is {} ({}), as it was; this shell {}", theirs.path.shown(), theirs.variable, shown(here.as_ref()))]
@@ -200,67 +240,9 @@ pub enum Notice {
         /// The sentence.
         text: String,
     },
-    /// A rollback was interrupted.
-    #[error("session {session}: a rollback to {target} was interrupted, and files of two states are in its workspace")]
-    RollbackInterrupted {
-        /// The session.
-        session: String,
-        /// The checkpoint that was gone back to.
-        target: Ulid,
-    },
-    /// A rollback that was interrupted would be finished first.
-    #[error("a rollback to {target} was interrupted, and would be finished first")]
-    FinishedFirst {
-        /// The checkpoint that was gone back to.
-        target: Ulid,
-    },
-    /// A rollback that was interrupted is given up, as work has gone on since.
-    #[error(
-        "a rollback to {target} was interrupted, and is not finished: {why}; what was there before it is in safety checkpoint {safety}"
-    )]
-    RollbackGivenUp {
-        /// The checkpoint that was gone back to.
-        target: Ulid,
-        /// The checkpoint of what was there before.
-        safety: Ulid,
-        /// The reason.
-        why: String,
-    },
-    /// A rollback that was interrupted cannot be finished, as its checkpoints are gone.
-    #[error(
-        "a rollback to {target} was interrupted, and is not finished: neither that checkpoint nor {safety}, which has what was there before, is \
-         in the store any more; the workspace is left as it is"
-    )]
-    RollbackLost {
-        /// The checkpoint that was gone back to.
-        target: Ulid,
-        /// The checkpoint of what was there before.
-        safety: Ulid,
-    },
-    /// The workspace as an interrupted rollback has left it was captured.
-    #[error("what is there now, after a rollback that was interrupted, is in safety checkpoint {safety}")]
-    SavedBeforeFinishing {
-        /// The checkpoint.
-        safety: Ulid,
-    },
-    /// Files that were changed behind an interrupted rollback are left.
-    #[error("left as it is, for it was changed since the rollback was interrupted: {paths}")]
-    ChangedSince {
-        /// The first of them.
-        paths: String,
-    },
-    /// A rollback that had failed is taken back.
-    #[error("a rollback to {target} that had failed is taken back now; everything is as it was before")]
-    RollbackTakenBack {
-        /// The checkpoint that was gone back to.
-        target: Ulid,
-    },
-    /// A rollback that was interrupted is finished.
-    #[error("a rollback to {target} that was interrupted is finished now")]
-    RollbackFinished {
-        /// The checkpoint that was gone back to.
-        target: Ulid,
-    },
+    /// A rollback that was interrupted.
+    #[error(transparent)]
+    Unfinished(Unfinished),
     /// The rollback was asked for from inside the agent.
     #[error("called from inside the agent: files alone go back, the conversation goes on")]
     CalledInside,
@@ -292,28 +274,9 @@ pub enum Notice {
         /// The session.
         session: String,
     },
-    /// Git could not be asked.
-    #[error("git could not be asked: {why}")]
-    GitSilent {
-        /// The reason.
-        why: String,
-    },
-    /// HEAD is at another commit than in the checkpoint, and stays there.
-    #[error("HEAD ({now}) is {relation} the checkpoint's ({then}), and stays: files go back, branches and commits do not")]
-    HeadStays {
-        /// The commit now.
-        now: String,
-        /// The commit in the checkpoint.
-        then: String,
-        /// The relation of the one to the other.
-        relation: String,
-    },
-    /// A repository that the checkpoint does not have is kept.
-    #[error("{path}: a repository that the checkpoint does not have; it is kept")]
-    RepositoryKept {
-        /// The folder, from the workspace.
-        path: String,
-    },
+    /// The workspace's repositories.
+    #[error(transparent)]
+    Git(Git),
     /// The checkpoint has no conversation.
     #[error("the checkpoint has no conversation; files alone go back")]
     FilesAlone,
@@ -378,6 +341,12 @@ pub enum Notice {
         /// True if checks are off from the start.
         is_on: bool,
     },
+    /// An agent that was started by hand took the session up with another command, which is not run.
+    #[error("the agent that had the session last was started by hand with another command, which is not run: {command}")]
+    OtherCommand {
+        /// The command's words.
+        command: String,
+    },
     /// Variables of the launch are not set, as nobody was asked.
     #[error("not set, as they may say where the agent connects or what it loads and runs: {}", names.join(", "))]
     VariablesLeft {
@@ -393,6 +362,14 @@ pub enum Notice {
     /// The workspace was put back to the checkpoint that was chosen.
     #[error("the workspace was put back to checkpoint {checkpoint}; later changes are gone from it")]
     PutBack {
+        /// The checkpoint.
+        checkpoint: Ulid,
+    },
+    /// The conversation was gone, or a crash had left less of it, where the workspace was not gone.
+    #[error(
+        "the conversation was gone, or had less than a checkpoint has: it is put back as in checkpoint {checkpoint}; what was said since is not in it"
+    )]
+    ConversationRestored {
         /// The checkpoint.
         checkpoint: Ulid,
     },

@@ -34,6 +34,18 @@ pub(crate) fn overridden(
     append(store, &off.collect::<Vec<_>>(), observer);
 }
 
+/// Notes an act on a session, or on all, of whoever looks after it in a container, where an agent may have asked for it unseen.
+pub(crate) fn let_through(
+    store: &Store,
+    host: &dyn Host,
+    (words, session, why): (&str, Option<&str>, &str),
+    observer: &dyn Observer,
+) {
+    let event = NewEvent::new(kind::SAFETY_OVERRIDDEN, session.unwrap_or("store"), host.actor()).with("safety", "unseen-caller");
+    let event = session.into_iter().fold(event, |event, session| event.with("session", session));
+    append(store, &[event.with("why", format!("{words}: {why}"))], observer);
+}
+
 /// Notes that a restore is about to replace what is in a folder of some session. Without safety checkpoints, what was there is gone.
 pub(crate) fn overwritten(
     store: &Store,

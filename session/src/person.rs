@@ -34,6 +34,11 @@ pub fn actor(uid: u32, process: Option<i32>, via: Via) -> Actor {
     Actor { user: Some(user_name(uid)), via: via.name().into(), uid: Some(uid), login }
 }
 
+/// The home of the account that has a number here; none where the system knows no such account.
+pub fn home_of(uid: u32) -> Option<std::path::PathBuf> {
+    Some(User::from_uid(Uid::from_raw(outside(uid))).ok()??.dir)
+}
+
 /// The number that a user has outside of the user namespace that this process is in: inside, anybody can have any.
 fn outside(uid: u32) -> u32 {
     let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();

@@ -23,7 +23,7 @@ use parhelia_store::{
 use serde_json::json;
 
 use crate::{
-    error::{Error, IoContext, Refusal, Result},
+    error::{Error, IoContext, MoveRefusal, Refusal, Result},
     intent,
 };
 use parhelia_agent::process::canonical;
@@ -87,7 +87,7 @@ impl Standing {
     /// Looks at a session's path.
     pub fn of(session: &Session) -> Self {
         let Some(place) = &session.workspace else { return Standing::Same };
-        let Ok(now) = Place::of(&place.folder()) else { return Standing::Same };
+        let Ok(now) = Place::known_by(&place.folder()) else { return Standing::Same };
         if place.is_same_folder(&now) {
             return Standing::Same;
         }
@@ -247,7 +247,7 @@ pub fn move_to(store: &Store, session: &Session, to: &Path, other_folder: bool, 
     let path = to.canonicalize().at("open the workspace", to)?;
     let place = Place::of(&path)?;
     let Some(old) = &session.workspace else {
-        return Err(Refusal::NothingToMove { session: session.id.clone() }.into());
+        return Err(Refusal::Move(MoveRefusal::NothingToMove { session: session.id.clone() }).into());
     };
     let is_same = old.is_same_folder(&place);
     if !is_same && !other_folder {
@@ -255,7 +255,7 @@ pub fn move_to(store: &Store, session: &Session, to: &Path, other_folder: bool, 
             true => format!("session {} works in {}, which is still there", session.id, old.path),
             false => format!("{} is not the folder that session {} worked in ({})", place.path, session.id, recorded(old)),
         };
-        return Err(Refusal::NotItsFolder { why, to: place.path }.into());
+        return Err(Refusal::Move(MoveRefusal::NotItsFolder { why, to: place.path }).into());
     }
     let mut changed = NewEvent::new(kind::SESSION_CHANGED, &session.id, actor.clone()).with("workspace", json!(place));
     if old.path != place.path {

@@ -56,7 +56,13 @@ pub fn type_in(store: &Store, session: &Session, text: &str) -> Result<bool> {
     let id = || session.id.clone();
     match overview.observed {
         Observed::None | Observed::Dead => return Ok(false),
+        // Whoever gives a prompt to one whose process nobody knows wants it resumed.
+        Observed::Unknown if !is_taken_for_alive(store, session)? => return Ok(false),
         Observed::Idle => {}
+        Observed::Unknown => {
+            let why = overview.why.map(|why| format!(" ({why})")).unwrap_or_default();
+            return Err(RunRefusal::NotPrompted { session: id(), why: format!("its agent may be alive{why}") }.into());
+        }
         Observed::Elsewhere => {
             let why = overview.why.map(|why| format!(" ({why})")).unwrap_or_default();
             return Err(RunRefusal::NotPrompted { session: id(), why: format!("its agent is elsewhere{why}") }.into());
@@ -70,36 +76,68 @@ pub fn type_in(store: &Store, session: &Session, text: &str) -> Result<bool> {
             return Err(RunRefusal::NotPrompted { session: id(), why }.into());
         }
     }
-    let Some(place) = tmux_of(store, session)? else {
-        let why = "its agent is not in tmux, so that nobody but who sits there can type".to_owned();
-        return Err(RunRefusal::NotPrompted { session: id(), why }.into());
-    };
-    let server = Server::new(Some(place.socket.into()), CALL_LIMIT);
-    let agent = store.view().newest_run(session)?.as_ref().map(life);
-    let Some(Life::Agent(agent)) = agent else { return Ok(false) };
-    if !is_in_foreground(agent.process) {
-        let why = "another program is in the foreground of its terminal, or it was stopped there".to_owned();
-        return Err(RunRefusal::NotPrompted { session: id(), why }.into());
-    }
-    if server.ask(["display-message", "-p", "-t", &place.pane, "#{pane_in_mode}"])? != "0" {
-        let why = "somebody looks through its terminal in tmux (copy mode)".to_owned();
-        return Err(RunRefusal::NotPrompted { session: id(), why }.into());
-    }
-    let input = held(text).at("hold the prompt in", "memory".as_ref())?;
-    let before = server.screen(&place.pane)?;
-    // As a paste, in which a new line sends nothing off.
-    server.paste(&place.pane, &format!("parhelia-{}", Ulid::generate()), input)?;
-    // The agent takes what it reads together with a paste for a part of it.
-    until(|| Ok(server.screen(&place.pane)? != before))?;
-    thread::sleep(AFTER_PASTE);
-    server.call(["send-keys", "-t", &place.pane, "Enter"])?;
+    let terminal = terminal(store, session)?.map_err(|why| RunRefusal::NotPrompted { session: id(), why })?;
+    terminal.paste(text)?;
+    terminal.press("Enter")?;
     // Whoever has the turn next is told that it is at work.
     until(|| Ok(Overview::of(store, session)?.observed != Observed::Idle))?;
     Ok(true)
 }
 
+/// True if the agent of a session counts as alive.
+fn is_taken_for_alive(store: &Store, session: &Session) -> Result<bool> {
+    Ok(store.view().newest_run(session)?.as_ref().map(life).is_some_and(|life| life.is_alive()))
+}
+
+/// A pane of tmux, in which an agent takes what is typed.
+pub(crate) struct Terminal {
+    server: Server,
+    pane: String,
+}
+
+/// The terminal of a session's live agent; or the reason for which nothing can be typed into it.
+pub(crate) fn terminal(store: &Store, session: &Session) -> Result<Result<Terminal, String>> {
+    let Some(place) = tmux_of(store, session)? else {
+        return Ok(Err("its agent is not in tmux, so that nobody but who sits there can type".to_owned()));
+    };
+    let server = Server::new(Some(place.socket.into()), CALL_LIMIT);
+    let agent = store.view().newest_run(session)?.as_ref().map(life);
+    let Some(Life::Agent(agent)) = agent else { return Ok(Err("its agent has just ended".to_owned())) };
+    if !is_in_foreground(agent.process) {
+        return Ok(Err("another program is in the foreground of its terminal, or it was stopped there".to_owned()));
+    }
+    if server.ask(["display-message", "-p", "-t", &place.pane, "#{pane_in_mode}"])? != "0" {
+        return Ok(Err("somebody looks through its terminal in tmux (copy mode)".to_owned()));
+    }
+    Ok(Ok(Terminal { server, pane: place.pane }))
+}
+
+impl Terminal {
+    /// The text that it shows.
+    pub(crate) fn screen(&self) -> Result<String> {
+        Ok(self.server.screen(&self.pane)?)
+    }
+
+    /// Pastes a text, in which a new line sends nothing off, and waits until the agent has taken it.
+    pub(crate) fn paste(&self, text: &str) -> Result<()> {
+        let input = held(text).at("hold the prompt in", "memory".as_ref())?;
+        let before = self.screen()?;
+        self.server.paste(&self.pane, &format!("parhelia-{}", Ulid::generate()), input)?;
+        // The agent takes what it reads together with a paste for a part of it.
+        until(|| Ok(self.screen()? != before))?;
+        thread::sleep(AFTER_PASTE);
+        Ok(())
+    }
+
+    /// Types a key, by the name that tmux has for it.
+    pub(crate) fn press(&self, key: &str) -> Result<()> {
+        self.server.call(["send-keys", "-t", &self.pane, key])?;
+        Ok(())
+    }
+}
+
 /// Waits until something is so, but not long.
-fn until(is_so: impl Fn() -> Result<bool>) -> Result<()> {
+pub(crate) fn until(is_so: impl Fn() -> Result<bool>) -> Result<()> {
     let until = Instant::now() + NOTICED_LIMIT;
     while Instant::now() < until && !is_so()? {
         thread::sleep(LOOK);

@@ -2,19 +2,26 @@
 
 mod decision;
 mod kind;
+mod knowledge;
+mod mark;
+mod moved;
 mod run;
 mod words;
 
 use std::path::PathBuf;
 
 use jiff::Timestamp;
-use parhelia_store::{
-    id::Ulid,
-    name::{self, Shown as _},
-};
+use parhelia_store::id::Ulid;
+use parhelia_store::name::{self, Shown as _};
 
-use self::words::{as_bytes, by, listed};
-pub use self::{decision::DecisionRefusal, run::RunRefusal};
+use self::words::as_bytes;
+pub use self::{
+    decision::{Attempt, DecisionRefusal},
+    knowledge::KnowledgeRefusal,
+    mark::MarkRefusal,
+    moved::MoveRefusal,
+    run::RunRefusal,
+};
 
 /// The reason for which a workflow is refused: a state that is against it, or a request that makes no sense as put.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -140,6 +147,32 @@ pub enum Refusal {
     /// The agent is told to keep no conversation.
     #[error("the agent is asked to keep no conversation, so that nothing could be resumed; leave that flag of its out")]
     KeepsNoConversation,
+    /// The agent's command line begins no conversation.
+    #[error(
+        "{command} is a command of the agent's own, and no conversation: there is nothing in it to make checkpoints of, or to resume"
+    )]
+    NoConversation {
+        /// The command line, as shown.
+        command: String,
+    },
+    /// The agent is told to work out of sight.
+    #[error(
+        "the agent is told to work out of sight ({flag}): its conversation would be in no checkpoint, and nothing could resume it"
+    )]
+    WorksUnseen {
+        /// The agent's flag.
+        flag: String,
+    },
+    /// A prompt for a program that takes none.
+    #[error(
+        "session {session} takes no prompt: how its program ({program}) takes one is not known, and it would begin again from its own words"
+    )]
+    PromptOfNoAgent {
+        /// The session.
+        session: String,
+        /// The program, as shown.
+        program: String,
+    },
     /// The agent is told to work in a folder that is not the workspace.
     #[error("the agent is told to work in another folder ({flag}), which would be in no checkpoint")]
     WorksElsewhere {
@@ -250,64 +283,6 @@ pub enum Refusal {
         /// The folder that it is by now.
         to: PathBuf,
     },
-    /// No phase checkpoint has an id.
-    #[error("no phase checkpoint {id} in {}", folder.shown())]
-    NoPhase {
-        /// The id.
-        id: String,
-        /// The folder of phase checkpoints.
-        folder: PathBuf,
-    },
-    /// Nothing is remembered of a project that somebody has named.
-    #[error(
-        "nothing is remembered of a project '{project}'\n`parhelia memory list --projects` lists those of which something is"
-    )]
-    NoMemory {
-        /// Its name.
-        project: String,
-    },
-    /// Nothing is remembered under an id or a key.
-    #[error("nothing is remembered of this project under '{which}'\n`parhelia memory list` shows ids and names")]
-    NotRemembered {
-        /// The id or the key.
-        which: String,
-    },
-    /// An agent would accept a suggestion.
-    #[error("a suggestion is accepted or dismissed by a person, and the caller is an agent, or was started by one")]
-    PersonAccepts,
-    /// An agent would have a folder be of a project.
-    #[error(
-        "which folders share what is known of a project is for a person to say, and the caller is an agent, or was started by one"
-    )]
-    PersonConfirms,
-    /// Nothing is suggested under an id.
-    #[error("there is no suggestion {id}")]
-    NotSuggested {
-        /// The id.
-        id: String,
-    },
-    /// The session has no folder that could have been moved.
-    #[error("session {session} has no workspace that could have been moved")]
-    NothingToMove {
-        /// The session.
-        session: String,
-    },
-    /// A session cannot go on in a folder that is another one than its own.
-    #[error("{why}")]
-    NotItsFolder {
-        /// The reason.
-        why: String,
-        /// The folder, for messages.
-        to: String,
-    },
-    /// The session's folder is where it was.
-    #[error("session {session} works in {path}, which is there; give the folder to go on in")]
-    HasNotMoved {
-        /// The session.
-        session: String,
-        /// Its folder, for messages.
-        path: String,
-    },
     /// The session's folder was not found.
     #[error("{path}{} was not found; give the folder that it is by now", if *is_there { " is another folder by now, and the session's own" } else { "" })]
     NotFound {
@@ -393,6 +368,14 @@ pub enum Refusal {
         /// The safety checkpoint of the rollback.
         safety: Ulid,
     },
+    /// The checkpoint that an undo goes back to was deleted.
+    #[error("the rollback of session {session} cannot be undone: its safety checkpoint {safety} was deleted")]
+    SafetyDeleted {
+        /// The session.
+        session: String,
+        /// The safety checkpoint of the rollback.
+        safety: Ulid,
+    },
     /// The checkpoint belongs to no session that is known.
     #[error("checkpoint {checkpoint} belongs to no session")]
     OfNoSession {
@@ -445,6 +428,14 @@ pub enum Refusal {
         /// The reason.
         why: String,
     },
+    /// The repository is another user's, so that git is not asked there.
+    #[error("git is not asked whether it is in the middle of something: the repository {} belongs to uid {uid}, and safe.directory does not allow it", root.shown())]
+    GitOfAnother {
+        /// The repository's folder.
+        root: PathBuf,
+        /// Its owner.
+        uid: u32,
+    },
     /// Git is in a state in which files had better not change.
     #[error("{why}")]
     GitState {
@@ -484,90 +475,25 @@ pub enum Refusal {
     /// No session needs to be recovered.
     #[error("no session needs to be recovered")]
     NothingToRecover,
-    /// The text is no tag.
-    #[error(
-        "'{tag}' cannot be a tag: {why}; a tag is one name or several with '/' between them, such as release/1.2, in at most {} bytes",
-        parhelia_store::projection::TAG_BYTES_MAX
-    )]
-    NoTag {
-        /// The text.
-        tag: String,
-        /// The fault.
-        why: &'static str,
-    },
-    /// The text is no pattern of tags.
-    #[error("'{pattern}' is no pattern of tags: {why}; give one such as release/*, release/** or **/v1")]
-    NoPattern {
-        /// The text.
-        pattern: String,
-        /// The fault.
-        why: String,
-    },
-    /// The text is no annotation.
-    #[error("the text cannot be an annotation: {why}")]
-    NoAnnotation {
-        /// The fault.
-        why: &'static str,
-    },
     /// The text is no query.
     #[error("cannot search for that: {why}")]
     NoQuery {
         /// The fault.
         why: &'static str,
     },
-    /// The text names no issue.
-    #[error(
-        "cannot link to '{link}': {why}; give the URL of an issue or a pull request of GitHub, OWNER/REPO#12, the URL of an issue of Linear, an \
-         id of Beads such as bd-a1b2, or any other http or https URL"
-    )]
-    NoLink {
-        /// The text.
-        link: String,
-        /// The fault.
-        why: &'static str,
-    },
-    /// The checkpoint was deleted.
-    #[error("checkpoint {checkpoint} was deleted{} on {}", by(user.as_ref()), at.strftime("%Y-%m-%d at %H:%M:%S UTC"))]
-    IsDeleted {
-        /// The checkpoint.
-        checkpoint: Ulid,
-        /// Time of the deletion.
-        at: Timestamp,
-        /// By whom, where it was a person.
-        user: Option<String>,
-    },
+    /// A mark of a checkpoint or a session.
+    #[error(transparent)]
+    Mark(#[from] MarkRefusal),
+    /// A phase or a memory.
+    #[error(transparent)]
+    Knowledge(#[from] KnowledgeRefusal),
+    /// A session that was to be moved.
+    #[error(transparent)]
+    Move(#[from] MoveRefusal),
     /// A run, or what its agent is asked for.
     #[error(transparent)]
     Run(#[from] RunRefusal),
     /// A decision about a checkpoint.
     #[error(transparent)]
     Decision(#[from] DecisionRefusal),
-    /// The checkpoint does not have the tag.
-    #[error("checkpoint {checkpoint} does not have the tag '{tag}'; it has {}", listed(has))]
-    NotTagged {
-        /// The checkpoint.
-        checkpoint: Ulid,
-        /// The tag.
-        tag: String,
-        /// The tags that it has.
-        has: Vec<String>,
-    },
-    /// The checkpoint is not linked to the issue.
-    #[error("checkpoint {checkpoint} is not linked to {link}; it is linked to {}", listed(has))]
-    NotLinked {
-        /// The checkpoint.
-        checkpoint: Ulid,
-        /// The address of the issue.
-        link: String,
-        /// The addresses that it is linked to.
-        has: Vec<String>,
-    },
-    /// Somebody has marked the checkpoint, so that it is not deleted by mistake.
-    #[error("cannot delete checkpoint {checkpoint}: it is {why}")]
-    IsProtected {
-        /// The checkpoint.
-        checkpoint: Ulid,
-        /// Its marks.
-        why: String,
-    },
 }

@@ -11,7 +11,7 @@ use std::{
 
 use parhelia_store::{
     ErrorKind, Store, clock, name,
-    record::Checkpoint,
+    record::{Cause, Checkpoint},
     restore::{self, Options, Plan, RestoreReport, Skipped, Why},
 };
 
@@ -28,8 +28,9 @@ use crate::{
         LiveAgent, Overwritten, SafetyRequest, Unsecured, display, folders, live_agents, others_below, overwritten,
         refuse_another, secure, unsecured,
     },
+    review::acts,
     rollback, run,
-    safety::{BEFORE_RESTORE, Safety, made_since},
+    safety::{Safety, made_since},
     scan,
 };
 
@@ -97,6 +98,10 @@ impl<'a> Planned<'a> {
                 plan = said.plan(store, checkpoint, &request.options, observer)?;
                 found = reached(store, &plan)?;
             }
+        }
+        for found in found.iter().filter(|found| !found.paths.is_empty()) {
+            let folder = (&*found.folder.path, &*found.folder.sessions);
+            acts::ensure_may_overwrite(store, host, "checkpoint restore", folder, observer)?;
         }
         let live = live_agents(store, host, &plan.base(), &overwritten(&plan)?)?;
         let changed = found.iter().filter(|found| !found.paths.is_empty());
@@ -271,7 +276,8 @@ impl Overwritten {
         let request = SafetyRequest {
             session,
             workspace: &self.folder.path,
-            message: format!("{BEFORE_RESTORE}{}", restored.id()),
+            cause: Cause::RestoreSafety,
+            message: format!("before the restore of {}", restored.id()),
             rules: None,
             conversation: Conversation::of(Some(session), None, run::config_for(store, host, session)?.map(|config| config.path)),
             environment: request_for_safety(host, store, &self.folder.path, session)?,

@@ -2,7 +2,11 @@
 
 use std::path::PathBuf;
 
-use parhelia_store::{Store, projection::Session, record::Checkpoint};
+use parhelia_store::{
+    Store,
+    projection::Session,
+    record::{Cause, Checkpoint},
+};
 
 /// A safety checkpoint that was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,25 +21,21 @@ pub struct Safety {
     pub is_rest: bool,
 }
 
-/// The beginning of the message of a safety checkpoint that a restore in place has made.
-pub(crate) const BEFORE_RESTORE: &str = "before the restore of ";
-
 /// The newest safety checkpoint that a restore in place has made of a session, behind a place in the order of commits.
 pub fn restored_since(store: &Store, session: &str, before: u64) -> Option<Checkpoint> {
-    safety_since(store, session, before, |message| message.starts_with(BEFORE_RESTORE))
+    safety_since(store, session, before, |cause| cause == Cause::RestoreSafety)
 }
 
 /// The newest safety checkpoint of a session behind a place in the order of commits.
 pub(crate) fn made_since(store: &Store, session: &Session, before: u64) -> Option<Checkpoint> {
-    safety_since(store, &session.id, before, |_| true)
+    safety_since(store, &session.id, before, Cause::is_safety)
 }
 
-fn safety_since(store: &Store, session: &str, before: u64, fits: impl Fn(&str) -> bool) -> Option<Checkpoint> {
+fn safety_since(store: &Store, session: &str, before: u64, fits: impl Fn(Cause) -> bool) -> Option<Checkpoint> {
     let view = store.refresh().ok()?;
     let is_it = |found: &&Checkpoint| {
         let record = &found.record;
-        let is_safety = found.sequence > before && record.session == session && record.is_safety();
-        is_safety && fits(record.message.as_deref().unwrap_or_default())
+        found.sequence > before && record.session == session && record.cause().is_some_and(&fits)
     };
     view.checkpoints().ok()?.iter().rev().find(is_it).cloned()
 }

@@ -32,15 +32,25 @@ pub struct BlobReader<'a> {
 #[derive(Debug)]
 pub struct Pieces {
     map: ChunkMap,
-    hasher: BlobHasher,
-    /// Bytes that were read.
+    /// None for a part of the blob, which has no id of its own.
+    hasher: Option<BlobHasher>,
+    /// The place up to which it was read.
     read: u64,
+    /// The place up to which it is to be read.
+    end: u64,
 }
 
 impl Store {
     /// Begins to read a blob of `size` bytes in pieces.
     pub fn pieces(&self, blob: BlobId, size: u64) -> Result<Pieces> {
-        Ok(Pieces { map: self.chunk_map(blob, size)?, hasher: self.ids().blob_hasher(), read: 0 })
+        Ok(Pieces { map: self.chunk_map(blob, size)?, hasher: Some(self.ids().blob_hasher()), read: 0, end: size })
+    }
+
+    /// Begins to read a part of a blob of `size` bytes in pieces. The part is cut to the blob's length. Its chunks are checked, but not whether
+    /// they are the blob's.
+    pub fn pieces_of(&self, blob: BlobId, size: u64, part: Range<u64>) -> Result<Pieces> {
+        let end = part.end.min(size);
+        Ok(Pieces { map: self.chunk_map(blob, size)?, hasher: None, read: part.start.min(end), end })
     }
 
     fn forged(&self, blob: BlobId) -> Error {
@@ -179,20 +189,22 @@ impl Pieces {
 
     /// The next piece, of at most so many bytes; none behind the last one. The last one comes only if all of them hash to the blob's id.
     pub fn next(&mut self, store: &Store, bytes_max: u64) -> Result<Option<Vec<u8>>> {
-        if self.read == self.map.size {
+        if self.read == self.end {
             return Ok(None);
         }
-        let end = self.map.size.min(self.read.saturating_add(bytes_max));
+        let end = self.end.min(self.read.saturating_add(bytes_max));
         let mut piece = Vec::with_capacity(usize::try_from(end - self.read).unwrap_or(0).min(64 << 20));
         let fetch = |chunk| store.object_block(ObjectKind::Chunk, chunk);
         self.map.read_range(self.read..end, fetch, |bytes| {
             piece.extend_from_slice(bytes);
             Ok(())
         })?;
-        self.hasher.update(&piece);
         self.read = end;
-        if end == self.map.size && self.hasher.finish() != self.map.blob {
-            return Err(store.forged(self.map.blob));
+        if let Some(hasher) = &mut self.hasher {
+            hasher.update(&piece);
+            if end == self.end && hasher.finish() != self.map.blob {
+                return Err(store.forged(self.map.blob));
+            }
         }
         Ok(Some(piece))
     }

@@ -76,18 +76,16 @@ pub enum Call {
     Read,
     /// Reads its extended attributes.
     ReadAttributes,
-    /// Makes or changes it, or something in it.
+    /// Makes, changes or removes it, or something in it.
     Change,
     /// Gives a file another name.
     Link,
-    /// Takes a name away.
-    Remove,
 }
 
 /// What follows from a failed call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The entry is gone. To a reader it is not there, and is not named; to whoever removes, it is done.
+    /// The entry is gone: it is not there, and is not named.
     Gone,
     /// The filesystem has nothing of the kind: no extended attributes, no hard links. What can be done without them is done.
     None,
@@ -101,17 +99,41 @@ pub enum Verdict {
 pub fn verdict(call: Call, errno: Errno, presence: Presence) -> Verdict {
     match (call, errno, presence) {
         (Call::ReadAttributes, Errno::OPNOTSUPP | Errno::NOSYS, _) => Verdict::None,
-        (Call::Link, Errno::MLINK | Errno::XDEV | Errno::OPNOTSUPP | Errno::NOSYS, _) => Verdict::None,
-        // Of a change, whatever the entry has become, an exhausted system stays exhausted.
-        (Call::Change | Call::Link | Call::Remove, errno, _) if is_exhausted(errno) => Verdict::Fatal,
+        // By EXDEV, the two names are on different mounts.
+        (Call::Link, Errno::PERM | Errno::MLINK | Errno::XDEV | Errno::OPNOTSUPP | Errno::NOSYS, _) => Verdict::None,
+        (Call::Change | Call::Link, errno, _) if concerns_one(errno) => Verdict::Skip,
+        // A full disk, a failing one, one that has become read-only, a target that is gone.
+        (Call::Change | Call::Link, ..) => Verdict::Fatal,
         (_, _, Presence::Gone | Presence::FolderGone) => Verdict::Gone,
         _ => Verdict::Skip,
     }
 }
 
-/// True if the system, and no entry, is short of something: room, file descriptors, memory.
-pub fn is_exhausted(errno: Errno) -> bool {
-    matches!(errno, Errno::NOSPC | Errno::DQUOT | Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS)
+/// True if a refused change says something of the one entry alone.
+fn concerns_one(errno: Errno) -> bool {
+    matches!(
+        errno,
+        Errno::ACCESS
+            | Errno::PERM
+            | Errno::INVAL
+            | Errno::ILSEQ
+            | Errno::NAMETOOLONG
+            | Errno::OPNOTSUPP
+            | Errno::NOSYS
+            | Errno::XDEV
+            | Errno::BUSY
+            | Errno::TXTBSY
+            | Errno::FBIG
+            | Errno::NODEV
+            | Errno::NXIO
+            | Errno::OVERFLOW
+    )
+}
+
+/// True if a filesystem has said that it gives a file no other name.
+pub fn has_no_links(error: &io::Error) -> bool {
+    let errno = Errno::from_io_error(error);
+    errno.is_some_and(|errno| verdict(Call::Link, errno, Presence::Unknown) == Verdict::None)
 }
 
 /// True if a failed call says that stored bytes are gone or not what was written: never of a fault on another side than the store's, and never
@@ -158,13 +180,15 @@ mod tests {
             for presence in [there, Presence::Unknown] {
                 assert_eq!(verdict(Call::Read, errno, presence), Verdict::Skip, "{errno}");
                 assert_eq!(verdict(Call::ReadAttributes, errno, presence), Verdict::Skip, "{errno}");
-                assert_eq!(verdict(Call::Remove, errno, presence), Verdict::Skip, "{errno}");
             }
             assert_eq!(verdict(Call::Read, errno, Presence::Gone), Verdict::Gone, "{errno}");
         }
         assert_eq!(verdict(Call::ReadAttributes, Errno::OPNOTSUPP, there), Verdict::None);
         assert_eq!(verdict(Call::Link, Errno::XDEV, there), Verdict::None);
-        assert_eq!(verdict(Call::Change, Errno::NOSPC, there), Verdict::Fatal);
+        for errno in [Errno::NOSPC, Errno::IO, Errno::ROFS, Errno::NOENT] {
+            assert_eq!(verdict(Call::Change, errno, Presence::Gone), Verdict::Fatal, "{errno}");
+        }
+        assert_eq!(verdict(Call::Change, Errno::BUSY, there), Verdict::Skip);
         assert_eq!(verdict(Call::Read, Errno::MFILE, there), Verdict::Skip);
     }
 

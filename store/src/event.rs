@@ -9,8 +9,14 @@ use ulid::Ulid;
 /// Version of [`Event`] that this release writes.
 pub const EVENT_SCHEMA: u32 = 1;
 
+/// The field of a decision's event that is true where an agent decided in a person's name.
+pub const SELF_APPROVAL: &str = "self_approval";
+
 /// The field of a link's event that is true where no person asked for it.
 pub const LINK_ASKED: &str = "asked";
+
+/// The field of a link's event that is true where the issue was created for the session.
+pub const LINK_CREATED: &str = "created";
 
 /// The kinds that this release knows how to project into sessions, runs and marks. Any other kind is kept, and listed by `log`.
 pub mod kind {
@@ -34,6 +40,11 @@ pub mod kind {
     pub const SESSION_LOST: &str = "session.lost";
     /// The agent of a session is about to be ended, as its platform ends it anyway; it is to go on elsewhere. Data: `reason`.
     pub const SESSION_HANDOVER: &str = "session.handover";
+    /// A verdict on a session's agent. Data: `attention` (`state`: `waiting`, `idle`, `left_alone`, `resume_failed`, `recovered`; `why`, `run`, `since`), or null
+    /// where there is none any more.
+    pub const SESSION_ATTENTION: &str = "session.attention";
+    /// A person answers what the agent of a session asks, by typing into its terminal. Data: `reason` (what it waited for), `keys`, `has_text`, `run`.
+    pub const SESSION_ANSWERED: &str = "session.answered";
     /// A conversation belongs to a session. Subject: the conversation's id. Data: `session`, `run`, `transcript`.
     pub const CONVERSATION_SEEN: &str = "conversation.seen";
     /// A checkpoint no longer exists. Data: `reason`, and `parent`, the checkpoint that it came from.
@@ -54,6 +65,10 @@ pub mod kind {
     pub const CHECKPOINT_DECISION_REFUSED: &str = "checkpoint.decision_refused";
     /// Somebody who may not tried to delete checkpoints. Subject: one of them, or `store`. Data: `why`, `reason`, `session` of the caller.
     pub const DELETION_REFUSED: &str = "deletion.refused";
+    /// Somebody was refused who wanted to take a mark off a checkpoint.
+    pub const UNMARKING_REFUSED: &str = "unmarking.refused";
+    /// An agent tried to act on a session that is not its own. Subject: the session, or `store`. Data: `why`, `session`, and `by`, the caller's session.
+    pub const ACT_REFUSED: &str = "act.refused";
     /// A policy of approval decides by other rules than before, or for the first time. Subject: its name. Data: `session`, `definition`, `rules`.
     pub const POLICY_CHANGED: &str = "policy.changed";
     /// Somebody switched off what protects from a mistake. Subject: the checkpoint or session. Data: `safety`.

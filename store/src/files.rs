@@ -15,7 +15,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rustix::{fs::FileType, io::Errno};
+use rustix::{
+    fs::{AtFlags, FileType},
+    io::Errno,
+};
 
 pub use self::folder::Folder;
 use crate::sys;
@@ -98,6 +101,63 @@ pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
     let ((from_folder, from), (to_folder, to)) = (split(from)?, split(to)?);
     let to_folder = Folder::below(to_folder)?;
     Ok(rustix::fs::renameat(Folder::below(from_folder)?.fd, from, to_folder.fd, to)?)
+}
+
+/// Gives a file in one of the folders of a store another name beside the first.
+pub fn link(path: &Path, other: &Path) -> io::Result<()> {
+    let ((folder, name), (to_folder, to)) = (split(path)?, split(other)?);
+    let to_folder = Folder::below(to_folder)?;
+    Ok(rustix::fs::linkat(Folder::below(folder)?.fd, name, to_folder.fd, to, AtFlags::empty())?)
+}
+
+/// Gives a file another name beside the first that no file has yet: `aside`, or that with a number behind it. A file that has one keeps it.
+pub(crate) fn link_aside(path: &Path, aside: &Path) -> io::Result<PathBuf> {
+    let is_same = |name: &Path| {
+        let inode = |path: &Path| rustix::fs::lstat(path).map(|stat| (stat.st_dev, stat.st_ino));
+        inode(name).is_ok() && inode(name) == inode(path)
+    };
+    first_free(aside, |name| match link(path, name) {
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists && is_same(name) => Ok(()),
+        other => other,
+    })
+}
+
+/// Gives a file such a name in place of its own.
+pub(crate) fn rename_aside(path: &Path, aside: &Path) -> io::Result<PathBuf> {
+    let (folder, from) = split(path)?;
+    let folder = Folder::below(folder)?;
+    first_free(aside, |name| folder.rename_new(from, split(name)?.1))
+}
+
+/// Writes such a file. One that has these very bytes counts.
+pub(crate) fn write_aside(aside: &Path, bytes: &[u8]) -> io::Result<PathBuf> {
+    let folder = Folder::below(split(aside)?.0)?;
+    first_free(aside, |path| {
+        let name = split(path)?.1;
+        match folder.write_synced(name, bytes, true) {
+            Err(e)
+                if e.kind() == io::ErrorKind::AlreadyExists
+                    && folder.read(name, bytes.len() as u64).is_ok_and(|there| there == bytes) =>
+            {
+                Ok(())
+            }
+            other => other,
+        }
+    })
+}
+
+fn first_free(aside: &Path, take: impl Fn(&Path) -> io::Result<()>) -> io::Result<PathBuf> {
+    let mut number = 0u32;
+    loop {
+        let mut name = aside.as_os_str().to_owned();
+        if number > 0 {
+            name.push(format!(".{number}"));
+        }
+        match take(Path::new(&name)) {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => number += 1,
+            done => return done.map(|()| name.into()),
+        }
+    }
 }
 
 /// Renames a file in the store's own folder.

@@ -12,6 +12,7 @@ mod hint;
 mod last;
 mod mend;
 mod rest;
+mod unread;
 mod write;
 
 use std::{

@@ -14,6 +14,20 @@ use crate::{
 /// Ending of the name of a new index in `cache/`, behind the id of the operation that makes it.
 pub(crate) const NEW_INDEX: &str = ".view.new";
 
+/// Ending of the name of a journal segment that was set aside because of damage. More of them have a number behind it.
+pub(crate) const DAMAGED: &str = "damaged";
+/// Ending of the name of a segment or a pack of which the disk could not read all, and that may be read again some day.
+pub(crate) const UNREADABLE: &str = "unreadable";
+
+/// True if a file has a name under which a repair sets aside what it takes out of the store.
+pub(crate) fn is_set_aside(name: &[u8]) -> bool {
+    let name = String::from_utf8_lossy(name);
+    let numbered =
+        name.rsplit_once('.').filter(|(_, number)| !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit()));
+    let name = numbered.map_or(&*name, |(name, _)| name);
+    name.rsplit_once('.').is_some_and(|(_, ending)| [DAMAGED, UNREADABLE].contains(&ending))
+}
+
 /// The paths of a store, and its keys: what every reader and writer of its bytes needs.
 #[derive(Clone, Debug)]
 pub struct Layout {
@@ -113,6 +127,16 @@ impl Layout {
     /// The file that gc may release on a full disk.
     pub fn ballast(&self) -> PathBuf {
         self.root.join("ballast")
+    }
+
+    /// True where one of the two copies of a store's settings is.
+    pub fn has_settings(&self) -> bool {
+        self.config().exists() || self.config_copy().exists()
+    }
+
+    /// The name under which a pack is set aside that could not be read in places.
+    pub fn pack_aside(&self, id: PackId) -> PathBuf {
+        self.root.join("packs").join(format!("{id}.pack.{UNREADABLE}"))
     }
 
     /// The pack that a file of `packs/` is.

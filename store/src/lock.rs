@@ -5,7 +5,7 @@
 
 use std::{
     fs::File,
-    io::{Read, Seek},
+    io::{ErrorKind, Read, Seek},
     os::{fd::OwnedFd, unix::fs::FileExt},
     path::Path,
     thread,
@@ -128,10 +128,10 @@ impl Drop for IndexLock {
     }
 }
 
-/// Held by the one service of a store as long as it runs.
+/// Held by the one service of a store as long as it runs. Of a store that takes no writes, there may be several, which change nothing.
 #[derive(Debug)]
 pub struct ServiceLock {
-    file: File,
+    file: Option<File>,
 }
 
 impl ServiceLock {
@@ -139,13 +139,16 @@ impl ServiceLock {
     pub fn take(store: &Path) -> Result<Result<Self, String>> {
         let path = store.join("lock.service");
         loop {
-            let mut file = files::open_top(&path, How::Make).at("open lock", &path)?;
+            let mut file = match files::open_top(&path, How::Make) {
+                Err(e) if e.kind() == ErrorKind::ReadOnlyFilesystem => return Ok(Ok(ServiceLock { file: None })),
+                opened => opened.at("open lock", &path)?,
+            };
             if !try_lock(&file, &path)? {
                 return Ok(Err(holder(&mut file)));
             }
             if files::is_named(&file, &path) {
                 note_holder(&mut file);
-                return Ok(Ok(ServiceLock { file }));
+                return Ok(Ok(ServiceLock { file: Some(file) }));
             }
         }
     }
@@ -153,7 +156,9 @@ impl ServiceLock {
 
 impl Drop for ServiceLock {
     fn drop(&mut self) {
-        release(&self.file);
+        if let Some(file) = &self.file {
+            release(file);
+        }
     }
 }
 

@@ -50,6 +50,17 @@ impl Place {
 
     /// The folder that was opened at a path.
     pub fn of_open(path: &Path, folder: BorrowedFd<'_>) -> Self {
+        let mountpoint = filesystem::mount_of(folder).map(|mount| name::display(mount.mountpoint.as_os_str().as_bytes()));
+        Place { mountpoint, ..Self::without_mountpoint(path, folder) }
+    }
+
+    /// The folder at a path with all that it is known again by, but without its mountpoint, for which all mounts are read.
+    pub fn known_by(path: &Path) -> Result<Self> {
+        let folder = fs::File::open(path).at("open folder", path)?;
+        Ok(Self::without_mountpoint(path, folder.as_fd()))
+    }
+
+    fn without_mountpoint(path: &Path, folder: BorrowedFd<'_>) -> Self {
         let filesystem = filesystem::of(folder);
         let lasting = Some(filesystem.id).filter(|id| filesystem.is_lasting() && id.is_known());
         Place {
@@ -57,7 +68,7 @@ impl Place {
             inode: sys::stat_fd(folder).ok().map(|stat| stat.ino),
             born: born(folder),
             filesystem: lasting.map(|id| id.0.iter().map(|byte| format!("{byte:02x}")).collect()),
-            mountpoint: filesystem::mount_of(folder).map(|mount| name::display(mount.mountpoint.as_os_str().as_bytes())),
+            mountpoint: None,
         }
     }
 

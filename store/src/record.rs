@@ -35,6 +35,9 @@ pub enum Part {
     Captured,
     /// There was nothing to capture.
     Absent,
+    /// Those who have it were not asked for it.
+    #[serde(rename = "not_asked")]
+    NotAsked,
     /// It could not be captured.
     Failed {
         /// The cause.
@@ -192,12 +195,12 @@ pub const SAFETY: &str = "safety";
 impl Record {
     /// Its cause. Of a record that an earlier release made, the one that its details tell; none where they do not.
     pub fn cause(&self) -> Option<Cause> {
-        self.told_cause.or_else(|| sentences::cause(self.trigger, self.trigger_detail.as_deref()?))
+        sentences::cause_of(self.told_cause, self.trigger, self.trigger_detail.as_deref(), self.message.as_deref())
     }
 
     /// True if it was made before something was overwritten: it holds what that replaced.
     pub fn is_safety(&self) -> bool {
-        self.cause() == Some(Cause::Safety)
+        self.cause().is_some_and(Cause::is_safety)
     }
 
     /// True if it was made because a signal that nobody of the product sent had ended the agent.

@@ -156,8 +156,10 @@ impl Store {
         let config = Config::of(&layout)?;
         layout.has_parity = config.has_parity();
         layout.make_missing();
-        let view = view(&layout)?;
-        let memory = Memory::open(options.memory.as_deref(), &layout, config.id, view.end());
+        let (memory, view) = Memory::open(options.memory.as_deref(), &layout, config.id, || {
+            let view = view(&layout)?;
+            Ok((view.end().clone(), view))
+        })?;
         Ok(Store {
             memory,
             layout,
@@ -239,8 +241,21 @@ impl Store {
         self.view.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Takes in what other processes have committed since. Returns the new state.
+    /// The error of a store that was opened and is not in its place any more; none while it is there. Damage is another matter.
+    pub fn absence(&self) -> Option<Error> {
+        let is_missing = fs::symlink_metadata(self.layout.config()).is_err_and(|e| e.kind() == std::io::ErrorKind::NotFound);
+        let is_gone = is_missing && !Config::has_copy(&self.layout) && !has_content(&self.layout);
+        is_gone.then(|| Error::NoStore {
+            path: self.path().to_owned(),
+            hint: "it was there and is moved, deleted, or on a disk that is not mounted any more; move it back there, or mount its disk",
+        })
+    }
+
+    /// Takes in what other processes have committed since. Returns the new state. Fails where the store is not in its place any more.
     pub fn refresh(&self) -> Result<Arc<View>> {
+        if let Some(gone) = self.absence() {
+            return Err(gone);
+        }
         if !self.view().is_stale()? {
             return Ok(self.view());
         }

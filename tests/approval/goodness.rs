@@ -5,7 +5,7 @@ use std::fs;
 use parhelia_tests::Scratch;
 use serde_json::Value;
 
-use super::{acts, checkpoints, id, lines, session, status};
+use super::{FAILS, acts, checkpoints, id, lines, session, status};
 
 /// Writes a file into the session's folder, and makes a checkpoint for a reason. Returns its id.
 fn written(s: &Scratch, name: &str, trigger: &str) -> String {
@@ -101,6 +101,8 @@ fn a_safety_checkpoint_makes_nothing_good() {
     assert_eq!(status(&s, &migration), "pending");
     s.expect(0, &["rollback", &good, "--yes"]);
     s.expect(0, &["undo", "s", "--yes"]);
+    // ... and hides nothing that waits.
+    assert_eq!(lines(&s, &["session", "list"])[0]["review"], "pending");
     let after = written(&s, "after", "periodic");
     assert_eq!(rule(&s, &after), "path db/migrations/1.sql matches **/migrations/**");
 
@@ -171,7 +173,7 @@ fn an_agent_does_not_decide_about_another_sessions_work_either() {
         (Some("agent"), true),
         "{refused}"
     );
-    let deleted = s.run(&["-q", "delete", "other@latest"]);
+    let deleted = s.run(&["-q", "delete", "--protected", "other@latest"]);
     assert!(deleted.status.success());
     assert_eq!(acts(&s, "checkpoint.delete")[0]["via"], "cli");
 }
@@ -243,4 +245,39 @@ fn nothing_in_the_audit_steers_a_terminal() {
         assert!(!text.chars().any(|c| (c.is_control() && c != '\n') || c == '\u{202e}'), "{arguments:?}: {text:?}");
         assert!(text.contains("2J=x"), "{text}");
     }
+}
+
+#[test]
+fn finished_work_comes_back_though_nobody_has_looked_at_it() {
+    let s = Scratch::new();
+    begun(&s);
+    let done = written(&s, "done", "complete");
+    written(&s, "failed", "error");
+    assert_eq!((status(&s, &done).as_str(), brought_back(&s).0), ("pending", done));
+    // What a limit found on the way is looked at first.
+    let good = written(&s, "small", "periodic");
+    configure(&s, "[approval.escalation]\npaths = [\"secret\"]\n");
+    let touched = written(&s, "secret", "periodic");
+    written(&s, "finished", "complete");
+    assert_eq!((status(&s, &touched).as_str(), brought_back(&s).0), ("pending", good));
+}
+
+#[test]
+fn what_waits_for_a_person_stays_listed_behind_later_checkpoints_until_somebody_decides() {
+    let s = Scratch::new();
+    let waits = id(session(&s, &[], FAILS).last().unwrap()).to_owned();
+    let review = || {
+        let listed = lines(&s, &["session", "list"]);
+        (listed[0]["review"].clone(), listed[0]["needs"].clone())
+    };
+    assert_eq!(review(), ("pending".into(), "review".into()));
+    // The same files, and other ones.
+    let same = s.create("s", &s.path("work"));
+    assert_eq!((status(&s, &same), review()), ("auto_approved".into(), ("pending".into(), "review".into())));
+    fs::write(s.path("work/more"), "more\n").unwrap();
+    s.create("s", &s.path("work"));
+    assert_eq!(review().0, "pending");
+    assert!(s.expect(0, &["session", "show", "s"]).contains("Review"), "it is shown as well");
+    s.expect(0, &["session", "approve", &waits]);
+    assert_eq!(review(), (Value::Null, Value::Null));
 }

@@ -33,6 +33,12 @@ fn words_about_a_checkpoint_decide_nothing() {
     let is_safety = |one: &Value| one["trigger_detail"] == "safety" && id(one) != by_hand && one["message"] != "m0";
     let safety = checkpoints(&s).into_iter().find(is_safety).unwrap();
     assert_eq!(safety["approval"]["status"], "auto_approved", "{safety}");
+    // Programs see what rules go by.
+    let cause =
+        |checkpoint: &str| lines(&s, &["list", "s"]).into_iter().find(|one| one["id"] == checkpoint).unwrap()["cause"].clone();
+    assert_eq!((cause(id(&safety)), cause(&by_hand)), ("safety".into(), "asked".into()));
+    let run = lines(&s, &["session", "show", "s"]).into_iter().find(|line| line["type"] == "run").unwrap();
+    assert_eq!((&run["end"]["kind"], &run["end"]["code"], &run["end"]["by"]), (&"exited".into(), &0.into(), &Value::Null));
 }
 
 #[test]
@@ -46,8 +52,11 @@ fn an_agent_deletes_no_evidence_and_a_rejection_outlives_what_was_rejected() {
          env -i PARHELIA_STORE=\"$PARHELIA_STORE\" $p delete $bad --protected 2>> said; echo $? >> codes
          $p delete $(cat other) 2>> said; echo $? >> codes
          $p session prune --max-store-bytes 1 2>> said; echo $? >> codes
+         $p restore latest > refused 2>&1; echo $? >> refused
+         $p session prune -n --max-store-bytes 1 > planned 2>&1; echo $? >> planned
          $p tag $(cat kept) mine > /dev/null; $p untag $(cat kept) mine 2>> said > /dev/null; echo $? >> marks
          $p untag $(cat kept) keep 2>> said; echo $? >> marks
+         $p unlink $(cat kept) o/r#7 2>> said; echo $? >> marks
          touch tried; while [ ! -e end ]; do sleep 0.05; done",
         parhelia_tests::binary().display()
     );
@@ -64,16 +73,29 @@ fn an_agent_deletes_no_evidence_and_a_rejection_outlives_what_was_rejected() {
     fs::write(work.join("bad"), &evil).unwrap();
     let kept = find("good").unwrap();
     s.expect(0, &["tag", &kept, "keep"]);
+    s.expect(0, &["link", &kept, "o/r#7"]);
     fs::write(work.join("kept"), &kept).unwrap();
     fs::write(work.join("go"), "").unwrap();
     wait(|| work.join("tried").exists().then_some(()));
     let said = fs::read_to_string(work.join("said")).unwrap();
     assert_eq!(fs::read_to_string(work.join("codes")).unwrap(), "4\n4\n4\n4\n4\n", "{said}");
     // A tag of its own it may take off, and none that keeps a checkpoint for somebody.
-    assert_eq!(fs::read_to_string(work.join("marks")).unwrap(), "0\n4\n", "{said}");
+    assert_eq!(fs::read_to_string(work.join("marks")).unwrap(), "0\n4\n4\n", "{said}");
     assert_eq!(lines(&s, &["show", &kept])[0]["tags"], serde_json::json!(["keep"]));
     assert!(!said.contains("--protected") && said.contains("the attempt is recorded"), "{said}");
     assert_eq!((status(&s, &evil).as_str(), checkpoints(&s).len() > 3), ("rejected", true));
+    for (act, field, mark) in
+        [("checkpoint.untag_refused", "tag", "keep"), ("checkpoint.unlink_refused", "url", "https://github.com/o/r/issues/7")]
+    {
+        let refused = acts(&s, act);
+        assert_eq!(refused.len(), 1, "{act}: {refused:?}");
+        assert_eq!((&refused[0]["via"], &refused[0]["data"][field]), (&"agent".into(), &mark.into()), "{refused:?}");
+    }
+    let refused = fs::read_to_string(work.join("refused")).unwrap();
+    assert!(refused.contains("give --to DIR") && !refused.contains("rollback") && refused.ends_with("\n2\n"), "{refused}");
+    // What it would remove is not shown to it, and asking is no attempt.
+    let planned = fs::read_to_string(work.join("planned")).unwrap();
+    assert!(planned.ends_with("\n4\n") && !planned.contains("remove  ") && !planned.contains("recorded"), "{planned}");
     let attempts = acts(&s, "checkpoint.delete_refused");
     assert_eq!(attempts.len(), 5, "{attempts:?}");
     assert!(attempts.iter().all(|attempt| attempt["via"] == "agent" && !attempt["rule"].is_null()), "{attempts:?}");
@@ -90,6 +112,7 @@ fn an_agent_deletes_no_evidence_and_a_rejection_outlives_what_was_rejected() {
     assert_eq!(rule("s@latest"), format!("builds on {evil}, which was rejected"));
     // Neither does another session make the same files good.
     s.expect(0, &["session", "run", "--name", "t", "-w", copy.to_str().unwrap(), "--", "true"]);
+    s.expect(0, &["create", "t", "-w", copy.to_str().unwrap(), "-q", "-m", "later"]);
     assert_eq!(rule("t@latest"), format!("has the content of {evil}, which was rejected"));
     let decided: Vec<Value> = acts(&s, "checkpoint.reject");
     assert!(decided[0]["data"]["rejected"]["content"].is_string(), "{decided:?}");

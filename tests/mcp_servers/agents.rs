@@ -10,7 +10,7 @@ use parhelia_tests::{
 };
 use serde_json::{Value, json};
 
-use crate::programs::{Words, notes, odd};
+use crate::mcp_servers::programs::{Words, notes, odd};
 
 /// The user's servers, each by its command line and its variables.
 pub fn configure(live: &Live, servers: &[(&str, &Words, Value)]) {

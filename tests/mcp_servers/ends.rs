@@ -6,7 +6,7 @@ use parhelia_tests::live::{kill, lives, wait};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
-use crate::{
+use crate::mcp_servers::{
     programs::odd,
     work::{Work, children},
 };

@@ -9,7 +9,7 @@ use parhelia_tests::{
 };
 use serde_json::{Value, json};
 
-use crate::{
+use crate::mcp_servers::{
     agents::{configure, kept, told},
     programs::npm,
     work::Work,

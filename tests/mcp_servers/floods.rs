@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::{client::Client, programs::odd, work::Work};
+use crate::mcp_servers::{client::Client, programs::odd, work::Work};
 
 const LINE_BYTES: usize = 300 << 20;
 const LINES: usize = 500_000;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use parhelia_tests::live::wait;
 use serde_json::{Value, json};
 
-use crate::{programs::odd, work::Work};
+use crate::mcp_servers::{programs::odd, work::Work};
 
 const STATE: &str = "[\"kept\", \"and kept\"]";
 
@@ -91,7 +91,7 @@ fn it_waits_for_the_server_of_its_name_in_its_workspace_and_for_one_of_them() {
         let folder = work.scratch.path(folder);
         std::fs::create_dir_all(&folder).unwrap();
         command.args(odd(&["good"])).current_dir(folder).stderr(std::process::Stdio::null());
-        let mut client = crate::client::Client::start(&mut command);
+        let mut client = crate::mcp_servers::client::Client::start(&mut command);
         client.hello();
         client.call("notes", json!({}))
     };

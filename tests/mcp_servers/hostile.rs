@@ -9,7 +9,7 @@ use std::{
 use parhelia_tests::write;
 use serde_json::{Value, json};
 
-use crate::work::Work;
+use crate::mcp_servers::work::Work;
 
 const SECRET: &str = "a secret of the user's";
 
@@ -43,7 +43,7 @@ fn a_project_cannot_have_files_from_elsewhere_captured() {
     for path in [secret.clone(), "../outside/secret".into(), roundabout, folder.join("secret"), file, "~/secret".into()] {
         work.of_project(&memory(&path));
         let (id, servers) = work.checkpoint(0);
-        assert_eq!(servers["memory"]["kept"], "stateless", "{}: {servers}", path.display());
+        assert_eq!(servers["memory"]["kept"], "not_asked", "{}: {servers}", path.display());
         assert!(!has(&work, &id, &servers, SECRET));
     }
     // What lies in the workspace is captured.

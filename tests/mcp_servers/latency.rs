@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::{client::Client, programs, work::Work};
+use crate::mcp_servers::{client::Client, programs, work::Work};
 
 const ROUNDS: usize = 2000;
 

@@ -5,7 +5,7 @@ use std::{fs, time::Instant};
 use parhelia_tests::live::{lives, wait};
 use serde_json::{Value, json};
 
-use crate::{
+use crate::mcp_servers::{
     programs::odd,
     work::{Work, children},
 };

@@ -11,7 +11,7 @@ use parhelia_tests::{
 };
 use serde_json::{Value, json};
 
-use crate::{agents::told, client::Client, programs};
+use crate::mcp_servers::{agents::told, client::Client, programs};
 
 #[test]
 fn a_client_that_is_not_ours_finds_everything_as_described() {

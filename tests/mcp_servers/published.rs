@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{
+use crate::mcp_servers::{
     client::Client,
     programs::{Words, command, npm, time},
     work::Work,
@@ -115,6 +115,7 @@ fn one_that_no_proxy_stands_before_is_recorded_so() {
     let work = Work::with("[mcp.servers.asked]\nsupports_checkpoint = true\n");
     work.of_user(&json!({"plain": {"command": "serve"}, "asked": {"command": "serve"}}));
     let (_, servers) = work.checkpoint(3);
-    assert_eq!(servers["plain"]["why"], "no proxy stands before it");
+    let plain = &servers["plain"];
+    assert_eq!((&plain["kept"], &plain["why"]), (&"not_asked".into(), &"no proxy stands before it".into()));
     assert!(servers["asked"]["error"].as_str().unwrap().contains("parhelia hooks install --mcp"), "{servers}");
 }

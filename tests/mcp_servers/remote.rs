@@ -12,7 +12,7 @@ use parhelia_tests::{
 };
 use serde_json::{Value, json};
 
-use crate::{
+use crate::mcp_servers::{
     agents::{kept, told},
     programs::{command, examples, npm, python},
     work::Work,
@@ -72,7 +72,7 @@ fn one_is_asked_where_the_user_says_so() {
     work.of_user(&json!({"remote": server.config()}));
     let recorded = |code| work.checkpoint(code).1["remote"].clone();
     let plain = recorded(0);
-    assert_eq!((&plain["kept"], &plain["transport"]), (&json!("stateless"), &json!("http")), "{plain}");
+    assert_eq!((&plain["kept"], &plain["transport"]), (&json!("not_asked"), &json!("http")), "{plain}");
     assert!(plain["why"].as_str().unwrap().contains("supports_checkpoint"), "{plain}");
     work.options(ASKED);
     let asked = recorded(0);

@@ -18,7 +18,7 @@ use parhelia_store::{Store, selector::find};
 use parhelia_tests::{Scratch, live::shown, scripted::AGENT, write, write_program};
 use serde_json::{Value, json};
 
-use crate::{client::Client, programs::Words};
+use crate::mcp_servers::{client::Client, programs::Words};
 
 const CONVERSATION: &str = "8c2b1f6e-57c0-4f0e-9a55-6f8f1f8c0b44";
 

@@ -7,7 +7,7 @@ import { at, segment, store, visit } from "./visit.mjs";
 
 visit("a rejection needs a reason, and a decision that holds is not changed by accident", async (visitor, page) => {
   const target = store.branched.list.at(-1);
-  await visitor.post(`/api/checkpoints/${target.id}/approve`, { reason: "fine" });
+  await visitor.post(`/v1/checkpoints/${target.id}/approve`, { reason: "fine" });
   await visitor.open(at(target.id));
   await page.getByRole("button", { name: "Reject…" }).click();
   const dialog = page.getByRole("dialog");
@@ -23,7 +23,35 @@ visit("a rejection needs a reason, and a decision that holds is not changed by a
   await dialog.getByRole("button", { name: "Reject" }).click();
   await page.locator(".facts", { hasText: "drops the <table>" }).waitFor();
   assert.equal(await page.evaluate(() => document.activeElement !== document.body), true, "the focus is not lost");
-  await visitor.post(`/api/checkpoints/${target.id}/approve`, { reason: "fine after all", change: true });
+  await visitor.post(`/v1/checkpoints/${target.id}/approve`, { reason: "fine after all", change: true });
+});
+
+visit("what an agent asks is shown, and answered by what was seen", async (visitor, page) => {
+  const { id } = store.branched;
+  const json = (body) => ({ contentType: "application/json", body: JSON.stringify(body) });
+  await page.route(`**/v1/sessions/${segment(id)}`, async (route) => {
+    const answer = await (await route.fetch()).json();
+    Object.assign(answer.session, { observed: "waiting", needs: "waiting", why: "permission prompt" });
+    await route.fulfill(json(answer));
+  });
+  const screen = "May I run rm?\n 1. Yes  2. No <script>alert(9)</script>";
+  await page.route("**/question", (route) => route.fulfill(json({ question: "q1", waits_for: "permission prompt", screen })));
+  const answers = [];
+  await page.route("**/answer", (route) => {
+    answers.push(route.request().postDataJSON());
+    return route.fulfill(json({ session: {}, warnings: [] }));
+  });
+  await visitor.open(`#/session/${segment(id)}`);
+  await page.locator(".screen", { hasText: "May I run rm?" }).waitFor();
+  await audit(page, "a question");
+  await page.getByRole("button", { name: "1", exact: true }).click();
+  await page.locator("#status", { hasText: "typed" }).waitFor();
+  await page.getByLabel("Or a text").fill("no, keep it");
+  await Promise.all([page.waitForResponse("**/answer"), page.keyboard.press("Enter")]);
+  assert.deepEqual(answers, [
+    { question: "q1", keys: ["1"] },
+    { question: "q1", text: "no, keep it", keys: ["Enter"] },
+  ]);
 });
 
 visit("tags and annotations are added, and a lost answer does not add one twice", async (visitor, page) => {
@@ -49,14 +77,14 @@ visit("tags and annotations are added, and a lost answer does not add one twice"
   await page.locator("#status", { hasText: "annotation was added" }).waitFor();
   assert.equal(keys.length, 2);
   assert.ok(keys[0] && keys[0] === keys[1], "the same request has the same key");
-  const { annotations } = await visitor.get(`/api/checkpoints/${newest.id}`);
+  const { annotations } = await visitor.get(`/v1/checkpoints/${newest.id}`);
   assert.equal(annotations.length, newest.annotations.length + 1);
 });
 
 visit("a rollback is shown before it is done, and undone", async (visitor, page) => {
   const { id, list } = store.branched;
   const target = list.at(-1);
-  const heads = async () => (await visitor.get(`/api/sessions/${segment(id)}`)).session.head;
+  const heads = async () => (await visitor.get(`/v1/sessions/${segment(id)}`)).session.head;
   const before = await heads();
   await visitor.open(at(target.id, "rollback"));
   await page.locator(".plan .paths li").first().waitFor();
@@ -96,7 +124,7 @@ visit("a plan that is refused says why, and keeps its options", async (visitor, 
 
 visit("a session is paused and resumed by buttons that ask first", async (visitor, page) => {
   const asked = [];
-  await page.route("**/api/sessions/*/{pause,end,resume,checkpoints}", (route) => {
+  await page.route("**/v1/sessions/*/{pause,end,resume,checkpoints}", (route) => {
     if (route.request().method() !== "POST") return route.continue();
     asked.push([route.request().url().split("/").at(-1), route.request().postDataJSON()]);
     const body = {
@@ -107,7 +135,7 @@ visit("a session is paused and resumed by buttons that ask first", async (visito
     };
     return route.fulfill({ contentType: "application/json", body: JSON.stringify(body) });
   });
-  await page.route(`**/api/sessions/${segment(store.branched.id)}`, async (route) => {
+  await page.route(`**/v1/sessions/${segment(store.branched.id)}`, async (route) => {
     const answer = await (await route.fetch()).json();
     Object.assign(answer.session, { status: "active", observed: "idle", wanted: "running" });
     await route.fulfill({ contentType: "application/json", body: JSON.stringify(answer) });

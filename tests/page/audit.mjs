@@ -45,7 +45,7 @@ function faultsOfView() {
   if (document.querySelectorAll("script:not([src]), style, iframe, object, embed").length)
     found.push("an inline script, a style or a frame");
   for (const link of document.querySelectorAll("a[href]")) {
-    if (!["#", "/api/"].some((start) => link.getAttribute("href").startsWith(start)))
+    if (!["#", "/v1/"].some((start) => link.getAttribute("href").startsWith(start)))
       found.push(`a link to ${link.getAttribute("href")}`);
   }
   for (const element of document.querySelectorAll("*")) {

@@ -20,7 +20,7 @@ function answering(page, pattern, body) {
 
 /** Answers requests for some files of a checkpoint with contents. */
 function holding(page, id, contents) {
-  return page.route(`**/api/checkpoints/${id}/files/*`, (route) => {
+  return page.route(`**/v1/checkpoints/${id}/files/*`, (route) => {
     const body = contents[route.request().url().split("/").at(-1)];
     return body ? route.fulfill({ body, contentType: "application/octet-stream" }) : route.continue();
   });
@@ -118,7 +118,7 @@ visit("names of JavaScript's own are names like others", async (visitor, page) =
   assert.deepEqual(await page.locator(".message .by strong").allInnerTexts(), names);
   // `__proto__` in a literal would set the prototype.
   const table = JSON.parse(`{${names.map((name) => `"${name}":"${name} it is"`)}}`);
-  await answering(page, `**/api/checkpoints/${newest.id}`, (answer) => ({
+  await answering(page, `**/v1/checkpoints/${newest.id}`, (answer) => ({
     ...answer,
     environment: Object.assign(JSON.parse(`{"__proto__":"a value","constructor":"another"}`), { variables: table }),
     approval: { status: "constructor", user: null, timestamp: newest.created_at },
@@ -157,6 +157,6 @@ visit("an address with dots as a part asks the service for nothing", async (visi
     await page.locator("#alerts .alert").waitFor();
     await page.getByRole("heading", { name: "Nothing to show", level: 1 }).waitFor();
     // The list of sessions may be refreshed meanwhile.
-    assert.deepEqual(asked.filter((path) => path.startsWith("/api/") && path !== "/api/sessions"), [], hash);
+    assert.deepEqual(asked.filter((path) => path.startsWith("/v1/") && path !== "/v1/sessions"), [], hash);
   }
 });

@@ -147,7 +147,7 @@ export class Visitor {
   }
 
   async checkpoints(session) {
-    return (await this.get(`/api/sessions/${encodeURIComponent(session)}/checkpoints`)).checkpoints;
+    return (await this.get(`/v1/sessions/${encodeURIComponent(session)}/checkpoints`)).checkpoints;
   }
 
   async shot(name) {

@@ -21,7 +21,7 @@ visit("names, contents and conversations are text, whatever is in them", async (
   for (const { text } of newest.annotations) await page.locator(".annotations").getByText(text, { exact: true }).waitFor();
   await audit(page, "a hostile checkpoint");
   await visitor.open(at(newest.id, "files"));
-  const { entries } = await visitor.get(`/api/checkpoints/${newest.id}/entries?path=`);
+  const { entries } = await visitor.get(`/v1/checkpoints/${newest.id}/entries?path=`);
   assert.ok(entries.length >= 5);
   const html = await page.locator(".files").innerText();
   assert.ok(html.includes("<img src=x onerror=alert(1)>") && html.includes("javascript:alert(1)"), html);
@@ -45,7 +45,7 @@ visit("names, contents and conversations are text, whatever is in them", async (
 
 visit("files are shown up to a size, and handed out as they are", async (visitor, page) => {
   const [newest] = store.hostile.list;
-  const file = `/api/checkpoints/${newest.id}/files/`;
+  const file = `/v1/checkpoints/${newest.id}/files/`;
   const answers = { large: Buffer.alloc(600 << 10, "x\n"), binary: Buffer.from([0, 1, 2, 255]), empty: Buffer.alloc(0) };
   await page.route(`**${file}*`, (route) => {
     const body = answers[route.request().url().split("/").at(-1)];

@@ -79,18 +79,44 @@ visit("addresses name views: they are loaded again, and gone back to", async (vi
   await page.locator("#alerts .alert").filter({ hasText: "00000000000000000000000000" }).waitFor();
 });
 
+visit("the list is filtered and ordered, and only what changed is read again", async (visitor, page) => {
+  const rows = page.locator("table.list tbody tr");
+  await rows.first().waitFor();
+  const all = await rows.count();
+  await page.getByLabel("Filter").fill(store.branched.name);
+  await page.locator(".lead", { hasText: "not shown" }).waitFor();
+  assert.ok((await rows.count()) >= 1 && (await rows.count()) < all);
+  await page.getByLabel("Filter").fill("no such words");
+  await page.getByText("No session has these words.").waitFor();
+  await page.getByLabel("Filter").fill("");
+  await page.getByLabel("Order").selectOption("name");
+  const names = await rows.locator("th a").allTextContents();
+  assert.deepEqual(
+    names,
+    names.toSorted((a, b) => a.localeCompare(b)),
+  );
+  await audit(page, "a filtered list");
+  await page.locator("#connection", { hasText: "Live" }).waitFor();
+  const asked = [];
+  page.on("request", (request) => asked.push(new URL(request.url())));
+  await visitor.post(`/v1/sessions/${segment(store.branched.id)}/labels`, { set: { team: "<b>a" } });
+  await page.locator(".label", { hasText: "team=<b>a" }).waitFor(SOON);
+  assert.ok(asked.some((url) => url.pathname === "/v1/sessions" && url.searchParams.has("changed_after")));
+  await visitor.post(`/v1/sessions/${segment(store.branched.id)}/labels`, { remove: ["team"] });
+});
+
 visit("changes are shown as they happen", async (visitor, page) => {
   const [newest] = store.branched.list;
   await page.locator("#connection", { hasText: "Live" }).waitFor();
   await visitor.open(`#/session/${segment(store.branched.id)}`);
   const box = page.locator(`#pick-${newest.id}`);
   await box.focus();
-  await visitor.post(`/api/checkpoints/${newest.id}/tags`, { tags: ["as-it-happens"] });
+  await visitor.post(`/v1/checkpoints/${newest.id}/tags`, { tags: ["as-it-happens"] });
   await page.locator(".row", { has: box }).getByText("as-it-happens").waitFor(SOON);
   assert.equal(await page.evaluate(() => document.activeElement.id), `pick-${newest.id}`, "the focus stays");
   await visitor.open(at(newest.id));
   await page.getByLabel("Add an annotation").fill("half a rem");
-  await visitor.post(`/api/checkpoints/${newest.id}/annotations`, { text: "from elsewhere" });
+  await visitor.post(`/v1/checkpoints/${newest.id}/annotations`, { text: "from elsewhere" });
   await page.getByText("from elsewhere").waitFor(SOON);
   assert.equal(await page.getByLabel("Add an annotation").inputValue(), "half a rem");
 });
@@ -147,10 +173,10 @@ visit("decisions and fenced runs are marked, in the graph and in words", async (
 });
 
 visit("a connection that was lost is said, and made again", async (visitor, page) => {
-  await page.route("**/api/events*", (route) => route.fulfill({ status: 503, body: "" }));
+  await page.route("**/v1/events*", (route) => route.fulfill({ status: 503, body: "" }));
   await page.reload();
   await page.locator("#connection", { hasText: "Not connected" }).waitFor();
-  await page.unroute("**/api/events*");
+  await page.unroute("**/v1/events*");
   await page.locator("#connection", { hasText: "Live" }).waitFor(SOON);
 });
 
@@ -205,7 +231,7 @@ visit("the keyboard alone approves a checkpoint", async (visitor, page) => {
   await page.locator("#status", { hasText: "is approved" }).waitFor();
   await page.getByRole("dialog").waitFor({ state: "detached" });
   await page.locator(".facts", { hasText: "tests pass, diff read a/r" }).waitFor();
-  const { approval } = await visitor.get(`/api/checkpoints/${target.id}`);
+  const { approval } = await visitor.get(`/v1/checkpoints/${target.id}`);
   assert.deepEqual([approval.status, approval.reason], ["approved", "tests pass, diff read a/r"]);
   await press("u");
   await page.getByRole("heading", { name: store.branched.name, level: 1 }).waitFor();

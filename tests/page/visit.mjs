@@ -18,7 +18,7 @@ export function at(id, ...rest) {
 
 /** Reads what the store holds now. */
 async function look(visitor) {
-  const { sessions } = await visitor.get("/api/sessions");
+  const { sessions } = await visitor.get("/v1/sessions");
   for (const session of sessions) {
     const list = await visitor.checkpoints(session.id);
     if (session.name.includes("<")) store.hostile = { ...session, list };

@@ -11,7 +11,7 @@ use std::{
 
 use parhelia_tests::{given_seed, long, repeated_by};
 
-use crate::{
+use crate::pairs::{
     damage::{flip, packs},
     flips::Chance,
     oracle::spared,

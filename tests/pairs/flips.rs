@@ -8,7 +8,7 @@ use std::{
 
 use parhelia_tests::{given_seed, long, repeated_by};
 
-use crate::{damage::flip, verbs::Verb, world::World};
+use crate::pairs::{damage::flip, verbs::Verb, world::World};
 
 /// Rounds in the ordinary run.
 const ROUNDS: u64 = 6;

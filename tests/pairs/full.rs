@@ -9,7 +9,7 @@ use std::{
 
 use parhelia_tests::{given_seed, long, noise};
 
-use crate::{
+use crate::pairs::{
     flips::Chance,
     oracle::spared,
     verbs::Verb,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use parhelia_store::{OpenOptions, Store};
 use parhelia_tests::story::files_of;
 
-use crate::world::{Copy, pack_bytes};
+use crate::pairs::world::{Copy, pack_bytes};
 
 impl Copy {
     /// The checkpoints that can be read whole; none may read back other bytes.

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fs};
 use parhelia_tests::{files_in, lines};
 use serde_json::Value;
 
-use crate::world::{Copy, pack_bytes};
+use crate::pairs::world::{Copy, pack_bytes};
 
 /// A verb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use std::{
 use parhelia_store::{OpenOptions, Store, create, gc};
 use parhelia_tests::{Files, Scratch, files_in, noise, write};
 
-use crate::damage::Damage;
+use crate::pairs::damage::Damage;
 
 /// Versions of the workspace.
 const VERSIONS: usize = 60;

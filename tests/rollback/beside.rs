@@ -93,8 +93,17 @@ fn work_of_a_hook_that_waits_for_us_is_not_waited_for_and_goes_by_itself() {
     let work = Work::new(false);
     let store = opened(&work);
     let workspace = work.workspace.canonicalize().unwrap();
-    let wanted =
-        Begin { session: work.session.clone(), workspace: workspace.clone(), folder: workspace.clone(), ..Begin::default() };
+    // The launch had the same user's folders as the hook.
+    let home = work.scratch.path("home");
+    fs::create_dir_all(&home).unwrap();
+    let home = ("HOME".to_owned(), home.to_string_lossy().into_owned());
+    let wanted = Begin {
+        session: work.session.clone(),
+        workspace: workspace.clone(),
+        folder: workspace.clone(),
+        settings: Some([home].into()),
+        ..Begin::default()
+    };
     let current: Current = begin(&store, &wanted).unwrap();
     let turn = held(&store, &work.session, &()).unwrap();
     fs::write(work.workspace.join("src/m1/f1.rs"), "changed").unwrap();

@@ -14,7 +14,7 @@ use parhelia_store::{
 use parhelia_tests::{assert_equal, host::Caller, noise, write};
 use serde_json::Value;
 
-use crate::work::{Work, git, git_command, opened, safeties};
+use crate::rollback::work::{Work, git, git_command, opened, safeties};
 
 #[test]
 fn a_rollback_restores_and_undo_gives_everything_back() {
@@ -377,6 +377,11 @@ fn whatever_is_pruned_a_rollback_can_be_undone() {
     let head = rollback::last(&session).unwrap().head.unwrap().to_string();
     work.scratch.expect(0, &["checkpoint", "delete", &head]);
     work.scratch.expect(0, &["checkpoint", "undo", &work.session, "--yes"]);
+    // ... and what the undo itself can be undone with.
+    let newest = safeties(&work).pop().unwrap();
+    work.scratch.expect(0, &["checkpoint", "delete", &newest]);
+    let text = work.scratch.expect(4, &["checkpoint", "undo", &work.session, "--yes"]);
+    assert!(text.contains(&format!("its safety checkpoint {newest} was deleted")), "{text}");
 }
 
 #[test]

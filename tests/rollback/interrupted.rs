@@ -19,7 +19,7 @@ use parhelia_tests::{
 };
 use serde_json::json;
 
-use crate::work::{Work, git, opened};
+use crate::rollback::work::{Work, git, opened};
 
 /// A rollback that was killed behind its intent, of a workspace that was spoiled.
 struct Interrupted {

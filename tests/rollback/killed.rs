@@ -8,7 +8,7 @@ use parhelia_tests::{
     write,
 };
 
-use crate::work::{Work, git, git_command, safeties};
+use crate::rollback::work::{Work, git, git_command, safeties};
 
 /// State of the workspace's git when it is rolled back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

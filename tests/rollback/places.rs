@@ -11,7 +11,7 @@ use std::{
 use parhelia_tests::{Scratch, user::User, write};
 use serde_json::Value;
 
-use crate::work::Work;
+use crate::rollback::work::Work;
 
 #[test]
 fn a_store_inside_the_workspace_survives_and_the_session_goes_on() {

@@ -10,7 +10,7 @@ use parhelia_session::intent::held;
 use parhelia_tests::{filesystems::in_memory, write};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::work::{Work, git, opened};
+use crate::rollback::work::{Work, git, opened};
 
 #[test]
 fn what_would_be_done_is_what_is_done() {
@@ -138,7 +138,7 @@ fn what_cannot_be_done_any_more_is_not_offered() {
     let work = Work::new(false);
     work.spoil();
     work.rollback(&[]);
-    let safety = crate::work::safeties(&work).pop().unwrap();
+    let safety = crate::rollback::work::safeties(&work).pop().unwrap();
     for more in [&["--dry-run"][..], &[]] {
         let said = work.scratch.expect(0, &[&["checkpoint", "delete", &safety], more].concat());
         assert!(said.contains("cannot be undone without"), "{said}");

@@ -10,7 +10,7 @@ use std::{
 };
 
 use super::*;
-use crate::browser::{address, token};
+use crate::service::browser::{address, token};
 
 /// A service of a store with a session `work`, not started yet.
 fn stopped() -> Service {
@@ -54,7 +54,7 @@ fn a_passed_socket_is_served_and_stays() {
     early.write_all(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
     s.start_by(&mut with(&s, "$$", listener.try_clone().unwrap(), None), false);
     assert_eq!(exchange_over(early, "").status, 200);
-    let get = |path: &Path| exchange(path, "GET /api/sessions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    let get = |path: &Path| exchange(path, "GET /v1/sessions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     assert_eq!(get(&path).expect(200)["sessions"][0]["name"], "work");
     assert!(!s.socket().exists(), "the one that is named is not made");
     assert!(s.said().contains("means nothing"), "{}", s.said());
@@ -63,8 +63,8 @@ fn a_passed_socket_is_served_and_stays() {
     let script = "env > seen; mv seen shown; sleep 100000";
     let folder = s.scratch.path("new").to_string_lossy().into_owned();
     let body = json!({"name": "new", "workspace": folder, "command": ["sh", "-c", script]}).to_string();
-    let head = "POST /api/sessions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json";
-    exchange(&path, &format!("{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len())).expect(200);
+    let head = "POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json";
+    exchange(&path, &format!("{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len())).expect(201);
     let shown = wait(|| fs::read_to_string(s.scratch.path("new/shown")).ok());
     assert!(shown.contains("PARHELIA_RUN_ID=") && !shown.contains("LISTEN_"), "{shown}");
     let flags = fs::read_to_string(format!("/proc/{}/fdinfo/3", s.child.as_ref().unwrap().id())).unwrap();
@@ -89,7 +89,7 @@ fn a_passed_address_asks_for_the_token() {
     let text = fs::read_to_string(path.with_extension("token")).unwrap();
     assert!(!s.scratch.path("run/s.token").exists());
     for (headers, status) in [(String::new(), 401), (format!("Authorization: Bearer {}\r\n", text.trim()), 200)] {
-        let request = format!("GET /api/sessions HTTP/1.1\r\nHost: {at}\r\nConnection: close\r\n{headers}\r\n");
+        let request = format!("GET /v1/sessions HTTP/1.1\r\nHost: {at}\r\nConnection: close\r\n{headers}\r\n");
         assert_eq!(exchange_over(TcpStream::connect(&at).unwrap(), &request).status, status);
     }
     assert!(s.signal(Signal::TERM).success());

@@ -8,7 +8,7 @@ fn it_answers_what_the_command_line_shows() {
     let health = s.get("/health").expect(200);
     assert_eq!((health["status"].as_str(), health["sessions"].as_u64()), (Some("ok"), Some(1)), "{health}");
     assert!(health["free_bytes"].as_u64().is_some_and(|bytes| bytes > 0), "{health}");
-    let listed = s.get("/api/sessions").expect(200);
+    let listed = s.get("/v1/sessions").expect(200);
     let of_cli = s.scratch.expect(0, &["session", "list", "--json"]);
     let of_cli: Value = serde_json::from_str(of_cli.lines().next().unwrap()).unwrap();
     let mut of_api = listed["sessions"][0].clone();
@@ -17,15 +17,15 @@ fn it_answers_what_the_command_line_shows() {
     let ids = s.checkpoints();
     let shown = s.scratch.expect(0, &["show", &ids[0], "--json"]);
     let shown: Value = serde_json::from_str(shown.lines().next().unwrap()).unwrap();
-    let mut manifest = s.get(&format!("/api/checkpoints/{}", ids[0])).expect(200);
+    let mut manifest = s.get(&format!("/v1/checkpoints/{}", ids[0])).expect(200);
     manifest["type"] = json!("manifest");
     assert_eq!(manifest, shown);
-    let diff = s.get(&format!("/api/checkpoints/{}/diff?to={}&path=file", ids[1], ids[0])).expect(200);
+    let diff = s.get(&format!("/v1/checkpoints/{}/diff?to={}&path=file", ids[1], ids[0])).expect(200);
     assert_eq!(diff["counts"]["modified"], 1, "{diff}");
     assert!(diff["changes"][0]["diff"].as_str().unwrap().contains("+two"), "{diff}");
-    let page = s.get("/api/sessions/work/checkpoints?limit=1").expect(200);
+    let page = s.get("/v1/sessions/work/checkpoints?limit=1").expect(200);
     assert_eq!(page["checkpoints"][0]["id"], ids[0].as_str());
-    let next = s.get(&format!("/api/sessions/work/checkpoints?limit=1&before={}", page["before"])).expect(200);
+    let next = s.get(&format!("/v1/sessions/work/checkpoints?limit=1&before={}", page["before"])).expect(200);
     assert_eq!((next["checkpoints"][0]["id"].as_str(), &next["before"]), (Some(ids[1].as_str()), &Value::Null));
 }
 
@@ -33,18 +33,18 @@ fn it_answers_what_the_command_line_shows() {
 fn files_of_a_checkpoint_are_handed_out_as_bytes_and_nothing_beside_it_is() {
     let s = Service::new();
     let id = s.checkpoints().remove(0);
-    let file = s.get(&format!("/api/checkpoints/{id}/files/file"));
+    let file = s.get(&format!("/v1/checkpoints/{id}/files/file"));
     assert_eq!((file.status, &file.body[..]), (200, &b"one\ntwo\n"[..]));
     assert!(
         file.head.contains("x-content-type-options: nosniff") && file.head.contains("application/octet-stream"),
         "{}",
         file.head
     );
-    let odd = s.get(&format!("/api/checkpoints/{id}/files/folder/%3Cb%3Eodd%20&amp%3B%20name"));
+    let odd = s.get(&format!("/v1/checkpoints/{id}/files/folder/%3Cb%3Eodd%20&amp%3B%20name"));
     assert_eq!((odd.status, &odd.body[..]), (200, &b"x"[..]));
     write(&s.scratch.path("secret"), b"beside").unwrap();
     for path in ["../secret", "%2e%2e/secret", "..%2fsecret", "folder/../../secret", "/etc/passwd", "folder", "none", "file/x"] {
-        let answer = s.get(&format!("/api/checkpoints/{id}/files/{path}"));
+        let answer = s.get(&format!("/v1/checkpoints/{id}/files/{path}"));
         assert!([400, 404].contains(&answer.status), "{path}: {}", answer.status);
         assert!(!answer.body.windows(6).any(|six| six == b"beside"), "{path}");
     }
@@ -54,7 +54,7 @@ fn files_of_a_checkpoint_are_handed_out_as_bytes_and_nothing_beside_it_is() {
 fn what_is_said_of_a_checkpoint_is_recorded_for_the_caller() {
     let s = Service::new();
     let ids = s.checkpoints();
-    let at = |verb: &str| format!("/api/checkpoints/{}/{verb}", ids[0]);
+    let at = |verb: &str| format!("/v1/checkpoints/{}/{verb}", ids[0]);
     let tagged = s.post(&at("tags"), &json!({"tags": ["release/1", "b"]})).expect(200);
     assert_eq!(tagged["added"], json!(["release/1", "b"]));
     s.post(&at("annotations"), &json!({"text": "looked at"})).expect(200);
@@ -78,24 +78,45 @@ fn an_agent_does_not_decide_through_the_service_either() {
     let own = s.scratch.path("own").to_string_lossy().into_owned();
     let words = ["session", "run", "--name", "own", "--workspace", &own, "--", "sh", "-c", script];
     let mut run = s.scratch.command(&words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    wait(|| (s.get("/api/sessions/own").status == 200).then_some(()));
-    let made = s.post("/api/sessions/own/checkpoints", &json!({})).expect(200);
+    wait(|| (s.get("/v1/sessions/own").status == 200).then_some(()));
+    let made = s.post("/v1/sessions/own/checkpoints", &json!({})).expect(201);
     let id = made["checkpoint"]["id"].as_str().unwrap();
+    let far = json!({"session": "far", "host": "h", "workspace": s.scratch.path("far"), "command": ["claude"]});
+    let far = s.post("/v1/runs", &far).expect(200);
+    s.post(&format!("/v1/runs/{}/end", far["run"]["id"].as_str().unwrap()), &json!({"epoch": 1, "exit_code": 0})).expect(200);
+    let asked = [
+        ("/v1/sessions/far/end".to_owned(), json!({})),
+        ("/v1/sessions/far/pause".to_owned(), json!({})),
+        ("/v1/sessions/far/resume".to_owned(), json!({})),
+        ("/v1/sessions/far/prompt".to_owned(), json!({"text": "hi"})),
+        ("/v1/sessions/own/answer".to_owned(), json!({"question": "x", "keys": ["1"]})),
+        ("/v1/sessions/work/labels".to_owned(), json!({"set": {"a": "b"}})),
+        ("/v1/sessions/work/checkpoints".to_owned(), json!({})),
+        ("/v1/runs".to_owned(), json!({"session": "far", "host": "h", "command": ["/tmp/evil/claude"]})),
+        (format!("/v1/checkpoints/{id}/approve"), json!({})),
+    ];
+    let words: Vec<String> = asked.iter().map(|(path, body)| format!("({path:?}, {:?})", body.to_string())).collect();
     let ask = format!(
-        "import socket\ns=socket.socket(socket.AF_UNIX); s.connect('{}')\n\
-         s.sendall(b'POST /api/checkpoints/{id}/approve HTTP/1.1\\r\\nHost: x\\r\\nConnection: close\\r\\nContent-Length: 0\\r\\n\\r\\n')\n\
-         print(s.recv(65536).decode())",
+        "import socket\n\
+         for path, body in [{}]:\n \
+         s = socket.socket(socket.AF_UNIX)\n s.connect('{}')\n \
+         head = f'POST {{path}} HTTP/1.1\\r\\nHost: x\\r\\nConnection: close\\r\\nContent-Type: application/json\\r\\n'\n \
+         s.sendall(f'{{head}}Content-Length: {{len(body)}}\\r\\n\\r\\n{{body}}'.encode())\n \
+         print(s.makefile().readline().split()[1])",
+        words.join(", "),
         s.socket().display()
     );
     write(&s.scratch.path("own/ask"), ask.as_bytes()).unwrap();
     fs::rename(s.scratch.path("own/ask"), s.scratch.path("own/ask.py")).unwrap();
     let answer = wait(|| fs::read_to_string(s.scratch.path("own/answer")).ok());
-    assert!(answer.starts_with("HTTP/1.1 409"), "{answer}");
+    assert_eq!(answer.lines().collect::<Vec<_>>(), vec!["409"; asked.len()], "{answer}");
+    let refused = s.scratch.expect(0, &["audit", "log", "--all", "--json", "--action", "session.act_refused"]);
+    assert_eq!(refused.matches("\"session.act_refused\"").count(), asked.len() - 1, "{refused}");
     let audit = s.scratch.expect(0, &["audit", "log", "--json"]);
     let last: Value = serde_json::from_str(audit.lines().rfind(|line| line.contains("\"audit\"")).unwrap()).unwrap();
     assert_eq!((&last["action"], &last["via"]), (&json!("checkpoint.approve_refused"), &json!("agent")), "{last}");
-    s.post(&format!("/api/checkpoints/{id}/approve"), &json!({})).expect(200);
-    s.post("/api/sessions/own/pause", &json!({"end_agent": true})).expect(200);
+    s.post(&format!("/v1/checkpoints/{id}/approve"), &json!({})).expect(200);
+    s.post("/v1/sessions/own/pause", &json!({"end_agent": true})).expect(200);
     run.wait().unwrap();
 }
 
@@ -109,23 +130,23 @@ fn bad_requests_are_problems_and_change_nothing() {
         exchange(&s.socket(), &format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()))
     };
     let json_type = "Content-Type: application/json\r\n";
-    let approve = format!("/api/checkpoints/{id}/approve");
+    let approve = format!("/v1/checkpoints/{id}/approve");
     for (answer, status, what) in [
         (s.get("/nothing"), 404, "no such path"),
         (s.get(&approve), 405, "another method"),
-        (s.get("/api/sessions/none"), 404, "no such session"),
-        (s.get("/api/checkpoints/none"), 404, "no such checkpoint"),
-        (s.get("/api/sessions?limit=many"), 400, "no number"),
-        (s.get("/api/sessions?limits=1"), 400, "an unknown parameter"),
-        (s.get(&format!("/api/checkpoints/{id}/diff")), 400, "a parameter is missing"),
+        (s.get("/v1/sessions/none"), 404, "no such session"),
+        (s.get("/v1/checkpoints/none"), 404, "no such checkpoint"),
+        (s.get("/v1/sessions?limit=many"), 400, "no number"),
+        (s.get("/v1/sessions?limits=1"), 400, "an unknown parameter"),
+        (s.get(&format!("/v1/checkpoints/{id}/diff")), 400, "a parameter is missing"),
         (post(&approve, json_type, "{"), 400, "no JSON"),
         (post(&approve, json_type, "[]"), 400, "no object"),
         (post(&approve, json_type, "{\"reasons\":\"x\"}"), 400, "an unknown member"),
         (post(&approve, json_type, "{\"reason\":\"\\u001b[2J\"}"), 400, "a text that steers a terminal"),
         (post(&approve, "", "{\"reason\":\"x\"}"), 400, "a form, as a web page sends it"),
         (post(&approve, "Origin: https://example.com\r\n", ""), 403, "a web page"),
-        (post("/api/checkpoints/latest/approve", json_type, "{}"), 400, "whose newest?"),
-        (post("/api/checkpoints/00000000000000000000000000/approve", json_type, "{}"), 404, "a checkpoint that never was"),
+        (post("/v1/checkpoints/latest/approve", json_type, "{}"), 400, "whose newest?"),
+        (post("/v1/checkpoints/00000000000000000000000000/approve", json_type, "{}"), 404, "a checkpoint that never was"),
         (post(&approve, json_type, &format!("{{\"reason\":\"{}\"}}", "x".repeat(2 << 20))), 413, "too long"),
     ] {
         assert_eq!(answer.status, status, "{what}: {}", String::from_utf8_lossy(&answer.body));
@@ -158,7 +179,7 @@ fn events_are_heard_as_they_come_and_taken_up_where_a_listener_stopped() {
     let listen = |headers: &str, query: &str| {
         let mut stream = UnixStream::connect(s.socket()).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-        stream.write_all(format!("GET /api/events{query} HTTP/1.1\r\nHost: x\r\n{headers}\r\n").as_bytes()).unwrap();
+        stream.write_all(format!("GET /v1/events{query} HTTP/1.1\r\nHost: x\r\n{headers}\r\n").as_bytes()).unwrap();
         let mut stream = BufReader::new(stream);
         let mut line = String::new();
         while line != "\r\n" {
@@ -195,7 +216,7 @@ fn a_folder_goes_back_and_forth_and_is_shown_before() {
     let s = Service::new();
     let ids = s.checkpoints();
     write(&s.scratch.path("work/file"), b"three\n").unwrap();
-    let roll = |body: &Value| s.post(&format!("/api/checkpoints/{}/rollback", ids[1]), body);
+    let roll = |body: &Value| s.post(&format!("/v1/checkpoints/{}/rollback", ids[1]), body);
     let file = || fs::read_to_string(s.scratch.path("work/file")).unwrap();
     let shown = roll(&json!({"dry_run": true})).expect(200);
     assert_eq!((&shown["rollback"]["dry_run"], &shown["rollback"]["changed"]), (&json!(true), &json!(false)), "{shown}");
@@ -205,9 +226,9 @@ fn a_folder_goes_back_and_forth_and_is_shown_before() {
     assert_eq!((&done["rollback"]["changed"], &done["actions"]), (&json!(true), &shown["actions"]), "{done}");
     assert_eq!(file(), "one\n");
     assert!(s.checkpoints().iter().any(|id| done["rollback"]["safety"] == id.as_str()), "{done}");
-    s.post("/api/sessions/work/undo", &json!({"dry_run": true})).expect(200);
+    s.post("/v1/sessions/work/undo", &json!({"dry_run": true})).expect(200);
     assert_eq!(file(), "one\n");
-    s.post("/api/sessions/work/undo", &json!({})).expect(200);
+    s.post("/v1/sessions/work/undo", &json!({})).expect(200);
     assert_eq!(file(), "three\n");
     assert_eq!(roll(&json!({"dry-run": true})).expect(400)["exit_code"], 2, "a word that is not known does not roll back");
     assert_eq!(file(), "three\n");
@@ -226,7 +247,7 @@ fn a_folder_goes_back_but_for_what_may_be_left() {
         assert!(command.status().unwrap().success(), "this test needs root");
     };
     mount("mount", &[&outside, &inside]);
-    let roll = |body: &Value| s.post(&format!("/api/checkpoints/{}/rollback", ids[1]), body);
+    let roll = |body: &Value| s.post(&format!("/v1/checkpoints/{}/rollback", ids[1]), body);
     let refused = [json!({"dry_run": true}), json!({})].map(|body| roll(&body).expect(409));
     let before = fs::read_to_string(s.scratch.path("work/file")).unwrap();
     let shown = roll(&json!({"dry_run": true, "leave_unwritable": true})).expect(200);
@@ -247,12 +268,12 @@ fn a_folder_goes_back_but_for_what_may_be_left() {
 fn checkpoints_are_found_by_words() {
     let s = Service::new();
     let ids = s.checkpoints();
-    s.post(&format!("/api/checkpoints/{}/annotations", ids[1]), &json!({"text": "the migration was wrong"})).expect(200);
-    let found = s.get("/api/search?q=migration%20wrong&session=work").expect(200);
+    s.post(&format!("/v1/checkpoints/{}/annotations", ids[1]), &json!({"text": "the migration was wrong"})).expect(200);
+    let found = s.get("/v1/search?q=migration%20wrong&session=work").expect(200);
     assert_eq!((&found["matching"], &found["found"][0]["checkpoint"]), (&json!(1), &json!(ids[1])), "{found}");
-    assert_eq!(s.get("/api/search?q=nothing").expect(200)["found"], json!([]));
-    s.get("/api/search?q=%22").expect(400);
-    s.get("/api/search").expect(400);
+    assert_eq!(s.get("/v1/search?q=nothing").expect(200)["found"], json!([]));
+    s.get("/v1/search?q=%22").expect(400);
+    s.get("/v1/search").expect(400);
 }
 
 #[test]
@@ -264,7 +285,7 @@ fn a_request_that_is_sent_again_is_done_once() {
         let head = format!("POST {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json");
         exchange(&s.socket(), &format!("{head}\r\nIdempotency-Key: {key}\r\nContent-Length: {}\r\n\r\n{body}", body.len()))
     };
-    let path = format!("/api/checkpoints/{}/annotations", ids[0]);
+    let path = format!("/v1/checkpoints/{}/annotations", ids[0]);
     let first = post("a", &path, &json!({"text": "once"}));
     let again = post("a", &path, &json!({"text": "once"}));
     assert_eq!((first.status, &first.body), (200, &again.body));
@@ -274,8 +295,8 @@ fn a_request_that_is_sent_again_is_done_once() {
     let said = s.scratch.expect(0, &["annotations", &ids[0], "--json"]);
     assert_eq!(said.matches("\"once\"").count(), 2, "{said}");
     // What was refused is refused again, whatever has become of it since.
-    let none = format!("/api/checkpoints/{}/reject", ids[0]);
-    s.post(&format!("/api/checkpoints/{}/approve", ids[0]), &json!({})).expect(200);
+    let none = format!("/v1/checkpoints/{}/reject", ids[0]);
+    s.post(&format!("/v1/checkpoints/{}/approve", ids[0]), &json!({})).expect(200);
     post("c", &none, &json!({"reason": "x"})).expect(409);
     post("c", &none, &json!({"reason": "x"})).expect(409);
     post(&"x".repeat(256), &path, &json!({"text": "x"})).expect(400);
@@ -284,7 +305,7 @@ fn a_request_that_is_sent_again_is_done_once() {
 #[test]
 fn two_of_one_request_at_a_time_are_one() {
     let s = Service::new();
-    let path = "/api/sessions/work/checkpoints";
+    let path = "/v1/sessions/work/checkpoints";
     write(&s.scratch.path("work/file"), b"four\n").unwrap();
     let before = s.checkpoints().len();
     let ask = || {
@@ -294,9 +315,9 @@ fn two_of_one_request_at_a_time_are_one() {
     std::thread::scope(|scope| {
         let asked: Vec<_> = (0..8).map(|_| scope.spawn(ask)).collect();
         for answer in asked.into_iter().map(|asked| asked.join().unwrap()) {
-            assert!([200, 409].contains(&answer.status), "{} {}", answer.status, String::from_utf8_lossy(&answer.body));
+            assert!([201, 409].contains(&answer.status), "{} {}", answer.status, String::from_utf8_lossy(&answer.body));
         }
     });
-    assert_eq!(wait(|| Some(ask()).filter(|answer| answer.status == 200)).status, 200);
+    assert_eq!(wait(|| Some(ask()).filter(|answer| answer.status == 201)).status, 201);
     assert_eq!(s.checkpoints().len(), before + 1);
 }

@@ -36,12 +36,23 @@ fn ask(s: &Service, method: &str, path: &str, headers: &str) -> Answer {
 }
 
 #[test]
+fn browsers_of_a_service_elsewhere_are_not_said_to_be_none() {
+    let s = Scratch::new();
+    let none = s.expect(0, &["serve", "--browsers"]);
+    assert!(none.contains("whose token is in ") && none.contains("--token-file"), "{none}");
+    let elsewhere = s.path("no/token");
+    let asked = ["serve", "--sign-out", "x", "--token-file", elsewhere.to_str().unwrap()];
+    let refused = s.expect(10, &asked);
+    assert!(refused.contains("no browser 'x'") && refused.contains("no/token"), "{refused}");
+}
+
+#[test]
 fn over_tcp_the_token_is_asked_for_and_other_pages_are_refused() {
     let s = listening();
     let (address, token) = (address(&s), token(&s));
     let port = address.rsplit_once(':').unwrap().1;
     let known = format!("Authorization: Bearer {token}\r\n");
-    let get = |headers: &str| ask(&s, "GET", "/api/sessions", headers);
+    let get = |headers: &str| ask(&s, "GET", "/v1/sessions", headers);
     assert_eq!(get(&known).expect(200)["sessions"][0]["name"], "work");
     for (headers, status, what) in [
         (String::new(), 401, "no token"),
@@ -65,9 +76,9 @@ fn over_tcp_the_token_is_asked_for_and_other_pages_are_refused() {
         let is_problem = answer.head.contains("content-type: application/problem+json");
         assert_eq!(is_problem, status != 200, "{what}: {}", answer.head);
     }
-    assert_eq!(ask(&s, "GET", &format!("/api/sessions?token={token}"), "").status, 401, "no token in an address");
+    assert_eq!(ask(&s, "GET", &format!("/v1/sessions?token={token}"), "").status, 401, "no token in an address");
     assert!(!s.said().contains(&token));
-    assert!(!s.get("/metrics").head.contains(&token) && s.get("/api/sessions").status == 200, "the socket asks for none");
+    assert!(!s.get("/metrics").head.contains(&token) && s.get("/v1/sessions").status == 200, "the socket asks for none");
 }
 
 #[test]
@@ -103,7 +114,7 @@ fn who_may_not_ask_keeps_no_connection_and_a_body_that_means_nothing_is_not_wait
     for headers in [format!("Host: {address}\r\n"), "Host: example.com\r\n".into()] {
         let stream = TcpStream::connect(&address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        let answer = exchange_over(stream, &format!("GET /api/sessions HTTP/1.1\r\n{headers}\r\n"));
+        let answer = exchange_over(stream, &format!("GET /v1/sessions HTTP/1.1\r\n{headers}\r\n"));
         assert!([401, 403].contains(&answer.status) && answer.head.contains("connection: close"), "{}", answer.head);
     }
     let request = "GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 100\r\n\r\nshort";
@@ -122,7 +133,7 @@ fn every_start_has_its_token_unless_a_file_is_named() {
     let second = token(&s);
     assert_ne!(first, second);
     for (token, status) in [(first, 401), (second, 200)] {
-        assert_eq!(ask(&s, "GET", "/api/sessions", &format!("Authorization: Bearer {token}\r\n")).status, status);
+        assert_eq!(ask(&s, "GET", "/v1/sessions", &format!("Authorization: Bearer {token}\r\n")).status, status);
     }
     // A service that is killed leaves it, and the next one replaces it.
     let third = token(&s);
@@ -185,7 +196,7 @@ fn who_decides_over_tcp_is_who_the_kernel_says() {
     let s = listening();
     let ids = s.checkpoints();
     let known = format!("Authorization: Bearer {}\r\n", token(&s));
-    let decided = ask(&s, "POST", &format!("/api/checkpoints/{}/approve", ids[0]), &known).expect(200);
+    let decided = ask(&s, "POST", &format!("/v1/checkpoints/{}/approve", ids[0]), &known).expect(200);
     assert_eq!(decided["approval"]["status"], "approved", "{decided}");
     let audit = s.scratch.expect(0, &["audit", "log", "--json"]);
     let approved: Value = serde_json::from_str(audit.lines().next().unwrap()).unwrap();
@@ -200,20 +211,20 @@ pub fn agent_decides_nothing(s: &Service, class: &str) {
     let own = s.scratch.path("own").to_string_lossy().into_owned();
     let words = ["session", "run", "--name", "own", "--workspace", &own, "--", "sh", "-c", script];
     let mut run = s.scratch.command(&words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    wait(|| (s.get("/api/sessions/own").status == 200).then_some(()));
-    let made = s.post("/api/sessions/own/checkpoints", &json!({})).expect(200);
+    wait(|| (s.get("/v1/sessions/own").status == 200).then_some(()));
+    let made = s.post("/v1/sessions/own/checkpoints", &json!({})).expect(201);
     let (address, token) = (address(s), token(s));
     let port = address.rsplit_once(':').unwrap().1;
     let ask = format!(
         "import http.client, ssl\nssl._create_default_https_context = ssl._create_unverified_context\n\
          c=http.client.{class}('127.0.0.1',{port})\n\
-         c.request('POST','/api/checkpoints/{}/approve',headers={{'Authorization':'Bearer {token}'}})\nprint(c.getresponse().status)",
+         c.request('POST','/v1/checkpoints/{}/approve',headers={{'Authorization':'Bearer {token}'}})\nprint(c.getresponse().status)",
         made["checkpoint"]["id"].as_str().unwrap()
     );
     write(&s.scratch.path("own/ask"), ask.as_bytes()).unwrap();
     fs::rename(s.scratch.path("own/ask"), s.scratch.path("own/ask.py")).unwrap();
     assert_eq!(wait(|| fs::read_to_string(s.scratch.path("own/answer")).ok()).trim(), "409");
-    s.post("/api/sessions/own/pause", &json!({"end_agent": true})).expect(200);
+    s.post("/v1/sessions/own/pause", &json!({"end_agent": true})).expect(200);
     run.wait().unwrap();
 }
 
@@ -244,15 +255,15 @@ fn only_this_machine_can_connect_and_a_token_that_others_can_read_is_none() {
 fn contents_of_a_checkpoint_are_listed() {
     let s = Service::new();
     let ids = s.checkpoints();
-    let entries = s.get(&format!("/api/checkpoints/{}/entries", ids[0])).expect(200);
+    let entries = s.get(&format!("/v1/checkpoints/{}/entries", ids[0])).expect(200);
     let names: Vec<&str> = entries["entries"].as_array().unwrap().iter().map(|one| one["path"].as_str().unwrap()).collect();
     assert_eq!(names, ["file", "folder"], "{entries}");
-    let below = s.get(&format!("/api/checkpoints/{}/entries?path=folder", ids[0])).expect(200);
+    let below = s.get(&format!("/v1/checkpoints/{}/entries?path=folder", ids[0])).expect(200);
     assert_eq!(below["entries"][0]["path"], "folder/<b>odd &amp; name");
     for path in ["file", "none", "..", "folder/../.."] {
-        assert!([400, 404].contains(&s.get(&format!("/api/checkpoints/{}/entries?path={path}", ids[0])).status), "{path}");
+        assert!([400, 404].contains(&s.get(&format!("/v1/checkpoints/{}/entries?path={path}", ids[0])).status), "{path}");
     }
-    assert_eq!(s.get(&format!("/api/checkpoints/{}/conversation", ids[0])).status, 404);
-    let same = s.get(&format!("/api/checkpoints/{}/environment?since={}", ids[0], ids[1])).expect(200);
+    assert_eq!(s.get(&format!("/v1/checkpoints/{}/conversation", ids[0])).status, 404);
+    let same = s.get(&format!("/v1/checkpoints/{}/environment?since={}", ids[0], ids[1])).expect(200);
     assert_eq!((&same["old"], &same["changes"]), (&json!(ids[1]), &json!([])), "{same}");
 }

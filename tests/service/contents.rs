@@ -18,7 +18,7 @@ fn a_long_file_is_handed_out_whole() {
     file.set_len(size).unwrap();
     file.write_all(end).unwrap();
     let id = s.scratch.create("work", &s.scratch.path("work"));
-    let answer = s.get(&format!("/api/checkpoints/{id}/files/long"));
+    let answer = s.get(&format!("/v1/checkpoints/{id}/files/long"));
     assert_eq!((answer.status, length(&answer)), (200, Some(size + 4)));
     assert_eq!(answer.body.len() as u64, size + 4);
     assert!(answer.body.starts_with(start) && answer.body.ends_with(end));
@@ -26,7 +26,7 @@ fn a_long_file_is_handed_out_whole() {
     // Whoever goes away in the middle of it is not waited for.
     for _ in 0..20 {
         let mut stream = UnixStream::connect(s.socket()).unwrap();
-        stream.write_all(format!("GET /api/checkpoints/{id}/files/long HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).unwrap();
+        stream.write_all(format!("GET /v1/checkpoints/{id}/files/long HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).unwrap();
         stream.read_exact(&mut [0; 1000]).unwrap();
     }
     s.get("/health").expect(200);
@@ -38,7 +38,7 @@ fn damage_in_the_middle_of_a_file_cuts_it_and_at_its_start_is_a_problem() {
     let content = noise(8 << 20, 1);
     write(&s.scratch.path("work/long"), &content).unwrap();
     let id = s.scratch.create("work", &s.scratch.path("work"));
-    let path = format!("/api/checkpoints/{id}/files/long");
+    let path = format!("/v1/checkpoints/{id}/files/long");
     let packs = fs::read_dir(s.scratch.store().join("packs")).unwrap().map(|entry| entry.unwrap().path());
     let pack = packs.max_by_key(|path| fs::metadata(path).unwrap().len()).unwrap();
     let whole = fs::read(&pack).unwrap();
@@ -79,33 +79,33 @@ fn lists_come_by_pages_and_no_page_is_empty() {
     let id = s.scratch.create("work", &s.scratch.path("work"));
     let old = s.checkpoints().pop().unwrap();
     for path in [
-        "/api/sessions?limit=0".to_owned(),
-        "/api/sessions/work/checkpoints?limit=0".to_owned(),
-        "/api/search?q=x&limit=0".to_owned(),
-        format!("/api/checkpoints/{id}/entries?limit=0"),
-        format!("/api/checkpoints/{old}/diff?to={id}&limit=0"),
+        "/v1/sessions?limit=0".to_owned(),
+        "/v1/sessions/work/checkpoints?limit=0".to_owned(),
+        "/v1/search?q=x&limit=0".to_owned(),
+        format!("/v1/checkpoints/{id}/entries?limit=0"),
+        format!("/v1/checkpoints/{old}/diff?to={id}&limit=0"),
     ] {
         s.get(&path).expect(400);
     }
-    let first = s.get("/api/sessions?limit=1").expect(200);
+    let first = s.get("/v1/sessions?limit=1").expect(200);
     assert_eq!(first["sessions"][0]["name"], "work", "{first}");
-    let second = s.get(&format!("/api/sessions?limit=1&before={}", first["before"])).expect(200);
+    let second = s.get(&format!("/v1/sessions?limit=1&before={}", first["before"])).expect(200);
     assert_eq!((&second["sessions"][0]["name"], &second["before"]), (&json!("other"), &Value::Null), "{second}");
     let (mut found, mut after) = (Vec::new(), String::new());
     loop {
-        let page = s.get(&format!("/api/checkpoints/{id}/entries?path=many&limit=2{after}")).expect(200);
+        let page = s.get(&format!("/v1/checkpoints/{id}/entries?path=many&limit=2{after}")).expect(200);
         found.extend(page["entries"].as_array().unwrap().iter().map(|entry| entry["path"].as_str().unwrap().to_owned()));
         let Some(last) = page["after"].as_str() else { break };
         after = format!("&after={last}");
     }
     assert_eq!(found, ["many/b", "many/c", "many/d"]);
-    let all = s.get(&format!("/api/checkpoints/{old}/diff?to={id}")).expect(200);
+    let all = s.get(&format!("/v1/checkpoints/{old}/diff?to={id}")).expect(200);
     let number = all["changes"].as_array().unwrap().len();
     assert_eq!(all["truncated"], false, "{all}");
-    let some = s.get(&format!("/api/checkpoints/{old}/diff?to={id}&limit={}", number - 1)).expect(200);
+    let some = s.get(&format!("/v1/checkpoints/{old}/diff?to={id}&limit={}", number - 1)).expect(200);
     assert_eq!((some["changes"].as_array().unwrap().len(), &some["truncated"]), (number - 1, &json!(true)), "{some}");
     assert_eq!(some["counts"], all["counts"]);
-    let parameters = &s.get("/openapi.json").expect(200)["paths"]["/api/sessions"]["get"]["parameters"];
+    let parameters = &s.get("/openapi.json").expect(200)["paths"]["/v1/sessions"]["get"]["parameters"];
     let limit = parameters.as_array().unwrap().iter().find(|parameter| parameter["name"] == "limit").unwrap();
     assert_eq!(limit["schema"], json!({"type": "integer", "minimum": 1}));
 }
@@ -117,11 +117,11 @@ fn a_listener_hears_more_than_a_page_and_nothing_beyond_the_end() {
     // Each tag is an entry; two pages and a part of a third one.
     let tags: Vec<String> = (0..2100).map(|n| format!("t{n:04}")).collect();
     for some in tags.chunks(700) {
-        s.post(&format!("/api/checkpoints/{}/tags", ids[0]), &json!({"tags": some})).expect(200);
+        s.post(&format!("/v1/checkpoints/{}/tags", ids[0]), &json!({"tags": some})).expect(200);
     }
     let mut stream = UnixStream::connect(s.socket()).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-    stream.write_all(b"GET /api/events?after=0&kind=checkpoint.tagged HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    stream.write_all(b"GET /v1/events?after=0&kind=checkpoint.tagged HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
     let mut lines = BufReader::new(stream).lines().map(Result::unwrap);
     let mut heard = || -> Value {
         let data = lines.by_ref().find_map(|line| line.strip_prefix("data: ").map(str::to_owned)).unwrap();
@@ -130,11 +130,11 @@ fn a_listener_hears_more_than_a_page_and_nothing_beyond_the_end() {
     for tag in &tags {
         assert_eq!(heard()["data"]["tag"], tag.as_str());
     }
-    s.post(&format!("/api/checkpoints/{}/tags", ids[0]), &json!({"tags": ["live"]})).expect(200);
+    s.post(&format!("/v1/checkpoints/{}/tags", ids[0]), &json!({"tags": ["live"]})).expect(200);
     assert_eq!(heard()["data"]["tag"], "live");
     let end = s.get("/health").expect(200)["sequence"].as_u64().unwrap();
-    let problem = s.get(&format!("/api/events?after={}", end + 1)).expect(400);
+    let problem = s.get(&format!("/v1/events?after={}", end + 1)).expect(400);
     assert_eq!(problem["detail"], format!("after {} is beyond the newest entry {end}", end + 1));
-    let head = format!("GET /api/events HTTP/1.1\r\nHost: x\r\nConnection: close\r\nLast-Event-ID: {}\r\n\r\n", end + 7);
+    let head = format!("GET /v1/events HTTP/1.1\r\nHost: x\r\nConnection: close\r\nLast-Event-ID: {}\r\n\r\n", end + 7);
     exchange(&s.socket(), &head).expect(400);
 }

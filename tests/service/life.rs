@@ -12,7 +12,7 @@ fn a_store_has_one_service_which_ends_when_it_is_told_to() {
     assert!(said.contains(&format!("process {}", s.child.as_ref().unwrap().id())), "{said}");
     // A listener does not keep it.
     let mut listener = UnixStream::connect(s.socket()).unwrap();
-    listener.write_all(b"GET /api/events HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    listener.write_all(b"GET /v1/events HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
     listener.read_exact(&mut [0; 10]).unwrap();
     let began = Instant::now();
     assert!(s.signal(Signal::TERM).success());
@@ -31,7 +31,7 @@ fn a_second_signal_ends_it_while_a_request_is_under_way() {
     // A request whose body does not come is under way, for longer than this takes.
     let mut stream = UnixStream::connect(s.socket()).unwrap();
     let head =
-        "POST /api/sessions/work/checkpoints HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9\r\n";
+        "POST /v1/sessions/work/checkpoints HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9\r\n";
     stream.write_all(format!("{head}Expect: 100-continue\r\n\r\n").as_bytes()).unwrap();
     // The service asks for it once the request is under way.
     stream.read_exact(&mut [0; 12]).unwrap();
@@ -65,7 +65,7 @@ fn a_socket_at_which_somebody_listens_is_left_to_them() {
 fn who_bears_the_marker_of_an_open_run_does_not_decide_over_http() {
     let s = Service::new();
     s.agent();
-    let run = s.get("/api/sessions/agent").expect(200)["runs"][0]["id"].as_str().unwrap().to_owned();
+    let run = s.get("/v1/sessions/agent").expect(200)["runs"][0]["id"].as_str().unwrap().to_owned();
     let ids = s.checkpoints();
     // It does not descend from the agent, and has its marker.
     let approve = |id: &str, run: &str| {
@@ -74,7 +74,7 @@ fn who_bears_the_marker_of_an_open_run_does_not_decide_over_http() {
              s.connect(sys.argv[1])\n\
              s.sendall(sys.argv[2].encode())\n\
              print(s.makefile().readline().split()[1])";
-        let head = format!("POST /api/checkpoints/{id}/approve HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n");
+        let head = format!("POST /v1/checkpoints/{id}/approve HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n");
         let mut command = std::process::Command::new("python3");
         command.args(["-c", script]).arg(s.socket()).arg(format!("{head}Connection: close\r\n\r\n"));
         let output = command.env("PARHELIA_RUN_ID", run).output().unwrap();
@@ -83,8 +83,8 @@ fn who_bears_the_marker_of_an_open_run_does_not_decide_over_http() {
     };
     assert_eq!(approve(&ids[0], &run), "409");
     assert_eq!(approve(&ids[0], "another-store's"), "200");
-    s.post("/api/sessions/agent/pause", &json!({"end_agent": true})).expect(200);
-    wait(|| s.get("/api/sessions/agent").expect(200)["runs"][0]["ended_at"].is_string().then_some(()));
+    s.post("/v1/sessions/agent/pause", &json!({"end_agent": true})).expect(200);
+    wait(|| s.get("/v1/sessions/agent").expect(200)["runs"][0]["ended_at"].is_string().then_some(()));
     assert_eq!(approve(&ids[1], &run), "200", "the run is over");
 }
 
@@ -97,7 +97,7 @@ fn an_agent_that_is_killed_goes_on_by_itself() {
     let second = s.process(2);
     assert!(began.elapsed() > Duration::from_secs(4), "a sign of life is waited for: {:?}", began.elapsed());
     assert_ne!(first, second);
-    let shown = s.get("/api/sessions/agent").expect(200);
+    let shown = s.get("/v1/sessions/agent").expect(200);
     assert_eq!(shown["runs"].as_array().unwrap().len(), 2, "{shown}");
     assert!(shown["runs"][1]["resumed_from"].is_string(), "{shown}");
     eprintln!("resumed after {:?}", began.elapsed());
@@ -132,40 +132,44 @@ fn a_session_that_dies_again_and_again_is_left_to_a_person() {
         assert!(began.elapsed() < Duration::from_secs(58), "{}", s.said());
         s.said().contains("is left alone").then_some(())
     });
-    let session = s.get("/api/sessions/agent").expect(200)["session"].clone();
+    let session = s.get("/v1/sessions/agent").expect(200)["session"].clone();
     assert_eq!(session["wanted"], "paused", "{session}");
     assert!(session["status_reason"].as_str().unwrap().contains("ten minutes"), "{session}");
     assert_eq!(session["set_aside"], session["status_reason"], "{session}");
     let listed = String::from_utf8(s.scratch.command(&["session", "list"]).output().unwrap().stderr).unwrap();
     assert!(listed.contains("waits for you") && listed.contains("session resume"), "{listed}");
     // What died before a person went on with it counts no more.
-    s.post("/api/sessions/agent/resume", &json!({})).expect(200);
+    s.post("/v1/sessions/agent/resume", &json!({})).expect(200);
     let process = s.process(session["runs"].as_array().unwrap().len() + 1);
-    assert_eq!(s.get("/api/sessions/agent").expect(200)["session"]["set_aside"], Value::Null);
+    assert_eq!(s.get("/v1/sessions/agent").expect(200)["session"]["set_aside"], Value::Null);
     let resumed = s.said().matches("is resumed\n").count();
     kill(process);
-    wait(|| (s.said().matches("is resumed\n").count() > resumed).then_some(()));
+    let began = Instant::now();
+    wait(|| {
+        assert!(began.elapsed() < Duration::from_secs(58), "{}", s.said());
+        (s.said().matches("is resumed\n").count() > resumed).then_some(())
+    });
 }
 
 #[test]
 fn a_paused_session_keeps_its_agent_and_is_active_again_at_once() {
     let s = Service::new();
     let process = s.agent();
-    let paused = s.post("/api/sessions/agent/pause", &json!({})).expect(200);
+    let paused = s.post("/v1/sessions/agent/pause", &json!({})).expect(200);
     assert_eq!(paused["session"]["status"], "paused", "{paused}");
-    s.post("/api/sessions/agent/pause", &json!({})).expect(409);
-    let resumed = s.post("/api/sessions/agent/resume", &json!({})).expect(200);
+    s.post("/v1/sessions/agent/pause", &json!({})).expect(409);
+    let resumed = s.post("/v1/sessions/agent/resume", &json!({})).expect(200);
     assert_eq!(resumed["session"]["status"], "active", "{resumed}");
     assert_eq!(s.process(1), process);
-    s.post("/api/sessions/agent/resume", &json!({})).expect(200);
+    s.post("/v1/sessions/agent/resume", &json!({})).expect(200);
     // One that was set aside and has died is brought back when somebody asks for it, and not before.
-    s.post("/api/sessions/agent/pause", &json!({"end_agent": true})).expect(200);
+    s.post("/v1/sessions/agent/pause", &json!({"end_agent": true})).expect(200);
     assert!(!lives(process));
-    s.post("/api/sessions/agent/resume", &json!({})).expect(200);
+    s.post("/v1/sessions/agent/resume", &json!({})).expect(200);
     assert_ne!(s.process(2), process);
-    s.post("/api/sessions/agent/end", &json!({})).expect(409);
-    s.post("/api/sessions/agent/end", &json!({"leave_agent": true})).expect(200);
-    let gone = s.post("/api/sessions/agent/resume", &json!({})).expect(410);
+    s.post("/v1/sessions/agent/end", &json!({})).expect(409);
+    s.post("/v1/sessions/agent/end", &json!({"leave_agent": true})).expect(200);
+    let gone = s.post("/v1/sessions/agent/resume", &json!({})).expect(410);
     assert_eq!(gone["title"], "gone");
 }
 
@@ -223,7 +227,7 @@ fn a_unit_of_systemd_has_the_usual_socket_and_the_address_open() {
 fn a_monitor_reads_numbers() {
     let s = Service::new();
     s.agent();
-    s.get("/api/sessions/none").expect(404);
+    s.get("/v1/sessions/none").expect(404);
     s.get("/no/such/path").expect(404);
     let answer = s.get("/metrics");
     assert!(answer.head.contains("application/openmetrics-text"), "{}", answer.head);
@@ -233,7 +237,7 @@ fn a_monitor_reads_numbers() {
     assert!(text.lines().any(|line| states.iter().any(|state| state == line)), "{text}");
     has("parhelia_sessions{observed=\"none\"} 1");
     assert!(text.lines().any(|line| line.starts_with("parhelia_store_free_bytes ")), "{text}");
-    has("parhelia_http_requests_total{path=\"/api/sessions/{session}\",status=\"404\"} 1");
+    has("parhelia_http_requests_total{path=\"/v1/sessions/{session}\",status=\"404\"} 1");
     // A path that somebody has thought of is no series of its own.
     has("parhelia_http_requests_total{path=\"none\",status=\"404\"} 1");
     assert!(!text.contains("/no/such"), "{text}");
@@ -247,11 +251,11 @@ fn dead_sessions_are_left_alone_where_that_is_asked_for() {
     s.flags = vec!["--no-resume".into()];
     s.start();
     kill(s.agent());
-    let observed = || s.get("/api/sessions/agent").expect(200)["session"]["observed"].clone();
+    let observed = || s.get("/v1/sessions/agent").expect(200)["session"]["observed"].clone();
     wait(|| (observed() == "dead").then_some(()));
     // Longer than a session that is to be resumed waits for.
     std::thread::sleep(Duration::from_secs(8));
-    let shown = s.get("/api/sessions/agent").expect(200);
+    let shown = s.get("/v1/sessions/agent").expect(200);
     assert_eq!((shown["runs"].as_array().unwrap().len(), &shown["session"]["observed"]), (1, &json!("dead")), "{shown}");
 }
 
@@ -268,4 +272,36 @@ fn it_says_as_an_object_where_programs_can_connect() {
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     assert_eq!(next()["verb"], "serve");
     assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn a_store_that_is_moved_away_is_gone_and_not_corrupt_and_the_service_goes_on_when_it_is_back() {
+    let s = Service::new();
+    let (store, away) = (s.scratch.store(), s.scratch.path("away"));
+    let sessions = s.get("/v1/sessions").expect(200);
+    fs::rename(&store, &away).unwrap();
+    let health = wait(|| Some(s.get("/health")).filter(|answer| answer.status == 503)).json();
+    let reasons = health["reasons"].as_array().unwrap();
+    let why = reasons[0].as_str().unwrap();
+    assert!(reasons.len() == 1 && why.contains(store.to_str().unwrap()) && why.contains("move it back"), "{health}");
+    for path in ["/v1/sessions", "/v1/sessions/work", "/v1/search?q=one"] {
+        let gone = s.get(path).expect(503);
+        assert!(gone["title"] == "not_found" && gone["detail"].as_str().unwrap().contains("no store at"), "{gone}");
+    }
+    s.post("/v1/sessions/work/checkpoints", &json!({})).expect(503);
+    let numbers = s.get("/metrics");
+    assert_eq!(numbers.status, 200);
+    let numbers = String::from_utf8(numbers.body).unwrap();
+    assert!(numbers.contains("parhelia_store_available 0"), "{numbers}");
+    wait(|| s.said().contains("no store at").then_some(()));
+    // A second look says nothing new.
+    assert_eq!(s.get("/ready").status, 503);
+    assert_eq!(s.said().matches("no store at").count(), 1, "{}", s.said());
+    assert!(!s.said().contains("corrupt") && !store.exists(), "{}", s.said());
+    fs::rename(&away, &store).unwrap();
+    wait(|| (s.get("/health").status == 200).then_some(()));
+    assert_eq!(s.get("/v1/sessions").expect(200)["sessions"][0]["id"], sessions["sessions"][0]["id"]);
+    write(&s.scratch.path("work/file"), b"since\n").unwrap();
+    s.post("/v1/sessions/work/checkpoints", &json!({})).expect(201);
+    wait(|| s.said().contains("sessions are looked at again").then_some(()));
 }

@@ -3,7 +3,7 @@
 use parhelia_tests::{Scratch, node, scripted, write, write_program};
 
 use super::*;
-use crate::browser::{listening_on, token};
+use crate::service::browser::{listening_on, token};
 
 const HOSTILE: &str = "<b>hostile</b>";
 
@@ -151,7 +151,7 @@ fn whoever_takes_the_services_place_gets_nothing_from_an_open_page() {
     let heard = heard.lock().unwrap().clone();
     assert!(heard.contains("POST /page/hello"), "{heard}");
     assert!(!heard.contains(&token) && !heard.to_lowercase().contains("authorization"), "{heard}");
-    assert!(!heard.contains("/api/"), "it is asked for proof before anything else: {heard}");
+    assert!(!heard.contains("/v1/"), "it is asked for proof before anything else: {heard}");
     service.start();
     writeln!(input).unwrap();
     says("goes on");

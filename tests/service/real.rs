@@ -24,13 +24,15 @@ impl Served {
     fn ask(&self, method: &str, path: &str, body: &Value) -> Value {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let head = format!("{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json");
-        exchange(&self.socket, &format!("{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len())).expect(200)
+        let answer = exchange(&self.socket, &format!("{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len()));
+        let status = if answer.status == 201 { 201 } else { 200 };
+        answer.expect(status)
     }
 
     /// The agent's process, once it has nothing to do in this run of the session.
     fn idle(&self, run: usize) -> i32 {
         wait(|| {
-            let shown = self.ask("GET", "/api/sessions/real", &Value::Null);
+            let shown = self.ask("GET", "/v1/sessions/real", &Value::Null);
             let runs = shown["runs"].as_array()?;
             let pid = runs.last()?["pid"].as_i64()?;
             (shown["session"]["observed"] == "idle" && runs.len() >= run).then_some(pid as i32)
@@ -53,12 +55,12 @@ fn the_real_agent_is_begun_prompted_killed_and_goes_on() {
     let served = Served::start(&live, &tmux);
     let program = live.agent.program().to_string_lossy().into_owned();
     let command = [&program, "--permission-mode", "bypassPermissions"];
-    served.ask("POST", "/api/sessions", &json!({"name": "real", "workspace": live.agent.workspace(), "command": command}));
+    served.ask("POST", "/v1/sessions", &json!({"name": "real", "workspace": live.agent.workspace(), "command": command}));
     let first = served.idle(1);
     let told = |number: usize, prompt: &str, answer: &str| {
         live.api.then([Reply::text(answer)]);
         let before = live.api.exchanges().len();
-        assert_eq!(served.ask("POST", "/api/sessions/real/prompt", &json!({"text": prompt}))["resumed"], false);
+        assert_eq!(served.ask("POST", "/v1/sessions/real/prompt", &json!({"text": prompt}))["resumed"], false);
         let asked = wait(|| live.api.exchanges().get(before..)?.iter().find(|asked| asked.text().contains(prompt)).cloned());
         served.idle(number);
         asked.text()

@@ -12,7 +12,7 @@ fn post(s: &Service, key: &str, path: &str, body: &Value) -> Answer {
 fn a_request_that_is_sent_again_to_a_later_service_is_done_once() {
     let mut s = Service::new();
     let ids = s.checkpoints();
-    let path = format!("/api/checkpoints/{}/annotations", ids[0]);
+    let path = format!("/v1/checkpoints/{}/annotations", ids[0]);
     let first = post(&s, "a", &path, &json!({"text": "once"}));
     let file = s.scratch.store().join("service.requests");
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
@@ -42,11 +42,11 @@ fn a_request_that_is_sent_again_to_a_later_service_is_done_once() {
 #[test]
 fn a_request_that_found_nothing_is_tried_again() {
     let s = Service::new();
-    let path = "/api/sessions/later/checkpoints";
+    let path = "/v1/sessions/later/checkpoints";
     post(&s, "a", path, &json!({})).expect(404);
     write(&s.scratch.path("later/file"), b"x").unwrap();
     s.scratch.create("later", &s.scratch.path("later"));
     let made = post(&s, "a", path, &json!({}));
-    assert!(made.status == 200 && !made.head.contains("replayed"), "{}", made.head);
+    assert!(made.status == 201 && !made.head.contains("replayed"), "{}", made.head);
     assert!(post(&s, "a", path, &json!({})).head.contains("idempotent-replayed: true"));
 }

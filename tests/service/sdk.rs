@@ -6,7 +6,7 @@ use std::process::Command;
 use parhelia_tests::{node, python::python};
 
 use super::*;
-use crate::{
+use crate::service::{
     browser::{listening, token},
     tls::secure,
 };
@@ -65,7 +65,7 @@ fn a_python_client_is_generated_and_works() {
         said.contains(&format!("{last} has b'")) && said.contains("checkpoint.tagged") && said.ends_with("session.status\n"),
         "{said}"
     );
-    let shown = s.get(&format!("/api/checkpoints/{last}")).expect(200);
+    let shown = s.get(&format!("/v1/checkpoints/{last}")).expect(200);
     assert!(shown.to_string().contains("\"seen\""), "{shown}");
-    assert_eq!(s.get("/api/sessions/work").expect(200)["session"]["status"], "paused");
+    assert_eq!(s.get("/v1/sessions/work").expect(200)["session"]["status"], "paused");
 }

@@ -19,7 +19,7 @@ impl Service {
     /// The process of a session's newest run, of so many or more, once its agent has nothing to do.
     fn idle(&self, session: &str, number: usize) -> i32 {
         wait(|| {
-            let shown = self.get(&format!("/api/sessions/{session}")).expect(200);
+            let shown = self.get(&format!("/v1/sessions/{session}")).expect(200);
             let is_idle = shown["session"]["observed"] == "idle";
             let runs = shown["runs"].as_array()?;
             let pid = runs.last()?["pid"].as_i64()?;
@@ -41,10 +41,10 @@ fn a_session_begins_in_a_folder_and_takes_prompts() {
     let s = Service::new();
     write(&s.scratch.path("place/stay"), b"").unwrap();
     let body = json!({"name": "new", "policy": "review", "workspace": s.at("place"), "command": [s.program()]});
-    let begun = s.post("/api/sessions", &body).expect(200)["session"].clone();
+    let begun = s.post("/v1/sessions", &body).expect(201)["session"].clone();
     assert_eq!((&begun["name"], &begun["policy"]), (&json!("new"), &json!("review")), "{begun}");
     let first = s.idle("new", 1);
-    let prompted = s.post("/api/sessions/new/prompt", &json!({"text": "two\nlines"})).expect(200);
+    let prompted = s.post("/v1/sessions/new/prompt", &json!({"text": "two\nlines"})).expect(200);
     assert_eq!(prompted["resumed"], false);
     let shown = || {
         let captured = s.tmux.capture(&s.tmux.session());
@@ -54,11 +54,11 @@ fn a_session_begins_in_a_folder_and_takes_prompts() {
     s.scratch.expect(0, &["session", "prompt", "new", "from a script"]);
     wait(|| shown().contains("from a script").then_some(()));
     // One that would press keys is none.
-    let refused = s.post("/api/sessions/new/prompt", &json!({"text": "\u{1b}[201~rm"})).expect(400);
+    let refused = s.post("/v1/sessions/new/prompt", &json!({"text": "\u{1b}[201~rm"})).expect(400);
     assert!(refused["detail"].as_str().unwrap().contains("U+001B"), "{refused}");
     // Neither is anything typed where another program would read it, or nobody.
     let reasons = |why: &str| {
-        let refused = s.post("/api/sessions/new/prompt", &json!({"text": "rm -r ."})).expect(409);
+        let refused = s.post("/v1/sessions/new/prompt", &json!({"text": "rm -r ."})).expect(409);
         assert!(refused["detail"].as_str().unwrap().contains(why), "{refused}");
     };
     let process = Pid::from_raw(first).unwrap();
@@ -76,23 +76,23 @@ fn a_session_begins_in_a_folder_and_takes_prompts() {
         said.find(|entry| entry.file_name().to_string_lossy().starts_with(&first.to_string())).map(|entry| entry.path())
     });
     fs::write(&status, fs::read_to_string(&status).unwrap().replace("idle", "busy")).unwrap();
-    let busy = s.post("/api/sessions/new/prompt", &json!({"text": "now"})).expect(409);
+    let busy = s.post("/v1/sessions/new/prompt", &json!({"text": "now"})).expect(409);
     assert!(busy["detail"].as_str().unwrap().contains("at work"), "{busy}");
     s.scratch.expect(4, &["session", "prompt", "new", "now"]);
     // A dead one is started with it.
-    s.post("/api/sessions/new/pause", &json!({"end_agent": true})).expect(200);
-    let prompted = s.post("/api/sessions/new/prompt", &json!({"text": "go on, please"})).expect(200);
+    s.post("/v1/sessions/new/pause", &json!({"end_agent": true})).expect(200);
+    let prompted = s.post("/v1/sessions/new/prompt", &json!({"text": "go on, please"})).expect(200);
     assert_eq!(prompted["resumed"], true);
     assert!(command_of(s.idle("new", 2)).contains("go on, please"));
     // Whoever pauses and resumes again and again has no agent that dies again and again.
     for number in 3..=5 {
-        s.post("/api/sessions/new/pause", &json!({"end_agent": true})).expect(200);
-        s.post("/api/sessions/new/resume", &json!({})).expect(200);
+        s.post("/v1/sessions/new/pause", &json!({"end_agent": true})).expect(200);
+        s.post("/v1/sessions/new/resume", &json!({})).expect(200);
         s.idle("new", number);
     }
     kill(s.idle("new", 5));
     wait(|| ["is resumed\n", "is left alone"].iter().any(|said| s.said().contains(said)).then_some(()));
-    assert!(!s.said().contains("is left alone"), "{} {}", s.said(), s.get("/api/sessions/new").expect(200));
+    assert!(!s.said().contains("is left alone"), "{} {}", s.said(), s.get("/v1/sessions/new").expect(200));
     s.idle("new", 6);
 }
 
@@ -102,20 +102,20 @@ fn an_agent_folder_is_copied_for_a_new_session_and_again_where_all_is_gone() {
     write(&s.scratch.path("agent/CLAUDE.md"), b"Be kind.\n").unwrap();
     write(&s.scratch.path("agent/stay"), b"").unwrap();
     let body = json!({"agent_folder": s.at("agent"), "command": [s.program()]});
-    let begun = s.post("/api/sessions", &body).expect(200)["session"].clone();
+    let begun = s.post("/v1/sessions", &body).expect(201)["session"].clone();
     let (id, workspace) = (begun["id"].as_str().unwrap(), PathBuf::from(begun["workspace"]["path"].as_str().unwrap()));
     assert_eq!(begun["name"], "agent", "{begun}");
     assert!(workspace.ends_with(format!("parhelia-workspaces/{id}")), "{begun}");
     assert_eq!(fs::read_to_string(workspace.join("CLAUDE.md")).unwrap(), "Be kind.\n");
     s.idle(id, 1);
-    s.post(&format!("/api/sessions/{id}/pause"), &json!({"end_agent": true})).expect(200);
+    s.post(&format!("/v1/sessions/{id}/pause"), &json!({"end_agent": true})).expect(200);
     // Nothing was kept of it.
-    let listed = s.get(&format!("/api/sessions/{id}/checkpoints")).expect(200);
+    let listed = s.get(&format!("/v1/sessions/{id}/checkpoints")).expect(200);
     for checkpoint in listed["checkpoints"].as_array().unwrap() {
         s.scratch.expect(0, &["checkpoint", "delete", checkpoint["id"].as_str().unwrap()]);
     }
     fs::remove_dir_all(&workspace).unwrap();
-    s.post(&format!("/api/sessions/{id}/resume"), &json!({})).expect(200);
+    s.post(&format!("/v1/sessions/{id}/resume"), &json!({})).expect(200);
     s.idle(id, 2);
     assert_eq!(fs::read_to_string(workspace.join("CLAUDE.md")).unwrap(), "Be kind.\n");
 }
@@ -135,10 +135,10 @@ fn what_cannot_begin_is_refused_by_name_and_leaves_nothing() {
         (json!({"command": [&program], "workspace": s.at("work"), "policy": "lax"}), 400, "no policy 'lax'"),
         (json!({"command": [s.at("bin/missing")], "agent_folder": s.at("work")}), 409, "bin/missing"),
     ] {
-        let refused = s.post("/api/sessions", &body).expect(status);
+        let refused = s.post("/v1/sessions", &body).expect(status);
         assert!(refused["detail"].as_str().unwrap().contains(why), "{body}: {refused}");
     }
-    let sessions = s.get("/api/sessions").expect(200);
+    let sessions = s.get("/v1/sessions").expect(200);
     assert_eq!(sessions["sessions"].as_array().unwrap().len(), 1, "{sessions}");
     let copies = s.scratch.path("home/.local/share/parhelia-workspaces");
     assert!(fs::read_dir(copies).is_ok_and(|mut all| all.next().is_none()));
@@ -158,7 +158,7 @@ fn an_agent_of_the_service_gets_what_it_needs_and_no_other_variable_and_its_name
     s.start();
     write(&s.scratch.path("new/stay"), b"").unwrap();
     let body = json!({"name": "work", "workspace": s.at("new"), "command": [s.program()]});
-    let begun = s.post("/api/sessions", &body).expect(200);
+    let begun = s.post("/v1/sessions", &body).expect(201);
     let warning = begun["warnings"][0].as_str().unwrap();
     assert!(warning.contains("is called work as well"), "{begun}");
     let process = s.idle(begun["session"]["id"].as_str().unwrap(), 1);
@@ -186,21 +186,21 @@ fn a_run_elsewhere_lives_as_long_as_it_is_heard_of() {
     let body = json!({
         "session": "far", "host": "build-7", "container": "c1", "workspace": s.at("far"), "command": [s.program()],
     });
-    let begun = s.post("/api/runs", &body).expect(200);
+    let begun = s.post("/v1/runs", &body).expect(200);
     let (run, epoch) = (begun["run"]["id"].as_str().unwrap().to_owned(), begun["run"]["epoch"].clone());
     assert_eq!((&begun["ttl_seconds"], &begun["run"]["lease"]["holder"]), (&json!(90), &json!("build-7/c1")), "{begun}");
     let beat = json!({"epoch": epoch, "state": "idle", "metrics": {"tokens": 7}});
-    let heard = s.post(&format!("/api/runs/{run}/heartbeat"), &beat).expect(200);
+    let heard = s.post(&format!("/v1/runs/{run}/heartbeat"), &beat).expect(200);
     assert_eq!(heard["lease"]["said"]["metrics"]["tokens"], 7, "{heard}");
-    let session = || s.get("/api/sessions/far").expect(200)["session"].clone();
+    let session = || s.get("/v1/sessions/far").expect(200)["session"].clone();
     assert_eq!(session()["observed"], "elsewhere", "{}", session());
-    let twice = s.post("/api/runs", &body).expect(409);
+    let twice = s.post("/v1/runs", &body).expect(409);
     assert!(twice["detail"].as_str().unwrap().contains("build-7"), "{twice}");
     for (path, body, status) in [
-        (format!("/api/runs/{run}/heartbeat"), json!({"epoch": 99}), 409),
-        ("/api/runs/none/heartbeat".to_owned(), json!({"epoch": 1}), 404),
-        (format!("/api/runs/{run}/heartbeat"), json!({"epoch": epoch, "last_activity": "noon"}), 400),
-        (format!("/api/runs/{run}/end"), json!({"epoch": 99, "exit_code": 0}), 409),
+        (format!("/v1/runs/{run}/heartbeat"), json!({"epoch": 99}), 409),
+        ("/v1/runs/none/heartbeat".to_owned(), json!({"epoch": 1}), 404),
+        (format!("/v1/runs/{run}/heartbeat"), json!({"epoch": epoch, "last_activity": "noon"}), 400),
+        (format!("/v1/runs/{run}/end"), json!({"epoch": 99, "exit_code": 0}), 409),
     ] {
         s.post(&path, &body).expect(status);
     }
@@ -208,10 +208,10 @@ fn a_run_elsewhere_lives_as_long_as_it_is_heard_of() {
     silence(&s, &run, &epoch);
     s.idle("far", 2);
     // Whoever comes back is told that it was taken over from.
-    let late = s.post(&format!("/api/runs/{run}/heartbeat"), &beat).expect(409);
+    let late = s.post(&format!("/v1/runs/{run}/heartbeat"), &beat).expect(409);
     assert!(late["detail"].as_str().unwrap().contains("epoch"), "{late}");
-    s.post(&format!("/api/runs/{run}/end"), &json!({"epoch": epoch, "exit_code": 0})).expect(409);
-    let named = |name: &str| s.post("/api/runs", &json!({"session": name, "host": "h"})).expect(400);
+    s.post(&format!("/v1/runs/{run}/end"), &json!({"epoch": epoch, "exit_code": 0})).expect(409);
+    let named = |name: &str| s.post("/v1/runs", &json!({"session": name, "host": "h"})).expect(400);
     named(&"x".repeat(900_000));
     named("a\u{1b}[2Jb");
 }
@@ -220,24 +220,24 @@ fn a_run_elsewhere_lives_as_long_as_it_is_heard_of() {
 fn a_late_heartbeat_calls_the_resume_off_and_an_end_is_one() {
     let s = Service::new();
     let body = json!({"session": "far", "host": "build-7", "workspace": s.at("far"), "command": ["claude"]});
-    let begun = s.post("/api/runs", &body).expect(200);
+    let begun = s.post("/v1/runs", &body).expect(200);
     let (run, epoch) = (begun["run"]["id"].as_str().unwrap(), &begun["run"]["epoch"]);
     silence(&s, run, epoch);
     wait(|| s.said().contains("is dead; in 4 s").then_some(()));
-    s.post(&format!("/api/runs/{run}/heartbeat"), &json!({"epoch": epoch})).expect(200);
+    s.post(&format!("/v1/runs/{run}/heartbeat"), &json!({"epoch": epoch})).expect(200);
     wait(|| s.said().contains("lives again; it is not resumed").then_some(()));
-    let ended = s.post(&format!("/api/runs/{run}/end"), &json!({"epoch": epoch, "exit_code": 0})).expect(200);
+    let ended = s.post(&format!("/v1/runs/{run}/end"), &json!({"epoch": epoch, "exit_code": 0})).expect(200);
     assert_eq!(ended["run"]["exit_reason"], "ended with exit code 0", "{ended}");
-    let shown = s.get("/api/sessions/far").expect(200);
+    let shown = s.get("/v1/sessions/far").expect(200);
     assert_eq!((&shown["session"]["status"], &shown["session"]["wanted"]), (&json!("paused"), &json!("paused")), "{shown}");
-    s.post(&format!("/api/runs/{run}/heartbeat"), &json!({"epoch": epoch})).expect(409);
+    s.post(&format!("/v1/runs/{run}/heartbeat"), &json!({"epoch": epoch})).expect(409);
     // A run that watches over itself takes no heartbeats of others.
     s.agent();
-    let own = s.get("/api/sessions/agent").expect(200)["runs"][0].clone();
-    let path = format!("/api/runs/{}/heartbeat", own["id"].as_str().unwrap());
+    let own = s.get("/v1/sessions/agent").expect(200)["runs"][0].clone();
+    let path = format!("/v1/runs/{}/heartbeat", own["id"].as_str().unwrap());
     s.post(&path, &json!({"epoch": own["epoch"]})).expect(409);
     // The same session again, as it was.
-    let again = s.post("/api/runs", &json!({"session": "far", "host": "build-8"})).expect(200);
+    let again = s.post("/v1/runs", &json!({"session": "far", "host": "build-8"})).expect(200);
     assert_eq!((&again["run"]["argv"], &again["run"]["epoch"]), (&json!(["claude"]), &json!(2)), "{again}");
 }
 
@@ -273,7 +273,7 @@ fn a_container_that_ends_soon_hands_its_sessions_over_to_the_next() {
     wait(|| (!is_locked(&s.scratch.store().join("lock.service"))).then_some(()));
     s.start();
     s.idle("inside", 2);
-    let shown = s.get("/api/sessions/inside/checkpoints").expect(200);
+    let shown = s.get("/v1/sessions/inside/checkpoints").expect(200);
     let details = shown["checkpoints"].as_array().unwrap().iter().map(|one| one["trigger_detail"].as_str().unwrap_or_default());
     assert!(details.clone().any(|detail| detail == "its container ends soon"), "{shown}");
 }

@@ -14,7 +14,7 @@ use rustls::{
 };
 
 use super::*;
-use crate::browser::{address, agent_decides_nothing, token};
+use crate::service::browser::{address, agent_decides_nothing, token};
 
 /// The name in the certificate.
 const NAME: &str = "parhelia.test";
@@ -85,7 +85,7 @@ fn over_tls_the_token_is_asked_for_and_the_certificate_stands_for_the_name() {
     let s = secure("127.0.0.1:0");
     assert!(s.page.as_ref().unwrap().starts_with("https://127.0.0.1:"), "{:?}", s.page);
     let (to, known) = (local(&s), format!("Authorization: Bearer {}\r\n", token(&s)));
-    let get = |headers: &str| ask_at(&s, &to, "GET", "/api/sessions", headers);
+    let get = |headers: &str| ask_at(&s, &to, "GET", "/v1/sessions", headers);
     assert_eq!(get(&known).expect(200)["sessions"][0]["name"], "work");
     for (headers, status, what) in [
         (String::new(), 401, "no token"),
@@ -110,7 +110,7 @@ fn over_tls_the_token_is_asked_for_and_the_certificate_stands_for_the_name() {
         assert_eq!(stream.conn.protocol_version(), Some(version.version));
         assert_eq!(stream.conn.alpn_protocol(), Some(&b"http/1.1"[..]));
     }
-    assert!(!s.said().contains(token(&s).as_str()) && s.get("/api/sessions").status == 200, "the socket asks for none");
+    assert!(!s.said().contains(token(&s).as_str()) && s.get("/v1/sessions").status == 200, "the socket asks for none");
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn at_every_address_of_the_machine_the_peer_is_who_the_kernel_says() {
         }
         let s = secure(listen);
         let (to, ids, known) = (local(&s), s.checkpoints(), format!("Authorization: Bearer {}\r\n", token(&s)));
-        let approve = |to: &str, id: &str| ask_at(&s, to, "POST", &format!("/api/checkpoints/{id}/approve"), &known).expect(200);
+        let approve = |to: &str, id: &str| ask_at(&s, to, "POST", &format!("/v1/checkpoints/{id}/approve"), &known).expect(200);
         assert_eq!(approve(&to, &ids[0])["approval"]["status"], "approved");
         if let Ok(own) = &elsewhere {
             let to: SocketAddr = format!("{}:{}", own.ip(), to.rsplit_once(':').unwrap().1).parse().unwrap();
@@ -151,7 +151,7 @@ fn who_says_nothing_or_no_tls_keeps_nobody_waiting() {
     // The beginning of a handshake.
     silent[0].write_all(&[22, 3, 1, 2, 0, 1, 0]).unwrap();
     let began = Instant::now();
-    ask_at(&s, &to, "GET", "/api/sessions", &known).expect(200);
+    ask_at(&s, &to, "GET", "/v1/sessions", &known).expect(200);
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
     for stream in &mut silent[..2] {
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();

@@ -7,7 +7,7 @@ use std::{
     fs::{self, File},
     path::{Path, PathBuf},
     process::{Child, Command},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use parhelia_store::{OpenOptions, Store, projection::Session};
@@ -48,6 +48,10 @@ pub struct World {
     moves: u64,
     /// Days by which the commands see the clock wrongly.
     days_off: i64,
+    /// True once that has changed.
+    pub has_stepped: bool,
+    /// The beginning of the run, by a clock that is right.
+    pub began: Instant,
     /// Number of times that the machine was started anew.
     boots: u64,
     /// Everything that was asked for, by anybody.
@@ -85,6 +89,8 @@ impl World {
             workspace,
             moves: 0,
             days_off: 0,
+            has_stepped: false,
+            began: Instant::now(),
             boots: 0,
             asked: BTreeSet::new(),
             saved: BTreeMap::new(),
@@ -133,7 +139,8 @@ impl World {
         files.iter().map(|path| String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()).collect()
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    /// A command as whoever lives in this world gives it: by its clock, and since its last boot.
+    pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = self.scratch.command(arguments);
         command.env("SCRIPT", self.agent.folder()).current_dir(self.scratch.path("home"));
         if self.days_off != 0 {

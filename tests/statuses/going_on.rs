@@ -56,8 +56,9 @@ fn recover_says_how_it_is_and_does_what_it_is_told() {
 fn recover_does_not_call_an_agent_dead_that_there_never_was() {
     let work = Work::new();
     work.scratch.create("plain", &work.workspace);
-    let told = work.scratch.expect(2, &["session", "recover", "plain"]);
+    let told = work.scratch.expect(4, &["session", "recover", "plain"]);
     assert!(told.contains("no agent was started in it") && !told.contains("dead"), "{told}");
+    assert!(told.contains("it is not known how session plain was started") && !told.contains("It goes on from"), "{told}");
 }
 
 #[test]
@@ -218,4 +219,18 @@ fn a_finished_command_is_run_again_only_where_somebody_wants_that() {
     }
     work.scratch.expect(0, &["session", "resume", "work", "--yes"]);
     assert_eq!(times(), 3);
+}
+
+#[test]
+fn a_live_session_whose_workspace_is_gone_says_so_when_it_is_resumed() {
+    let work = Work::new();
+    let child = work.start(&work.gate());
+    work.has_started(1);
+    wait(|| (work.status() == "active").then_some(()));
+    fs::remove_dir_all(&work.workspace).unwrap();
+    let resumed = work.scratch.expect(0, &["session", "resume", "work"]);
+    let gone = format!("the workspace {} of session", work.workspace.display());
+    assert!(resumed.contains(&gone) && resumed.contains("is gone") && resumed.contains("`parhelia session stop "), "{resumed}");
+    work.go();
+    child.wait_with_output().unwrap();
 }

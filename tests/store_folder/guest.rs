@@ -230,7 +230,13 @@ impl Guest {
             &["session", "run", "--workspace", &work, "-q", "--", "true"],
             &["outbox", "deliver"],
         ];
-        verbs.map(|verb| must_end(&mut self.command(uid, verb)).status.success()).to_vec()
+        // Nobody listens where messages go: who tries to deliver one says so, unless a process in the background has done that already.
+        let is_done = |verb: &[&str]| match must_end(&mut self.command(uid, verb)).status.code() {
+            Some(0) => true,
+            Some(3) => verb[0] == "outbox",
+            _ => false,
+        };
+        verbs.map(is_done).to_vec()
     }
 }
 

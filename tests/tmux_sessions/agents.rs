@@ -91,7 +91,7 @@ fn an_agent_on_a_terminal_comes_back_with_its_conversation_and_its_windows() {
     let id = talked(&live, &tmux);
     let (session, conversation) = (tmux.session(), conversation_of(&live));
     let before = tmux.capture(&session);
-    live.expect(&["session", "pause", "--leave-agent", &id]);
+    live.expect(&["session", "pause", &id]);
     kill(i32::try_from(run_of(&live)["pid"].as_i64().unwrap()).unwrap());
     tmux.kill();
     wait(|| (!run_of(&live)["ended_at"].is_null()).then_some(()));
@@ -130,7 +130,7 @@ fn a_conversation_that_the_agent_does_not_know_is_told_anew_in_the_same_pane() {
     let (Some(live), tmux) = (Live::new(), Tmux::new()) else { return };
     let id = talked(&live, &tmux);
     let conversation = conversation_of(&live);
-    live.expect(&["session", "pause", "--leave-agent", &id]);
+    live.expect(&["session", "pause", &id]);
     tmux.kill();
     wait(|| (!run_of(&live)["ended_at"].is_null()).then_some(()));
     for project in fs::read_dir(live.agent.config().join("projects")).unwrap().flatten() {

@@ -74,3 +74,14 @@ fn an_issue_is_created_once_whatever_is_lost() {
     assert!(failed["error"].as_str().unwrap().contains("Entity not found"), "{failed}");
     t.assert_no_secret();
 }
+
+#[test]
+fn a_team_may_be_named_by_its_id() {
+    let t = Tracked::with("");
+    t.session("job", 1);
+    let id = "3f2b8c1e-0a4d-4c55-9a1e-6f0e2f6a7b11";
+    t.configure(&LINEAR.replace("\"ENG\"", &format!("\"{id}\"")));
+    t.expect(0, &["outbox", "deliver"]);
+    wait(|| t.outbox().is_empty().then_some(()));
+    assert_eq!(t.lines.count(), 1);
+}

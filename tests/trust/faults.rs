@@ -425,7 +425,8 @@ fn few_threads_are_enough_or_missed_by_name() {
             succeeded += usize::from(on(threads, verb));
         }
     }
-    assert!(succeeded >= 20, "only {succeeded} of 40 did with so few");
+    // Two databases may be open one after the other: the caller's own, and before that to look whose call it is.
+    assert!(succeeded >= 16, "only {succeeded} of 40 did with so few");
     assert!(on(40, &["check", "--read-data"]));
 }
 

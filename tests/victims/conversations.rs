@@ -40,7 +40,7 @@ fn a_conversation_that_somebody_has_open_is_not_gone_on_with() {
     let session = store.view().session_named("it").unwrap().id;
     let active = NewEvent::new(kind::SESSION_STATUS, &session, Actor::default()).with("status", "active");
     store.append_events(&[active], &()).unwrap();
-    let paused = work.scratch.expect(0, &["session", "pause", "--leave-agent", "it"]);
+    let paused = work.scratch.expect(0, &["session", "pause", "it"]);
     assert!(paused.contains("(sleep 100000) in /, which is not the session's agent"), "{paused}");
     assert_eq!((fs::read(&transcript).unwrap(), work.is("it").2), (before, 1));
     other.kill().unwrap();

@@ -20,8 +20,8 @@ pub struct Entry {
     pub at: String,
     /// Name of the machine.
     pub host: String,
-    /// The act: checkpoint.approve, checkpoint.reject, checkpoint.auto_approve, checkpoint.request_review, checkpoint.approve_refused,
-    /// checkpoint.reject_refused, checkpoint.delete, checkpoint.delete_refused, policy.change, safety.override, session.rollback, setting.ignore, workspace.overwrite.
+    /// The act.
+    #[schemars(extend("description" = format!("The act: {}.", audit::ACTIONS.join(", "))))]
     pub action: String,
     /// The checkpoint, session or policy that it was done to.
     pub subject: String,
@@ -39,7 +39,7 @@ pub struct Entry {
     pub reason: Option<String>,
     /// Policy.
     pub policy: Option<String>,
-    /// Rule of the policy, the safety that was switched off, or why an attempt was refused.
+    /// Rule of the policy, the safety that was switched off, the mark that was removed, or why an attempt was refused.
     pub rule: Option<String>,
     /// Everything that was recorded.
     pub data: Map<String, Value>,

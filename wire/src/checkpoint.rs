@@ -11,7 +11,7 @@ use parhelia_store::{
     id::Ulid,
     omitted::{Omission as StoreOmission, Reason},
     projection::{self, Marks},
-    record::{self, Outline, Part},
+    record::{self, Cause, Outline, Part},
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -40,11 +40,15 @@ pub struct Checkpoint {
     pub depth: u64,
     /// Reason: periodic, detach, error, complete, shutdown, manual; later releases may have others.
     pub trigger: String,
-    /// More about the reason.
+    /// Cause, as a word that no caller can choose; null in checkpoints of earlier releases whose details do not tell it.
+    #[schemars(extend("description" = causes()))]
+    pub cause: Option<String>,
+    /// More about the reason, for people.
     pub trigger_detail: Option<String>,
     /// Message of its maker.
     pub message: Option<String>,
     /// End of capture.
+    #[schemars(extend("format" = "date-time"))]
     pub created_at: String,
     /// Absolute path of the folder that was captured.
     pub workspace: String,
@@ -75,6 +79,16 @@ pub struct Checkpoint {
     pub links: Vec<Link>,
 }
 
+/// The description of causes.
+fn causes() -> String {
+    let names: Vec<String> = Cause::ALL.iter().map(|cause| cause.name().to_owned()).collect();
+    format!(
+        "Cause, as a word that no caller can choose: {}; later releases may have others. Null in checkpoints of earlier releases whose \
+         details do not tell it.",
+        names.join(", ")
+    )
+}
+
 impl Checkpoint {
     /// A checkpoint with what events said of it since.
     pub fn of(checkpoint: &Outline, marks: &Marks) -> Self {
@@ -89,6 +103,7 @@ impl Checkpoint {
             parent: checkpoint.parent.show(),
             depth: checkpoint.depth,
             trigger: checkpoint.trigger.show(),
+            cause: checkpoint.cause().map(|cause| cause.name().to_owned()),
             trigger_detail: checkpoint.trigger_detail.clone(),
             message: checkpoint.message.clone(),
             created_at: checkpoint.created_at.show(),
@@ -113,10 +128,15 @@ mirror! {
     /// A decision about a checkpoint.
     pub struct Approval of projection::Approval {
         /// pending, approved, rejected, auto_approved.
+        #[schemars(extend("enum" = ["pending", "approved", "rejected", "auto_approved"]))]
         pub status: String,
         /// Person who decided.
         pub user: Option<String>,
+        /// Present, and true, if an agent decided in that person's name.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        pub by_agent: bool,
         /// Time of the decision.
+        #[schemars(extend("format" = "date-time"))]
         pub timestamp: String,
         /// Reason.
         pub reason: Option<String>,
@@ -133,6 +153,7 @@ mirror! {
     /// An annotation of a checkpoint.
     pub struct Annotation of projection::Annotation {
         /// Time at which it was made.
+        #[schemars(extend("format" = "date-time"))]
         pub timestamp: String,
         /// Person who made it.
         pub user: Option<String>,
@@ -153,10 +174,12 @@ mirror! {
     /// A verification of a checkpoint.
     pub struct Verification of projection::Verification {
         /// Thoroughness: new, index, part, deep.
+        #[schemars(extend("enum" = ["new", "index", "part", "deep"]))]
         pub level: String,
         /// True if nothing was damaged.
         pub ok: bool,
         /// Time of the verification.
+        #[schemars(extend("format" = "date-time"))]
         pub at: String,
         /// Parts that should have been there, and were not.
         #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -218,6 +241,7 @@ pub struct Tag {
     /// Session of that.
     pub session: String,
     /// End of its capture.
+    #[schemars(extend("format" = "date-time"))]
     pub created_at: String,
     /// Number of checkpoints that bear the tag.
     pub checkpoints: u64,
@@ -261,6 +285,7 @@ pub struct Found {
     /// Its session.
     pub session: String,
     /// End of its capture.
+    #[schemars(extend("format" = "date-time"))]
     pub created_at: String,
     /// Message of its maker.
     pub message: Option<String>,
@@ -310,7 +335,8 @@ impl Excerpt {
 /// The state of one part of a checkpoint, such as its conversation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PartState {
-    /// captured, absent, failed; unknown if a later release has written another.
+    /// captured, absent, not_asked, failed; unknown if a later release has written another.
+    #[schemars(extend("enum" = ["captured", "absent", "not_asked", "failed", "unknown"]))]
     pub status: String,
     /// Reason of a failure.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -329,6 +355,7 @@ impl Show<PartState> for record::Part {
         let (status, error) = match self {
             Part::Captured => ("captured", None),
             Part::Absent => ("absent", None),
+            Part::NotAsked => ("not_asked", None),
             Part::Failed { error } => ("failed", Some(error.clone())),
             Part::Unknown => ("unknown", None),
         };

@@ -70,6 +70,7 @@ impl Event {
         let text = |value: Option<String>| value.map_or(Value::Null, Value::from);
         let data = [
             ("trigger", Value::from(record.trigger.name())),
+            ("cause", text(record.cause().map(|cause| cause.name().to_owned()))),
             ("trigger_detail", text(record.trigger_detail.clone())),
             ("parent", text(record.parent.show())),
             ("fenced", record.fenced.into()),

@@ -9,9 +9,10 @@ use serde::{Deserialize, Serialize};
 pub struct Notification {
     /// Its id, the same each time that it is sent.
     pub id: String,
-    /// Its event: session.started, session.resumed, session.completed, session.error, session.lost, session.handover, session.long_running, checkpoint.created,
+    /// Its event: session.started, session.resumed, session.completed, session.error, session.waiting, session.idle, session.left_alone, store.full, store.has_room,
+    /// session.resume_failed, session.recovered, session.lost, session.handover, session.long_running, checkpoint.created,
     /// checkpoint.failed, checkpoint.needs_review, checkpoint.approved, checkpoint.rejected, escalation.triggered, budget.threshold_reached,
-    /// budget.exceeded, security.secret_found, security.decision_refused, security.deletion_refused, security.journal_cut, security.damage_found, test.
+    /// budget.exceeded, security.secret_found, security.decision_refused, security.deletion_refused, security.act_refused, security.journal_cut, security.damage_found, test.
     pub event: String,
     /// info, notice, warning, critical.
     pub priority: String,
@@ -55,7 +56,7 @@ pub struct Delivery {
     /// Time since which it waits.
     #[schemars(with = "String")]
     pub since: Timestamp,
-    /// Time before which it is not tried.
+    /// Time before which it is not tried, by itself; its channel or what waits of its session may hold it for longer.
     #[schemars(with = "String")]
     pub not_before: Timestamp,
     /// Times that it was tried.
@@ -67,6 +68,12 @@ pub struct Delivery {
     /// The act on an issue that is to be done instead of sending the notification.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub act: Option<Act>,
+    /// True if its last try failed for a reason of the channel's: nothing is sent there before it is tried again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub holds_channel: bool,
+    /// Process that lacked something of its own for the last try, such as a secret; another process tries at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lacking: Option<String>,
 }
 
 /// An act on an issue.

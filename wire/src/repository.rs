@@ -175,6 +175,8 @@ mirror! {
     pub struct Repair of check::RepairPlan {
         /// Packs with damage, or gone.
         pub damaged_packs: Vec<String>,
+        /// Those of them that the disk could read only in part. Their files are kept, with `.unreadable` behind their names.
+        pub unread_packs: Vec<String>,
         /// Packs with damage of which their parity gives back everything. They are written anew, as they were.
         pub healed_packs: Vec<String>,
         /// Whole packs with recipes that lack chunks.

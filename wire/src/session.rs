@@ -1,19 +1,17 @@
 //! Sessions and their runs.
 
-use parhelia_session::{
-    overview,
-    review::{report, unseen},
-    run,
-};
-use parhelia_store::projection;
+mod review;
+
+use std::collections::BTreeMap;
+
+use parhelia_session::{attention, labels, overview, run};
+use parhelia_store::{projection, record};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::{
-    checkpoint::{Approval, Link},
-    show::{Show, mirror},
-};
+pub use self::review::{LeftOutBy, Ran, Review, Unseen};
+use crate::show::{Show, mirror};
 
 /// A session: the stable identity of the work in one workspace.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -25,12 +23,15 @@ pub struct Session {
     /// Its folder.
     pub workspace: Option<Place>,
     /// Recorded status: starting, active, paused, error, ended.
+    #[schemars(extend("enum" = ["starting", "active", "paused", "error", "ended"]))]
     pub status: String,
     /// Reason of the last change of status.
     pub status_reason: Option<String>,
     /// Goal that a person or a policy set last: running, paused, ended; null if there was no run.
+    #[schemars(extend("enum" = ["running", "paused", "ended", null]))]
     pub wanted: Option<String>,
-    /// Its agent as it is found: none, starting, live, idle, waiting, elsewhere, dead.
+    /// Its agent as it is found: none, starting, live, idle, waiting, elsewhere, unknown, dead.
+    #[schemars(extend("enum" = ["none", "starting", "live", "idle", "waiting", "elsewhere", "unknown", "dead"]))]
     pub observed: String,
     /// Reason of that, where it can be told.
     pub why: Option<String>,
@@ -46,6 +47,8 @@ pub struct Session {
     pub conversations: Vec<Conversation>,
     /// Approval policy that was chosen for it.
     pub policy: Option<String>,
+    /// Its labels: a value for each key.
+    pub labels: BTreeMap<String, String>,
     /// Project that it belongs to.
     pub project: Option<String>,
     /// First prompt of its user.
@@ -58,13 +61,14 @@ pub struct Session {
     pub checkpoints: u64,
     /// Its head, with its time.
     pub last_checkpoint: Option<Saved>,
-    /// Decision about that: pending or rejected; null if it counts as good, or nobody has to decide.
+    /// Open decision: pending if that, or one before it, waits for a person who has approved no later one; rejected if that was; null if neither.
+    #[schemars(extend("enum" = ["pending", "rejected", null]))]
     pub review: Option<String>,
     /// Checkpoints that have failed since.
     pub failing: Option<Failing>,
     /// True if it lives and its store takes no writes.
     pub store_is_read_only: bool,
-    /// Process that is not its agent, and has the conversation of this dead one open.
+    /// Process that has the conversation open of this one, whose agent is dead, or not known: then it may be that.
     pub open_in: Option<i32>,
     /// A sentence about an agent outside of this container that may have the conversation open.
     pub unseen: Option<String>,
@@ -72,13 +76,20 @@ pub struct Session {
     pub unsupervised: Option<Unsupervised>,
     /// A warning if another folder has taken the place of its own.
     pub another_folder: Option<String>,
-    /// Reason for which a policy set it aside when its agent died, so that it waits for a person.
+    /// Reason for which it is not resumed by itself since its agent died, so that it waits for a person.
     pub set_aside: Option<String>,
+    /// Verdict on its agent, as it was recorded, while it holds.
+    pub attention: Option<Attention>,
+    /// What it needs of a person: resume_failed, left_alone, failing, waiting, review; null if nothing.
+    #[schemars(extend("enum" = ["resume_failed", "left_alone", "failing", "waiting", "review", null]))]
+    pub needs: Option<String>,
     /// Target of a rollback that was interrupted: files of two states are in the workspace.
     pub interrupted_rollback: Option<String>,
     /// Time of its creation.
+    #[schemars(extend("format" = "date-time"))]
     pub created_at: String,
     /// Time of the last change of anything of this.
+    #[schemars(extend("format" = "date-time"))]
     pub changed_at: String,
     /// Journal sequence of that change. Sessions are ordered by it.
     pub changed_sequence: u64,
@@ -100,8 +111,9 @@ impl Session {
             epoch: session.epoch,
             run: session.run.clone(),
             runs: session.runs.clone(),
-            conversations: session.conversations.show(),
+            conversations: overview.conversations.show(),
             policy: session.policy.clone(),
+            labels: labels::of(session),
             project: session.project.clone(),
             first_prompt: session.first_prompt.clone(),
             last_prompt: overview.last_prompt.clone(),
@@ -116,6 +128,8 @@ impl Session {
             unsupervised: overview.unsupervised.show(),
             another_folder: overview.another_folder.clone(),
             set_aside: overview.set_aside.clone(),
+            attention: overview.attention.show(),
+            needs: overview.needs(session).map(|need| need.name().to_owned()),
             interrupted_rollback: overview.interrupted_rollback.show(),
             created_at: session.created_at.show(),
             changed_at: session.changed_at.show(),
@@ -159,7 +173,7 @@ mirror! {
         pub run: Option<String>,
         /// Path of its transcript.
         pub transcript: Option<String>,
-        /// Its turns at the last checkpoint.
+        /// Its turns at the last checkpoint, or at the one that a rollback went back to.
         pub turn_count: Option<u64>,
         /// Its cost at the last checkpoint that reported one.
         pub cost_usd: Option<f64>,
@@ -170,12 +184,14 @@ mirror! {
         /// The checkpoint.
         pub id: String,
         /// End of its capture.
+        #[schemars(extend("format" = "date-time"))]
         pub created_at: String,
     }
 
     /// Checkpoints that failed.
     pub struct Failing of run::Failing {
         /// Time of the first failure.
+        #[schemars(extend("format" = "date-time"))]
         pub since: String,
         /// Number of failures.
         pub count: u64,
@@ -183,11 +199,25 @@ mirror! {
         pub reason: String,
     }
 
+    /// A verdict on a session's agent.
+    pub struct Attention of attention::Attention {
+        /// waiting (for a person's answer), idle, left_alone (it died and is not resumed by itself), resume_failed, recovered (it died and was resumed).
+        #[schemars(extend("enum" = ["waiting", "idle", "left_alone", "resume_failed", "recovered"]))]
+        pub state: String,
+        /// Reason, or what it waits for.
+        pub why: Option<String>,
+        /// Run that it is about.
+        pub run: Option<String>,
+        /// Time of recording.
+        #[schemars(extend("format" = "date-time"))]
+        pub since: String,
+    }
+
     /// An agent without its supervisor, the process that makes its checkpoints.
     pub struct Unsupervised of overview::Unsupervised {
         /// The agent's process.
         pub process: i32,
-        /// True if its hooks make checkpoints.
+        /// True if an event of its hooks has come: these make checkpoints.
         pub has_hooks: bool,
     }
 
@@ -196,6 +226,7 @@ mirror! {
         /// Holder, such as a host and a process.
         pub holder: String,
         /// Time of the last renewal.
+        #[schemars(extend("format" = "date-time"))]
         pub renewed: Option<String>,
         /// Seconds for which it holds from then on.
         pub ttl_seconds: u64,
@@ -211,42 +242,92 @@ mirror! {
         pub pane: String,
     }
 
-    /// One life of a session, from the start of the agent's process to its end.
-    pub struct Run of projection::Run {
-        /// Unique in the store.
-        pub id: String,
-        /// Session that it is a life of.
-        pub session: String,
-        /// Above that of every run of the session before it.
-        pub epoch: u64,
-        /// Checkpoint that it was resumed from.
-        pub resumed_from: Option<String>,
-        /// The machine.
-        pub host: Option<String>,
-        /// The machine's boot.
-        pub boot_id: Option<String>,
-        /// The agent's process.
-        pub pid: Option<u32>,
-        /// Start of that process, in clock ticks since boot.
-        pub start_time: Option<u64>,
-        /// Its place in tmux.
-        pub tmux: Option<Pane>,
-        /// Command line that was executed.
-        pub argv: Vec<String>,
-        /// Folder in which it was executed.
-        pub cwd: Option<String>,
-        /// The agent's permission mode.
-        pub permission_mode: Option<String>,
-        /// The right to act for it.
-        pub lease: Option<Lease>,
-        /// Its conversation, where it was begun with one.
-        pub conversation: Option<String>,
-        /// Time of its beginning.
-        pub started_at: String,
-        /// Time of its end.
-        pub ended_at: Option<String>,
-        /// Reason of its end.
-        pub exit_reason: Option<String>,
+    /// The end of a run.
+    pub struct End of record::End {
+        /// exited, signalled, asked (nobody saw how the program took it), not_started, conversation_unknown, session_end, unknown.
+        #[schemars(extend("enum" = ["exited", "signalled", "asked", "not_started", "conversation_unknown", "session_end", "unknown"]))]
+        pub kind: String,
+        /// Exit code of the program.
+        pub code: Option<i32>,
+        /// Signal that ended the program.
+        pub signal: Option<i32>,
+        /// Wish at which it ended: pause, stop, rollback, end, resume, shutdown, other; null where nobody asked for it through parhelia.
+        #[schemars(extend("enum" = ["pause", "stop", "rollback", "end", "resume", "shutdown", "other", null]))]
+        pub by: Option<String>,
+    }
+}
+
+/// One life of a session, from the start of the agent's process to its end.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Run {
+    /// Unique in the store.
+    pub id: String,
+    /// Session that it is a life of.
+    pub session: String,
+    /// Above that of every run of the session before it.
+    pub epoch: u64,
+    /// Checkpoint that it was resumed from.
+    pub resumed_from: Option<String>,
+    /// The machine.
+    pub host: Option<String>,
+    /// The machine's boot.
+    pub boot_id: Option<String>,
+    /// The agent's process.
+    pub pid: Option<u32>,
+    /// Start of that process, in clock ticks since boot.
+    pub start_time: Option<u64>,
+    /// Its place in tmux.
+    pub tmux: Option<Pane>,
+    /// Command line that was executed.
+    pub argv: Vec<String>,
+    /// Folder in which it was executed.
+    pub cwd: Option<String>,
+    /// The agent's permission mode.
+    pub permission_mode: Option<String>,
+    /// The right to act for it.
+    pub lease: Option<Lease>,
+    /// Its conversation, where it was begun with one.
+    pub conversation: Option<String>,
+    /// Time of its beginning.
+    #[schemars(extend("format" = "date-time"))]
+    pub started_at: String,
+    /// Time of its end.
+    #[schemars(extend("format" = "date-time"))]
+    pub ended_at: Option<String>,
+    /// The end, as a value: rules and notifications go by it. Of a run that an earlier release ended, as its reason tells it.
+    pub end: Option<End>,
+    /// Reason of its end, for people.
+    pub exit_reason: Option<String>,
+}
+
+impl From<&projection::Run> for Run {
+    fn from(run: &projection::Run) -> Self {
+        Run {
+            id: run.id.show(),
+            session: run.session.show(),
+            epoch: run.epoch.show(),
+            resumed_from: run.resumed_from.show(),
+            host: run.host.show(),
+            boot_id: run.boot_id.show(),
+            pid: run.pid.show(),
+            start_time: run.start_time.show(),
+            tmux: run.tmux.show(),
+            argv: run.argv.show(),
+            cwd: run.cwd.show(),
+            permission_mode: run.permission_mode.show(),
+            lease: run.lease.show(),
+            conversation: run.conversation.show(),
+            started_at: run.started_at.show(),
+            ended_at: run.ended_at.show(),
+            end: run.ending().show(),
+            exit_reason: run.exit_reason.show(),
+        }
+    }
+}
+
+impl Show<Run> for projection::Run {
+    fn show(&self) -> Run {
+        self.into()
     }
 }
 
@@ -298,10 +379,12 @@ pub struct Recovery {
     /// The session.
     pub session: String,
     /// Recorded status: starting, active, paused, error, ended.
+    #[schemars(extend("enum" = ["starting", "active", "paused", "error", "ended"]))]
     pub status: String,
     /// Goal that a person or a policy set last: running, paused, ended; null if there was no run.
+    #[schemars(extend("enum" = ["running", "paused", "ended", null]))]
     pub wanted: Option<String>,
-    /// True if its agent lives.
+    /// True if its agent lives, or counts as alive.
     pub alive: bool,
     /// Set if its agent lives without its supervisor.
     pub unsupervised: Option<Unsupervised>,
@@ -312,6 +395,7 @@ pub struct Recovery {
     /// True if that exists.
     pub workspace_exists: bool,
     /// Fate of the folder when it is resumed: kept, put_back, restored, git_restored, copied, refused; null if it is not to be resumed.
+    #[schemars(extend("enum" = ["kept", "put_back", "restored", "git_restored", "copied", "refused", null]))]
     pub workspace_fate: Option<String>,
     /// Reason for which resuming would be refused.
     pub refused: Option<String>,
@@ -321,113 +405,6 @@ pub struct Recovery {
     pub skipped: Vec<PassedOver>,
     /// Target of a rollback that was interrupted.
     pub interrupted_rollback: Option<String>,
-}
-
-/// A review of a session, for whoever decides; the files that changed stand before it, as `change` lines.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Review {
-    /// The session.
-    pub session: String,
-    /// Observed state.
-    pub status: String,
-    /// Checkpoint to decide about: the session's head.
-    pub checkpoint: String,
-    /// Decision about that.
-    pub approval: Option<Approval>,
-    /// Last checkpoint before it that a person approved, or else the session's first one; null if that is the newest.
-    pub since: Option<String>,
-    /// True if a person approved that.
-    pub since_approved: bool,
-    /// Checkpoints since then that wait for a person, the newest first.
-    pub waiting: Vec<String>,
-    /// Issues that its checkpoints are linked to by an agent or an import alone.
-    pub asked_links: Vec<Link>,
-    /// Entries that rules leave out of the checkpoint, so that no comparison shows them.
-    pub unseen: Unseen,
-    /// Possible secrets in these and in the newest one, each with its place and rule.
-    pub secrets: Vec<String>,
-    /// Turns of the conversation.
-    pub turns: Option<u64>,
-    /// Tokens, those from the cache included.
-    pub tokens: Option<u64>,
-    /// Cost of the session in US dollars, where it was reported.
-    pub cost_usd: Option<f64>,
-    /// Time that was worked in it, in seconds.
-    pub active_seconds: u64,
-    /// Checkpoints that an error caused.
-    pub errors: u64,
-    /// Commands that the agent ran since then, oldest first, at most 50.
-    pub commands: Vec<Ran>,
-    /// Commands before these.
-    pub commands_more: u64,
-    /// Questions of the agent that nobody answered.
-    pub open_questions: Vec<String>,
-    /// End of what the agent said last.
-    pub last_reply: Option<String>,
-}
-
-impl Review {
-    /// A review of a session.
-    pub fn of(review: &report::Review) -> Self {
-        let totals = &review.session.totals;
-        Review {
-            session: review.session.id.clone(),
-            status: review.overview.observed.name().into(),
-            checkpoint: review.newest.id(),
-            approval: review.approval.show(),
-            since: review.since.as_ref().map(|since| since.id()),
-            since_approved: review.since_approved,
-            waiting: review.waiting.iter().map(ToString::to_string).collect(),
-            asked_links: review.asked_links.show(),
-            unseen: (&review.unseen).into(),
-            secrets: review.secrets.clone(),
-            turns: review.turns,
-            tokens: review.tokens,
-            cost_usd: totals.cost_usd,
-            active_seconds: totals.active_seconds,
-            errors: totals.errors,
-            commands: review.commands.show(),
-            commands_more: review.commands_more.show(),
-            open_questions: review.open_questions.clone(),
-            last_reply: review.last_reply.clone(),
-        }
-    }
-}
-
-mirror! {
-    /// Everything that rules leave out of a checkpoint, beside the last one before it that a person approved.
-    pub struct Unseen of unseen::Unseen {
-        /// What somebody's rules leave out, by rule.
-        pub by_rule: Vec<LeftOutBy>,
-        /// What is left out because it can be made again, as its name and its neighbours say.
-        pub regenerable: LeftOutBy,
-        /// Rules that the approved one did not have; all where there is none.
-        pub rules_added: Vec<String>,
-        /// Rules that only that one had.
-        pub rules_removed: Vec<String>,
-    }
-
-    /// Entries that one rule leaves out.
-    pub struct LeftOutBy of unseen::ByRule {
-        /// The rule; empty for what can be made again.
-        pub rule: String,
-        /// Number of entries. One that is a folder stands for everything in it.
-        pub entries: u64,
-        /// Those of them that the approved checkpoint did not leave out.
-        pub new: u64,
-        /// The first 20 paths, new ones before others.
-        pub paths: Vec<String>,
-    }
-}
-
-mirror! {
-    /// A command that an agent ran.
-    pub struct Ran of report::Command {
-        /// Its text, or the beginning of it.
-        pub text: String,
-        /// True if it failed, false if it did not; null if its end is not known.
-        pub failed: Option<bool>,
-    }
 }
 
 /// A checkpoint from which a session does not go on.

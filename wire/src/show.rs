@@ -71,6 +71,7 @@ macro_rules! by_serde {
 as_it_is!(bool, u8, u32, u64, i32, f64, String, Value, Map<String, Value>);
 as_text!(str, &'static str, Ulid, PackId, OpId, ObjectId, TreeId, BlobId, Timestamp);
 by_name!(
+    parhelia_session::attention::State,
     parhelia_session::overview::Observed,
     parhelia_store::projection::ApprovalStatus,
     parhelia_store::projection::Goal,
@@ -85,6 +86,8 @@ by_serde!(
     parhelia_session::summary::GeneratedBy,
     parhelia_store::check::FindingKind,
     parhelia_store::projection::VerifyLevel,
+    parhelia_store::record::By,
+    parhelia_store::record::EndKind,
     parhelia_store::restore::RestoreChange
 );
 

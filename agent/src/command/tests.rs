@@ -20,11 +20,48 @@ fn of(id: &str) -> Resume {
 }
 
 #[test]
+fn a_relative_program_is_found_from_any_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("bin");
+    std::fs::create_dir(&place).unwrap();
+    for name in ["claude", "node"] {
+        std::fs::write(place.join(name), "").unwrap();
+    }
+    let found = |text: &str| {
+        let words = Agent::found_anywhere(argv(text), folder.path());
+        words
+            .iter()
+            .map(|word| word.to_string_lossy().replace(&*folder.path().to_string_lossy(), "/w"))
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    for (text, expected) in [
+        ("./bin/claude -p ./bin/claude", "/w/bin/claude -p ./bin/claude"),
+        ("bin/node bin/claude --resume x", "/w/bin/node /w/bin/claude --resume x"),
+        ("./gone/claude", "./gone/claude"),
+        ("claude --add-dir bin/x", "claude --add-dir bin/x"),
+        ("/opt/claude", "/opt/claude"),
+        ("./bin/node other", "./bin/node other"),
+    ] {
+        assert_eq!(found(text), expected);
+    }
+}
+
+#[test]
 fn the_agent_is_known_by_its_name() {
     for text in ["claude", "/opt/x/claude -p hi", "npx -y @anthropic-ai/claude-code", "env A=1 claude"] {
         assert!(Agent::of(&argv(text)).is_some(), "{text}");
     }
-    for text in ["bash -c claude", "vim", "claude mcp list", "", "sleep 1 claude", "claude doctor"] {
+    for text in [
+        "bash -c claude",
+        "vim",
+        "claude mcp list",
+        "",
+        "sleep 1 claude",
+        "claude doctor",
+        "claude --debug-file x stop y",
+        "claude --version",
+    ] {
         assert!(Agent::of(&argv(text)).is_none(), "{text}");
     }
 }
@@ -76,6 +113,36 @@ fn a_resume_says_everything_again_but_the_conversation_and_the_prompt() {
 }
 
 #[test]
+fn a_prompt_is_not_given_again_behind_a_flag_that_nobody_knows() {
+    let words = |line: &[&str]| -> Vec<OsString> { line.iter().map(OsString::from).collect() };
+    let again = |line: &[&str], prompts: &[&str]| {
+        let earlier_prompts = prompts.iter().map(|prompt| (*prompt).to_owned()).collect();
+        let argv = Agent::of(&words(line)).unwrap().resume_argv(&Resume { earlier_prompts, ..of(ID) });
+        argv.iter().skip(3).map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join("|")
+    };
+    assert_eq!(again(&["claude", "--restricted", "count"], &[]), "--restricted");
+    assert_eq!(again(&["claude", "--from-the-future", "count them"], &[]), "--from-the-future");
+    assert_eq!(again(&["claude", "--from-the-future", "count"], &["count\n"]), "--from-the-future");
+    assert_eq!(again(&["claude", "--from-the-future", "count"], &["else"]), "--from-the-future|count");
+    assert_eq!(again(&["claude", "--from-the-future", "a value", "count them"], &["count them"]), "--from-the-future|a value");
+    assert_eq!(again(&["claude", "--name", "count", "count"], &["count"]), "--name|count");
+    assert_eq!(again(&["claude", "--model", "opus"], &["opus"]), "--model|opus");
+}
+
+#[test]
+fn management_commands_are_no_conversations() {
+    for text in ["claude stop x", "claude respawn --all", "npx claude purge", "codex login", "gemini mcp list", "claude --help"] {
+        assert!(Agent::of(&argv(text)).is_none() && Agent::managing(&argv(text)).is_some(), "{text}");
+    }
+    for text in ["claude stop-it", "claude -- stop", "codex exec stop", "make stop", ""] {
+        assert!(Agent::managing(&argv(text)).is_none(), "{text}");
+    }
+    assert_eq!(agent("claude --bg x").works_unseen(), Some("--bg"));
+    assert_eq!(agent("claude --cloud").works_unseen(), Some("--cloud"));
+    assert_eq!(agent("claude x").works_unseen(), None);
+}
+
+#[test]
 fn the_permission_mode_is_the_last_one() {
     let now = |mode: &str| Resume { permission_mode: Some(mode.into()), ..of(ID) };
     assert_eq!(
@@ -111,8 +178,17 @@ fn program_and_files_of_servers() {
 }
 
 #[test]
+fn what_was_recorded_as_an_id_is_no_flag_of_a_resume() {
+    for id in ["--mcp-config=/tmp/evil.json", "--dangerously-skip-permissions", "-c", "", "a b", "../x"] {
+        for text in ["claude", "codex", "gemini"] {
+            assert_eq!(resumed(text, &of(id)), resumed(text, &Resume::default()), "{text} {id}");
+        }
+    }
+}
+
+#[test]
 fn ids_are_uuids() {
-    assert!(is_conversation_id(&new_conversation_id()));
+    assert!(crate::id::is_conversation_id(&new_conversation_id()));
     assert_ne!(new_conversation_id(), new_conversation_id());
 }
 

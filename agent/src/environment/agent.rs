@@ -18,6 +18,7 @@ use super::{
 };
 use crate::{
     error::{Error, IoContext, Result},
+    process::ASKING,
     program, regular,
 };
 
@@ -78,7 +79,7 @@ fn examine(real: &Path, path: Option<&OsStr>, home: Option<&OsStr>) -> Result<Ag
 fn version(real: &Path, path: Option<&OsStr>, home: Option<&OsStr>) -> Result<String> {
     let mut command = Command::new(real);
     // An interpreter that is started here finds no settings or modules of the workspace.
-    command.arg("--version").env_clear().env("DISABLE_AUTOUPDATER", "1").current_dir("/");
+    command.arg("--version").env_clear().env("DISABLE_AUTOUPDATER", "1").env(ASKING, "1").current_dir("/");
     command.envs([("PATH", path), ("HOME", home)].into_iter().filter_map(|(name, value)| value.map(|value| (name, value))));
     let printed = program::run(&mut command, VERSION_LIMIT)?;
     let printed = String::from_utf8_lossy(&printed);
@@ -97,5 +98,9 @@ fn hash(path: &Path) -> io::Result<String> {
             read => hasher.update(&buffer[..read]),
         }
     }
-    Ok(format!("sha256:{}", super::hex(&hasher.finalize())))
+    Ok(format!("sha256:{}", hex(&hasher.finalize())))
+}
+
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -7,11 +7,12 @@ use serde_json::Value;
 
 use super::{
     cache::{Cache, Stamp},
+    json,
     launched::{self, Launched},
     python::{self, Python},
-    read_json, redact,
+    redact,
 };
-use crate::{git::Repository, mcp::Configured, program::locate, regular};
+use crate::{git::Repository, mcp::configured::Configured, program::locate, regular};
 
 /// Largest local program that is hashed.
 const PROGRAM_BYTES_MAX: u64 = 256 << 20;
@@ -197,7 +198,7 @@ fn in_npx_cache(name: &str, places: &Programs) -> Option<String> {
     let manifests =
         fs::read_dir(cache).ok()?.flatten().map(|entry| entry.path().join("node_modules").join(name).join("package.json"));
     let newest = manifests.filter_map(|path| Some((path.metadata().ok()?.modified().ok()?, path))).max();
-    let manifest = read_json(&newest?.1).ok()??;
+    let manifest = json::read(&newest?.1).ok()??;
     manifest.get("version")?.as_str().map(str::to_owned)
 }
 
@@ -324,7 +325,7 @@ fn file(path: &Path, places: &Programs) -> Origin {
 /// Name and version of the npm package that a program lies in.
 pub(super) fn package_of(real: &Path) -> Option<(Option<String>, Option<String>)> {
     let folder = real.ancestors().find(|folder| folder.parent().is_some_and(is_of_packages))?;
-    let manifest = read_json(&folder.join("package.json")).ok().flatten()?;
+    let manifest = json::read(&folder.join("package.json")).ok().flatten()?;
     let field = |name: &str| manifest.get(name).and_then(Value::as_str).map(str::to_owned);
     Some((field("name"), field("version")))
 }

@@ -8,9 +8,10 @@ mod agent;
 pub mod cache;
 pub mod diff;
 mod given;
+pub(crate) mod json;
 mod launched;
 mod mcp;
-mod plugins;
+pub(crate) mod plugins;
 mod python;
 pub mod redact;
 mod variables;
@@ -21,15 +22,12 @@ mod tests;
 use std::{
     collections::BTreeMap,
     ffi::{OsStr, OsString},
-    fs,
-    io::ErrorKind,
     path::{Path, PathBuf},
 };
 
 use crate::threads::{self, Later};
 use jiff::Timestamp;
 use serde::Serialize;
-use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 pub use agent::Agent;
@@ -41,13 +39,10 @@ pub use python::{Python, versions};
 pub use variables::{kept as kept_variables, launched, missing, recorded};
 
 use crate::{
-    kind::{KINDS, Kind},
-    mcp::{Places, configured},
-    regular,
+    kind::Kind,
+    kinds::KINDS,
+    mcp::{configured::configured, places::Places},
 };
-
-/// Longest JSON file of the agent's that is read.
-const JSON_BYTES_MAX: u64 = 64 << 20;
 
 /// The inputs of a capture of the environment.
 #[derive(Clone, Debug)]
@@ -147,7 +142,7 @@ pub fn capture(request: &Request) -> Snapshot {
         python_packages: python.as_ref().map(|python| named(python, &request.packages)),
         python_executable: python.as_ref().map(|python| python.executable.clone()),
         python_version: python.map(|python| python.version),
-        pip_freeze_hash: pip_freeze.as_ref().map(|text| format!("sha256:{}", hex(&Sha256::digest(text.as_bytes())))),
+        pip_freeze_hash: pip_freeze.as_ref().map(|text| format!("sha256:{}", agent::hex(&Sha256::digest(text.as_bytes())))),
         variables: variables::kept(&request.variables, &request.also, &request.never),
         captured_at: request.now.to_string(),
         failed,
@@ -184,20 +179,11 @@ fn look_at_extensions(
     let plugins = config.map_or(Ok(None), |config| plugins::look(&config));
     let programs = mcp::Programs { workspace: &request.workspace, home, path, python, cache: request.cache.clone() };
     let places = Places {
-        plugins: folders_of(plugins.iter().flatten().flatten()),
+        plugins: plugins::folders_of(plugins.iter().flatten().flatten()),
         ..Places::without_plugins(&request.workspace, &|name| variable(&request.variables, name), &request.mcp_config)
     };
     let servers = configured(&places).map(|configured| mcp::look(&configured, &programs));
     (plugins, servers)
-}
-
-/// The folders of installed plugins, by name.
-pub(crate) fn installed_plugins(config: &Path) -> Result<Vec<(String, PathBuf)>, String> {
-    Ok(folders_of(plugins::look(config)?.iter().flatten()))
-}
-
-fn folders_of<'a>(plugins: impl Iterator<Item = (&'a String, &'a Plugin)>) -> Vec<(String, PathBuf)> {
-    plugins.filter_map(|(name, plugin)| Some((name.clone(), PathBuf::from(plugin.install_path.as_ref()?)))).collect()
 }
 
 fn look_at_python(request: &Request, path: Option<&OsStr>, home: Option<&OsStr>) -> crate::Result<Option<Python>> {
@@ -217,23 +203,4 @@ fn named(python: &Python, packages: &[String]) -> BTreeMap<String, String> {
     let found =
         packages.iter().filter_map(|name| all.get(&python::normalised(name)).map(|version| (name.clone(), version.clone())));
     found.collect()
-}
-
-/// A JSON file; none where there is none.
-pub(crate) fn read_json(path: &Path) -> Result<Option<Value>, String> {
-    let shown = path.display();
-    match fs::metadata(path) {
-        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
-        Err(e) => return Err(format!("cannot read {shown}: {e}")),
-        Ok(metadata) if !metadata.is_file() || metadata.len() > JSON_BYTES_MAX => {
-            return Err(format!("{shown} is no file of settings"));
-        }
-        Ok(_) => {}
-    }
-    let bytes = regular::read(path, JSON_BYTES_MAX).map_err(|e| format!("cannot read {shown}: {e}"))?;
-    serde_json::from_slice(&bytes).map(Some).map_err(|e| format!("{shown} is not valid JSON: {e}"))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,11 +1,14 @@
 //! The agent's plugins: which are installed, from where, and what is checked out.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{read_json, redact};
+use super::{json, redact};
 use crate::git::{Facts, Repository};
 
 /// Most plugins that are listed.
@@ -37,8 +40,8 @@ pub struct Plugin {
 /// The plugins that a configuration folder lists, by `name@marketplace`. None where it has no list.
 pub(super) fn look(config: &Path) -> Result<Option<BTreeMap<String, Plugin>>, String> {
     let folder = config.join("plugins");
-    let Some(installed) = read_json(&folder.join("installed_plugins.json"))? else { return Ok(None) };
-    let marketplaces = read_json(&folder.join("known_marketplaces.json"))?.unwrap_or_default();
+    let Some(installed) = json::read(&folder.join("installed_plugins.json"))? else { return Ok(None) };
+    let marketplaces = json::read(&folder.join("known_marketplaces.json"))?.unwrap_or_default();
     let Some(listed) = installed.get("plugins").and_then(Value::as_object) else { return Ok(Some(BTreeMap::new())) };
     let found = listed.iter().take(PLUGINS_MAX).filter_map(|(name, entry)| {
         // Newer lists have one entry for each scope that it is installed in; the last was installed last.
@@ -54,19 +57,21 @@ fn plugin(entry: &Value, marketplace: Option<&Value>) -> Plugin {
     let install_path = text(entry, "installPath");
     let manifest = install_path.as_deref().and_then(|path| {
         let path = Path::new(path);
-        [".claude-plugin/plugin.json", "plugin.json"].iter().find_map(|name| read_json(&path.join(name)).ok().flatten())
+        [".claude-plugin/plugin.json", "plugin.json"].iter().find_map(|name| json::read(&path.join(name)).ok().flatten())
     });
     let facts = |path: &Option<String>| {
         path.as_deref().and_then(|path| Repository::at(Path::new(path)).ok().flatten()).map(|r| r.facts())
     };
     let location = marketplace.and_then(|marketplace| text(marketplace, "installLocation"));
-    let facts = facts(&install_path).or_else(|| facts(&location)).unwrap_or_default();
+    let own = facts(&install_path);
+    let checked_out = own.as_ref().and_then(|own| own.commit.clone());
+    let facts = own.or_else(|| facts(&location)).unwrap_or_default();
     let Facts { remote, commit, branch } = facts;
     let remote = remote.or_else(|| marketplace.and_then(|marketplace| source(marketplace.get("source")?)));
     Plugin {
         git_remote: remote.map(|remote| redact::text(&remote)),
-        // The list knows the commit that was copied, also where the marketplace has moved on.
-        git_commit: text(entry, "gitCommitSha").or(commit),
+        // What is checked out runs. Of a copy, the list knows the commit, also where the marketplace has moved on.
+        git_commit: checked_out.or_else(|| text(entry, "gitCommitSha")).or(commit),
         git_branch: branch,
         installed_at: text(entry, "installedAt"),
         manifest_version: manifest.and_then(|manifest| text(&manifest, "version")).or_else(|| text(entry, "version")),
@@ -81,4 +86,14 @@ fn source(source: &Value) -> Option<String> {
         Some(repository) => Some(format!("https://github.com/{repository}.git")),
         None => text("url").or_else(|| text("path")).map(str::to_owned),
     }
+}
+
+/// The folders of installed plugins, by name.
+pub(crate) fn installed_plugins(config: &Path) -> Result<Vec<(String, PathBuf)>, String> {
+    Ok(folders_of(look(config)?.iter().flatten()))
+}
+
+/// Their folders, by name.
+pub(super) fn folders_of<'a>(plugins: impl Iterator<Item = (&'a String, &'a Plugin)>) -> Vec<(String, PathBuf)> {
+    plugins.filter_map(|(name, plugin)| Some((name.clone(), PathBuf::from(plugin.install_path.as_ref()?)))).collect()
 }

@@ -39,7 +39,7 @@ impl Place {
         let path = std::env::join_paths([self.path("bin"), "/usr/bin".into(), "/bin".into()]).unwrap();
         let variables = [("PATH", path), ("HOME", self.path("home").into()), ("LANG", "C".into()), ("MY_TOKEN", "secret".into())];
         Request {
-            kind: crate::kind::KINDS[0],
+            kind: crate::kinds::KINDS[0],
             workspace: self.path("work"),
             variables: variables.map(|(name, value)| (name.into(), value)).to_vec(),
             agent: "claude".into(),
@@ -68,7 +68,7 @@ fn the_agents_program_is_examined_once() {
     let first = capture(&request);
     let agent = first.claude_code.clone().unwrap();
     assert_eq!((agent.version.as_str(), agent.install_path), ("9.8.7", place.path("bin/claude").to_string_lossy().into_owned()));
-    let digest = hex(&Sha256::digest(fs::read(place.path("bin/claude")).unwrap()));
+    let digest = agent::hex(&Sha256::digest(fs::read(place.path("bin/claude")).unwrap()));
     assert_eq!(agent.binary_hash, format!("sha256:{digest}"));
     assert_eq!(capture(&request), first);
     assert_eq!(fs::read_to_string(place.path("home/runs")).unwrap(), "run\n");
@@ -99,7 +99,7 @@ fn python_of_a_virtual_environment_without_running_it() {
     assert_eq!(snapshot.python_version.as_deref(), Some("3.11.2"));
     let freeze = "edited @ git+https://[redacted]@h/e.git@abc\nFoo_Bar==1.2\nold==0.1\nother==3\n";
     assert_eq!(snapshot.pip_freeze.as_deref(), Some(freeze));
-    assert_eq!(snapshot.pip_freeze_hash.unwrap(), format!("sha256:{}", hex(&Sha256::digest(freeze))));
+    assert_eq!(snapshot.pip_freeze_hash.unwrap(), format!("sha256:{}", agent::hex(&Sha256::digest(freeze))));
     assert_eq!(snapshot.python_packages.unwrap(), BTreeMap::from([("Foo.Bar".to_owned(), "1.2".to_owned())]));
     place.package(site, "new", "1");
     assert!(capture(&request).pip_freeze.unwrap().contains("new==1\n"));

@@ -209,6 +209,13 @@ impl State {
 
     /// The part of a checkpoint's record about git. It lists the first paths only: at most `RECORDED_MAX`, of `RECORDED_BYTES_MAX` bytes.
     pub fn record(&self) -> Value {
+        self.record_without(&|_| false)
+    }
+
+    /// The same without the untracked paths of which this is true: the checkpoint left them out.
+    pub fn record_without(&self, is_left_out: &dyn Fn(&[u8]) -> bool) -> Value {
+        let is_there = |change: &&GitChange| !(change.status == "??" && is_left_out(&change.bytes));
+        let gone = self.uncommitted().count() - self.uncommitted().filter(is_there).count();
         let mut left = RECORDED_BYTES_MAX;
         let fits = |path: &&str| {
             let fits = path.len() <= left;
@@ -216,7 +223,7 @@ impl State {
             fits
         };
         let files: Vec<&str> =
-            self.uncommitted().map(|change| change.path.as_str()).take(RECORDED_MAX).take_while(fits).collect();
+            self.uncommitted().filter(is_there).map(|change| change.path.as_str()).take(RECORDED_MAX).take_while(fits).collect();
         json!({
             "branch": self.branch,
             "head": self.head,
@@ -225,7 +232,7 @@ impl State {
             "dirty": self.dirty,
             "operation": self.operation,
             "is_detached": self.is_detached,
-            "uncommitted_count": self.uncommitted_count(),
+            "uncommitted_count": self.uncommitted_count().saturating_sub(gone as u64),
             "uncommitted_files": files,
         })
     }

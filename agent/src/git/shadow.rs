@@ -163,10 +163,7 @@ impl<'a> Shadow<'a> {
     /// Makes one. `user` are the user's own settings.
     pub fn new(repository: &Repository, env: &'a Environment, user: &[Setting], run: Run<'_>) -> Result<Self> {
         if let Some(uid) = repository.stranger(env, user) {
-            return Err(refused(
-                repository,
-                &format!("it belongs to uid {uid}, and git's setting safe.directory does not allow it"),
-            ));
+            return Err(Error::StrangersRepository { root: repository.root().to_owned(), uid });
         }
         ensure_readable(repository)?;
         let own = own_settings(repository, env, run)?;

@@ -210,6 +210,14 @@ fn many_changes_are_counted_and_the_first_of_all_repositories_listed() {
     let record = state.record();
     assert_eq!((&record["uncommitted_count"], &record["dirty"]), (&json!(LISTED_MAX + 2), &json!(true)));
     assert_eq!(record["uncommitted_files"].as_array().unwrap().len(), RECORDED_MAX);
+    let record = state.record_without(&|path| path.starts_with(b"untracked/") || path == b"f");
+    let listed = LISTED_MAX as u64 - 1;
+    assert_eq!(
+        record["uncommitted_count"],
+        json!(LISTED_MAX as u64 + 2 - listed),
+        "of a tracked file git knows, whatever is left out"
+    );
+    assert_eq!(record["uncommitted_files"], json!(["f"]));
     // Long names take what there is of room.
     for n in 0..RECORDED_MAX {
         place.write(&format!("w/{}{n}", "a".repeat(200)), "");

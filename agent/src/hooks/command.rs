@@ -28,6 +28,18 @@ impl HookCommand {
         }
     }
 
+    /// The command of a line as it stands in settings; none where this would write another line.
+    pub fn of_text(text: &str) -> Option<Self> {
+        let rest = text.strip_suffix(" hook")?;
+        let program = rest.split(" --store ").next()?;
+        let program = program
+            .strip_prefix('\'')
+            .and_then(|rest| rest.strip_suffix('\''))
+            .map_or_else(|| program.to_owned(), |own| own.replace(r"'\''", "'"));
+        let command = HookCommand { program: program.into(), store: store_of(text) };
+        (command.text() == text).then_some(command)
+    }
+
     /// As a line for a shell.
     pub fn text(&self) -> String {
         let mut text = quoted(&self.program);
@@ -83,6 +95,7 @@ mod tests {
             let command = HookCommand { program: program.into(), store: store.map(PathBuf::from) };
             assert!(is_ours(&command.text()), "{}", command.text());
             assert_eq!(store_of(&command.text()), command.store, "{}", command.text());
+            assert_eq!(HookCommand::of_text(&command.text()).as_ref(), Some(&command));
         }
         assert_eq!(HookCommand { program: "parhelia".into(), store: None }.text(), "parhelia hook");
         for other in ["other hook", "parhelia webhook", "parhelia", "hook", "", "echo parhelia hook", "parhelia-x hook"] {

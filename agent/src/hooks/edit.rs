@@ -6,7 +6,7 @@ use jsonc_parser::{
 };
 use serde_json::Value;
 
-use super::{command::is_ours, comments::blanked};
+use super::{command::is_ours, comments::blanked, matcher::Narrowed};
 use crate::{edited::Edited, kind::Kind};
 
 /// Puts an entry for each event into a text; entries of ours that say something else are replaced. Fails with what is wrong with the text.
@@ -18,12 +18,14 @@ pub(super) fn install(text: &str, command: &str, kind: Kind) -> Result<Edited, S
     for (event, timeout) in kind.events() {
         let groups = array_in(&hooks, event)?;
         let ours = entries(&groups).into_iter().filter(is_our_entry);
-        let mut ours = ours.collect::<Vec<_>>().into_iter();
-        match ours.next() {
+        let is_whole = |entry: &CstObject| Narrowed::of(kind, event, &[&matcher_of(entry)]).is_none();
+        let (whole, narrow): (Vec<CstObject>, Vec<CstObject>) = ours.partition(is_whole);
+        let mut whole = whole.into_iter();
+        match whole.next() {
             Some(entry) => set_entry(&entry, command, *timeout),
-            None => groups_append(&groups, command, *timeout),
+            None => groups_append(&groups, command, *timeout, kind.matcher(event)),
         }
-        ours.for_each(|entry| remove_entry(&entry));
+        whole.chain(narrow).for_each(|entry| remove_entry(&entry));
     }
     finish(text, &root, kind)
 }
@@ -128,22 +130,32 @@ fn set_entry(entry: &CstObject, command: &str, timeout: u64) {
     }
 }
 
-fn groups_append(groups: &CstArray, command: &str, timeout: u64) {
+fn groups_append(groups: &CstArray, command: &str, timeout: u64, matcher: Option<&str>) {
     groups.ensure_multiline();
-    groups.append(CstInputValue::Object(vec![(
-        "hooks".into(),
-        CstInputValue::Array(vec![CstInputValue::Object(vec![
-            ("type".into(), CstInputValue::String("command".into())),
-            ("command".into(), CstInputValue::String(command.to_owned())),
-            ("timeout".into(), CstInputValue::Number(timeout.to_string())),
-        ])]),
-    )]));
+    let hooks = CstInputValue::Array(vec![CstInputValue::Object(vec![
+        ("type".into(), CstInputValue::String("command".into())),
+        ("command".into(), CstInputValue::String(command.to_owned())),
+        ("timeout".into(), CstInputValue::Number(timeout.to_string())),
+    ])]);
+    let matcher = matcher.map(|matcher| ("matcher".into(), CstInputValue::String(matcher.to_owned())));
+    groups.append(CstInputValue::Object(matcher.into_iter().chain([("hooks".into(), hooks)]).collect()));
+}
+
+/// The list that a hook is in, and the group with that list.
+fn group_of(entry: &CstObject) -> (Option<CstArray>, Option<CstObject>) {
+    let list = entry.parent().and_then(|parent| parent.as_array());
+    let group = list.as_ref().and_then(|list| list.parent()?.as_object_prop()?.parent()?.as_object());
+    (list, group)
+}
+
+/// The matcher of a hook's group; empty where it has none.
+fn matcher_of(entry: &CstObject) -> String {
+    group_of(entry).1.and_then(|group| text_of(&group, "matcher")).unwrap_or_default()
 }
 
 /// Removes a hook, and its group where that held nothing else.
 fn remove_entry(entry: &CstObject) {
-    let list = entry.parent().and_then(|parent| parent.as_array());
-    let group = list.as_ref().and_then(|list| list.parent()?.as_object_prop()?.parent()?.as_object());
+    let (list, group) = group_of(entry);
     entry.clone().remove();
     if let (Some(list), Some(group)) = (list, group)
         && list.elements().is_empty()

@@ -5,7 +5,7 @@ use std::{io::Read, path::PathBuf};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::kind::KINDS;
+use crate::id::is_session_id;
 
 /// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,9 +85,8 @@ pub(crate) const EVENT_BYTES_MAX: u64 = 64 << 20;
 impl Event {
     /// Reads an event. Fields of another type than expected make it unreadable; unknown ones do not.
     pub fn parse(bytes: &[u8]) -> Result<Self, serde_json::Error> {
-        let strict = serde_json::from_slice::<Event>(bytes);
-        if strict.is_ok() {
-            return strict;
+        if let Ok(event) = serde_json::from_slice::<Event>(bytes) {
+            return Ok(event.checked());
         }
         // A later version may give a field another type. What names the event and the conversation is enough to go on.
         let value: Map<String, Value> = serde_json::from_slice(bytes)?;
@@ -112,7 +111,16 @@ impl Event {
             last_assistant_message: text("last_assistant_message"),
             error: value.get("error").cloned(),
             more: Map::new(),
-        })
+        }
+        .checked())
+    }
+
+    /// Without an id that is no conversation's: anybody can write an event, and the id stands on the command line of the next resume.
+    fn checked(mut self) -> Self {
+        if !is_session_id(&self.session_id) {
+            self.session_id.clear();
+        }
+        self
     }
 
     /// Reads an event from a stream, up to a bound.
@@ -122,27 +130,14 @@ impl Event {
         Ok(Event::parse(&bytes)?)
     }
 
-    /// The kind of the event.
-    pub fn kind(&self) -> Kind {
-        match self.hook_event_name.as_str() {
-            "SessionStart" => Kind::SessionStart,
-            "UserPromptSubmit" => Kind::Prompt,
-            "Stop" => Kind::Stop,
-            "StopFailure" => Kind::StopFailure,
-            "PreToolUse" => Kind::PreTool,
-            "PostToolUse" => Kind::PostTool,
-            "PostToolUseFailure" => Kind::ToolFailure,
-            "PreCompact" => Kind::PreCompact,
-            "PostCompact" => Kind::PostCompact,
-            "SubagentStop" => Kind::SubagentStop,
-            "SessionEnd" => Kind::SessionEnd,
-            name => KINDS.into_iter().find_map(|kind| kind.event(name)).unwrap_or(Kind::Other),
-        }
-    }
-
     /// True if the agent's process goes on with another conversation.
     pub fn is_followed_by_another(&self) -> bool {
         matches!(self.reason.as_deref(), Some("clear" | "resume"))
+    }
+
+    /// True if a person has left the agent.
+    pub fn is_left(&self) -> bool {
+        self.reason.as_deref() == Some("prompt_input_exit")
     }
 
     /// The error that ended a turn, in a few words.
@@ -156,31 +151,5 @@ impl Event {
             _ => "unknown".into(),
         };
         format!("api_error: {}", error.chars().take(200).collect::<String>())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn event(text: &str) -> Event {
-        Event::parse(text.as_bytes()).unwrap()
-    }
-
-    #[test]
-    fn what_is_unknown_is_tolerated() {
-        let read = event(r#"{"hook_event_name":"FromTheFuture","session_id":"x","new":{"a":[1]}}"#);
-        assert_eq!(read.kind(), Kind::Other);
-        assert!(read.more.contains_key("new"));
-        let odd = event(r#"{"hook_event_name":"Stop","session_id":"x","model":{"id":"m"},"cwd":"/w","prompt":[1]}"#);
-        assert_eq!((odd.kind(), odd.session_id.as_str(), odd.cwd), (Kind::Stop, "x", Some("/w".into())));
-        assert_eq!(event("{}").kind(), Kind::Other);
-        for bad in ["", "[]", "{", "null", "\u{0}"] {
-            assert!(Event::parse(bad.as_bytes()).is_err(), "{bad}");
-        }
-        assert_eq!(
-            event(r#"{"hook_event_name":"StopFailure","error":{"type":"rate_limit"}}"#).failure(),
-            "api_error: rate_limit"
-        );
     }
 }

@@ -1,11 +1,17 @@
 //! Hooks: events, and the entries in an agent's settings that bring them here. All kinds have the format of Claude Code.
 
-mod command;
+pub mod command;
 mod comments;
 mod edit;
-mod event;
-mod settings;
+pub mod event;
+mod layers;
+mod matcher;
+mod meaning;
+pub(crate) mod settings;
 
+pub use crate::kind::Events;
 pub use command::{HookCommand, is_ours, store_of};
 pub use event::{Event, Kind};
-pub use settings::{Events, Status, install, settings_json, status, uninstall};
+pub use layers::{Dead, Layer, dead, is_there, layers};
+pub use matcher::Narrowed;
+pub use settings::{Status, install, settings_json, status, uninstall};

@@ -8,16 +8,13 @@ use serde_json::{Value, json};
 use super::{
     command::{HookCommand, is_ours},
     edit,
+    matcher::Narrowed,
 };
 use crate::{
-    edited::{self, FileEdit, read, real_path, refused},
+    edited::{self, FileEdit, read, real_path, refused, without_mark},
     error::Result,
     kind::Kind,
 };
-
-/// Events that come to our hooks, and for how long the agent waits at most, in the unit of its own settings. Every one is answered in well
-/// under a second; the rest is room for a machine under load.
-pub type Events = &'static [(&'static str, u64)];
 
 /// The entries of ours that a settings file has and lacks.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -26,17 +23,25 @@ pub struct Status {
     pub path: PathBuf,
     /// Events with an entry of ours.
     pub installed: Vec<String>,
-    /// Events that lack one.
+    /// Events that lack one, or have it for some of their values alone.
     pub missing: Vec<String>,
+    /// Those of the latter.
+    pub narrowed: Vec<Narrowed>,
     /// The commands of our entries, each once.
     pub commands: Vec<String>,
     /// The setting by which all hooks are turned off in it.
     pub disabled: Option<&'static str>,
+    /// True if it says that no hooks run but those of managed settings.
+    pub is_managed_only: bool,
 }
 
 /// Our hooks as settings by themselves, for one start of the agent.
-pub fn settings_json(command: &HookCommand, events: Events) -> Value {
-    let groups = events.iter().map(|(event, timeout)| ((*event).to_owned(), json!([{ "hooks": [entry(command, *timeout)] }])));
+pub fn settings_json(command: &HookCommand, kind: Kind) -> Value {
+    let group = |event: &str, timeout: u64| match kind.matcher(event) {
+        None => json!([{ "hooks": [entry(command, timeout)] }]),
+        Some(matcher) => json!([{ "matcher": matcher, "hooks": [entry(command, timeout)] }]),
+    };
+    let groups = kind.events().iter().map(|(event, timeout)| ((*event).to_owned(), group(event, *timeout)));
     json!({ "hooks": groups.collect::<serde_json::Map<_, _>>() })
 }
 
@@ -62,21 +67,30 @@ pub fn uninstall(path: &Path, kind: Kind) -> Result<FileEdit> {
 pub fn status(path: &Path, kind: Kind) -> Result<Status> {
     let path = real_path(path)?;
     let text = read(&path)?.unwrap_or_default();
+    let text = without_mark(&text);
     let value: Value = match text.trim().is_empty() {
         true => json!({}),
-        false => edit::value(&text, kind).map_err(|e| refused(&path, format!("it is not JSON: {e}")))?,
+        false => edit::value(text, kind).map_err(|e| refused(&path, format!("it is not JSON: {e}")))?,
     };
     let disabled = kind.hooks_off(&value);
-    let mut status = Status { path, disabled, ..Status::default() };
+    let is_managed_only = value.get("allowManagedHooksOnly").and_then(Value::as_bool).unwrap_or_default();
+    let mut status = Status { path, disabled, is_managed_only, ..Status::default() };
     for (event, _) in kind.events() {
         let groups = value["hooks"][event].as_array().cloned().unwrap_or_default();
-        let commands =
-            groups.iter().filter_map(|group| group["hooks"].as_array()).flatten().filter_map(|hook| hook["command"].as_str());
-        let ours: Vec<String> = commands.filter(|command| is_ours(command)).map(str::to_owned).collect();
-        match ours.is_empty() {
+        let (mut ours, mut matchers) = (Vec::new(), Vec::new());
+        for group in &groups {
+            let hooks = group["hooks"].as_array().into_iter().flatten();
+            let commands = hooks.filter_map(|hook| hook["command"].as_str()).filter(|command| is_ours(command));
+            let before = ours.len();
+            ours.extend(commands.map(str::to_owned));
+            matchers.extend((ours.len() > before).then(|| group["matcher"].as_str().unwrap_or_default()));
+        }
+        let narrowed = if ours.is_empty() { None } else { Narrowed::of(kind, event, &matchers) };
+        match ours.is_empty() || narrowed.is_some() {
             true => status.missing.push((*event).into()),
             false => status.installed.push((*event).into()),
         }
+        status.narrowed.extend(narrowed);
         status.commands.extend(ours);
     }
     status.commands.sort();
@@ -94,11 +108,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{error::Error, kind::KINDS};
-
-    fn events() -> Events {
-        KINDS[0].events()
-    }
+    use crate::{error::Error, kinds::KINDS};
 
     const OTHERS: &str = r#"{
     "model": "x",   "permissions": {"allow": ["Bash(ls)" , "Read"]},
@@ -144,7 +154,7 @@ mod tests {
             let kept = text.contains(line) || line.contains("PreToolUse") || line.ends_with("}]}");
             assert!(kept, "{line}\n--\n{text}");
         }
-        assert!(text.contains(r#"[{"matcher": "Bash", "hooks": [{"type": "http", "url": "http://127.0.0.1:1/"}]}]"#), "{text}");
+        assert!(text.contains(r#"{"matcher": "Bash", "hooks": [{"type": "http", "url": "http://127.0.0.1:1/"}]}"#), "{text}");
         let found = status(&path, KINDS[0]).unwrap();
         assert_eq!(found.missing, [""; 0]);
         assert_eq!(found.commands, ["parhelia hook"]);
@@ -165,6 +175,39 @@ mod tests {
         assert_eq!(status(&path, KINDS[0]).unwrap().commands, ["/new/parhelia hook"]);
         assert!(uninstall(&path, KINDS[0]).unwrap().changed);
         assert_eq!(serde_json::from_str::<Value>(&fs::read_to_string(&path).unwrap()).unwrap(), json!({}));
+    }
+
+    #[test]
+    fn an_event_for_some_of_its_values_alone_is_missing_until_it_is_installed() {
+        let narrow = r#"{"hooks": {"SessionStart": [
+            {"matcher": "startup", "hooks": [{"type": "command", "command": "parhelia hook", "timeout": 60}]},
+            {"matcher": "clear", "hooks": [{"type": "command", "command": "other"}]}
+        ]}}"#;
+        let (_folder, path) = Folder::with(narrow.as_bytes());
+        install(&path, &command("parhelia"), KINDS[0]).unwrap();
+        let (_other, narrowed) = Folder::with(narrow.as_bytes());
+        let found = status(&narrowed, KINDS[0]).unwrap();
+        assert!(found.missing.iter().any(|event| event == "SessionStart"), "{found:?}");
+        assert_eq!(found.narrowed[0].left_out, ["resume", "clear", "compact"]);
+        let whole = status(&path, KINDS[0]).unwrap();
+        assert_eq!((whole.missing.as_slice(), whole.narrowed.as_slice()), (&[][..], &[][..]));
+        let text = fs::read_to_string(&path).unwrap();
+        let starts = serde_json::from_str::<Value>(&text).unwrap()["hooks"]["SessionStart"].clone();
+        assert_eq!(starts[0]["hooks"][0]["command"], "other", "{text}");
+        assert_eq!((starts.as_array().unwrap().len(), starts[1].get("matcher")), (2, None), "{text}");
+    }
+
+    #[test]
+    fn a_byte_order_mark_stays() {
+        let (_folder, path) = Folder::with(b"\xef\xbb\xbf{\"a\": 1}");
+        assert!(install(&path, &command("parhelia"), KINDS[0]).unwrap().changed);
+        assert!(fs::read(&path).unwrap().starts_with(b"\xef\xbb\xbf{"));
+        assert_eq!(status(&path, KINDS[0]).unwrap().missing, [""; 0]);
+        assert!(!install(&path, &command("parhelia"), KINDS[0]).unwrap().changed);
+        assert!(uninstall(&path, KINDS[0]).unwrap().changed);
+        let left = fs::read_to_string(&path).unwrap();
+        let value: Value = serde_json::from_str(left.strip_prefix('\u{feff}').unwrap()).unwrap();
+        assert_eq!(value, json!({"a": 1}));
     }
 
     #[test]
@@ -232,7 +275,7 @@ mod tests {
         let (_folder, path) = Folder::with(b"{}");
         install(&path, &command("parhelia"), KINDS[0]).unwrap();
         let written: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
-        assert_eq!(written, settings_json(&command("parhelia"), events()));
+        assert_eq!(written, settings_json(&command("parhelia"), KINDS[0]));
     }
 
     fn any_json() -> impl Strategy<Value = Value> {

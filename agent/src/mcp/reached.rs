@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, ffi::OsString, fmt};
 
 use serde_json::Value;
 
-use super::Configured;
+use super::configured::Configured;
 
 /// The way to a server.
 #[derive(Clone, Debug, PartialEq)]

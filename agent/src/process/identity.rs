@@ -42,7 +42,8 @@ pub(super) struct Stat {
 impl Stat {
     /// `None` where there is no such process.
     pub fn of(process: i32) -> Option<Self> {
-        Self::parse(&fs::read(format!("/proc/{process}/stat")).ok()?)
+        let found = Self::parse(&fs::read(format!("/proc/{process}/stat")).ok()?)?;
+        Some(Stat { start_time: found.start_time.wrapping_add_signed(-boot_offset().unwrap_or_default()), ..found })
     }
 
     /// The name stands in brackets and may hold anything, brackets and spaces too.
@@ -70,7 +71,18 @@ impl Stat {
 impl Identity {
     /// The identity of a process that runs now.
     pub fn of(process: i32) -> Result<Self> {
-        let stat = Stat::of(process).ok_or_else(|| Error::Invalid(format!("there is no process {process}")))?;
+        let missing = || {
+            match Stat::of(std::process::id() as i32) {
+            // Not even this one is seen.
+            None => Error::Invalid(
+                "cannot tell processes apart: /proc cannot be read; have a proc filesystem mounted there, of the namespace that this \
+                 process is in"
+                    .into(),
+            ),
+            Some(_) => Error::Invalid(format!("there is no process {process}")),
+        }
+        };
+        let stat = Stat::of(process).ok_or_else(missing)?;
         Ok(Identity { process, start_time: stat.start_time, boot_id: boot_id()?, pid_namespace: pid_namespace() })
     }
 
@@ -175,9 +187,39 @@ pub fn is_here(boot: &str, namespace: Option<&str>) -> bool {
 /// The name of the namespace that a machine begins with, and in which no container is.
 const INITIAL_NAMESPACE: &str = "pid:[4026531836]";
 
-/// True if no process of this machine is hidden from here by a namespace.
+/// True of the namespace in which no container is.
+pub fn is_initial(namespace: &str) -> bool {
+    namespace == INITIAL_NAMESPACE
+}
+
+/// True if no process of this machine is hidden from here by a namespace: none has another number here, and none another start time that cannot be
+/// told from the machine's own.
 pub fn sees_all() -> bool {
-    pid_namespace().is_none_or(|own| own == INITIAL_NAMESPACE)
+    pid_namespace().is_none_or(|own| own == INITIAL_NAMESPACE) && boot_offset().is_some()
+}
+
+/// The kernel's ticks in a second, in `/proc`.
+const TICKS: i64 = 100;
+
+/// Ticks that a time namespace adds to the start times which are seen from here; none where that cannot be told. See time_namespaces(7).
+fn boot_offset() -> Option<i64> {
+    static KNOWN: OnceLock<Option<i64>> = OnceLock::new();
+    *KNOWN.get_or_init(|| {
+        let link = |name: &str| fs::read_link(format!("/proc/self/ns/{name}")).ok();
+        // A kernel without such namespaces.
+        let Some(own) = link("time") else { return Some(0) };
+        // The offsets are those of the children's.
+        (Some(own) == link("time_for_children")).then(|| offset_in(&fs::read_to_string("/proc/self/timens_offsets").ok()?))?
+    })
+}
+
+/// The offset of the clock since boot, in ticks; none where it is no whole number of them, so that rounding hides the true one.
+fn offset_in(offsets: &str) -> Option<i64> {
+    let line = offsets.lines().map(str::split_whitespace).find(|line| line.clone().next() == Some("boottime"))?;
+    let [seconds, nanoseconds]: [i64; 2] =
+        line.skip(1).map_while(|word| word.parse().ok()).collect::<Vec<_>>().try_into().ok()?;
+    let tick = 1_000_000_000 / TICKS;
+    (nanoseconds % tick == 0).then(|| seconds.checked_mul(TICKS)?.checked_add(nanoseconds / tick))?
 }
 
 /// The start of this machine, as its clock has it now.
@@ -215,6 +257,16 @@ mod tests {
         assert_eq!(stat, Stat { name, state: 'S', parent: 7, group: 8, session: 9, terminal: 34816, start_time });
         assert_eq!(Stat::parse(b"42 (a) S 7"), None);
         assert_eq!(Stat::parse(b""), None);
+    }
+
+    #[test]
+    fn the_offset_of_a_time_namespace_is_whole_ticks_or_not_known() {
+        assert_eq!(offset_in("monotonic           1         0\nboottime            0         0\n"), Some(0));
+        assert_eq!(offset_in("boottime -2 30000000\n"), Some(-197));
+        for odd in ["boottime 1 1\n", "boottime 1\n", "", "boottime 9223372036854775807 0\n"] {
+            assert_eq!(offset_in(odd), None, "{odd}");
+        }
+        assert_eq!(boot_offset(), Some(0));
     }
 
     #[test]

@@ -6,19 +6,15 @@
 
 mod identity;
 mod look;
+mod markers;
 mod stop;
 mod survey;
 
 pub use identity::{
-    Identity, ancestors, boot_id, boot_time, has_terminal, host_name, is_at_terminal, is_here, line_of, machine, parent,
-    pid_namespace, sees_all,
+    Identity, ancestors, boot_id, boot_time, has_terminal, host_name, is_at_terminal, is_here, is_initial, line_of, machine,
+    parent, pid_namespace, sees_all,
 };
 pub use look::{all, command_of, folder_of, program_of, within_container, writes_to};
+pub use markers::{ASKING, RUN_MARKER, SESSION_MARKER};
 pub use stop::{Ended, Stopped, stop};
 pub use survey::{Found, Owner, Roots, canonical, found};
-
-/// The variable that marks every process of a run. Its value is the run's id.
-pub const RUN_MARKER: &str = "PARHELIA_RUN_ID";
-
-/// The variable that names a run's session.
-pub const SESSION_MARKER: &str = "PARHELIA_SESSION";

@@ -15,8 +15,8 @@ use std::{
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::{
-    RUN_MARKER,
     identity::{Identity, Stat, ancestors, boot_id, pid_namespace},
+    markers::RUN_MARKER,
 };
 use crate::{
     error::{IoContext, Result},

@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::Value;
 
-use super::open;
+use crate::regular::open;
 
 /// Bytes read of a transcript's end. A turn's last message lies there, or is not written yet.
 const TAIL_BYTES: u64 = 1 << 20;
@@ -36,6 +36,14 @@ pub fn has_answer(transcript: &Path, said: &str) -> io::Result<bool> {
         }
     }
     Ok(false)
+}
+
+/// True if the model has answered in a transcript, of which the beginning is read.
+pub fn has_any_answer(transcript: &Path) -> io::Result<bool> {
+    let mut head = Vec::new();
+    open(transcript)?.take(TAIL_BYTES).read_to_end(&mut head)?;
+    let mut records = head.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Value>(line).ok());
+    Ok(records.any(|record| record["type"] == "assistant" || record["payload"]["role"] == "assistant"))
 }
 
 fn texts(content: &Value) -> impl Iterator<Item = &str> {

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use super::{
     facts,
-    index::{FileUse, Index, Phase, Snippet, ToolCall, Turn},
+    index::Index,
     json::{Object, clipped, end_of},
     limits::{FILES_MAX, NAME_BYTES_MAX, NAMES_MAX, PENDING_MAX, PROMPT_BYTES_MAX, REPLY_BYTES_MAX, TURN_BYTES_MAX, TURNS_MAX},
+    parts::{FileUse, Phase, Snippet, ToolCall, Turn},
 };
 use crate::briefing::{is_ours, without_briefing};
 

@@ -11,16 +11,17 @@ use serde_json::{Value, json};
 use super::{
     decisions::{APPROVED_PLAN, asked, blocked, questions},
     facts,
-    files::RawSet,
-    index::{Format, Index, Origin, Phase, Todo, ToolCall, update},
+    index::{Format, Index, Origin},
     limits::{APPROACHES_MAX, DOCUMENTS_MAX, FILES_MAX, PACKAGES_MAX},
-    locate::Located,
+    parts::{Phase, Todo, ToolCall},
     prefix::Check,
+    raw::RawSet,
     statements::Statement,
     story::{Approach, Command, Package, is_document},
+    update::update,
     usage::Usage,
 };
-use crate::error::Result;
+use crate::{error::Result, kind::Located};
 
 /// Most transcripts of subagents that are indexed.
 const SUBAGENTS_MAX: usize = 1_000;
@@ -185,11 +186,21 @@ impl Conversation {
         })
     }
 
+    /// Tokens by model.
+    pub fn usage_by_model(&self) -> BTreeMap<String, Usage> {
+        let mut sums: BTreeMap<String, Usage> = BTreeMap::new();
+        for (model, usage) in self.all().flat_map(|index| &index.usage.by_model) {
+            let sum = sums.entry(model.clone()).or_default();
+            *sum = sum.plus(*usage);
+        }
+        sums
+    }
+
     /// The summary of the conversation.
     pub fn summary(&self) -> Summary {
         let main = &self.main;
         let usage = self.all().fold(Usage::default(), |sum, index| sum.plus(index.usage.total));
-        let text = |snippet: &Option<super::index::Snippet>| snippet.as_ref().map(|snippet| snippet.text.clone());
+        let text = |snippet: &Option<super::parts::Snippet>| snippet.as_ref().map(|snippet| snippet.text.clone());
         Summary {
             agent: main.format.kind().name(),
             agent_session_id: main.facts.agent_session.clone(),
@@ -274,7 +285,7 @@ impl Conversation {
 
     /// Documents by the tools that read files, and those that commands have shown.
     fn relevant_docs(&self) -> Vec<String> {
-        let is_read = |(path, used): &(&String, &super::index::FileUse)| used.reads > 0 && is_document(path);
+        let is_read = |(path, used): &(&String, &super::parts::FileUse)| used.reads > 0 && is_document(path);
         let mut read: Vec<_> = self.all().flat_map(|index| index.files.iter().filter(is_read)).collect();
         read.sort_by_key(|(_, used)| std::cmp::Reverse(used.last_offset));
         let shown = self.all().flat_map(|index| index.story.documents());
@@ -297,7 +308,7 @@ impl Conversation {
         tools.into_iter().map(|(name, _)| name.to_owned()).collect()
     }
 
-    fn files(&self, wanted: impl Fn(&super::index::FileUse) -> bool) -> Vec<String> {
+    fn files(&self, wanted: impl Fn(&super::parts::FileUse) -> bool) -> Vec<String> {
         let paths = self.all().flat_map(|index| &index.files).filter(|(_, used)| wanted(used)).map(|(path, _)| path);
         paths.collect::<BTreeSet<_>>().into_iter().take(FILES_MAX).cloned().collect()
     }

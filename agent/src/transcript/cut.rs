@@ -5,8 +5,8 @@ use std::{
     path::Path,
 };
 
-use super::open;
 use crate::error::{IoContext, Result};
+use crate::regular::open;
 
 const BLOCK_BYTES: u64 = 64 << 10;
 

@@ -2,9 +2,9 @@
 //! nothing is guessed.
 
 use super::{
-    index::ToolCall,
     json::{Object, clipped},
     limits::{DECISION_BYTES_MAX, QUESTIONS_MAX},
+    parts::ToolCall,
     prose::sentences,
 };
 

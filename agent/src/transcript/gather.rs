@@ -63,14 +63,14 @@ mod tests {
     use std::os::unix::ffi::OsStrExt;
 
     use super::*;
-    use crate::{claude::Claude, kind::AgentKind};
+    use crate::kinds::KINDS;
 
     #[test]
     fn one_copy_is_left_and_the_others_are_kept_aside() {
         let folder = tempfile::tempdir().unwrap();
         let (config, aside) = (folder.path().join("config"), folder.path().join("aside"));
         let id = "11111111-2222-4333-8444-555555555555";
-        let place = Claude.place(&config, Path::new("/work"), id);
+        let place = KINDS[0].place(&config, Path::new("/work"), id);
         for project in ["-work", "-old", "-older"] {
             let project = config.join("projects").join(project);
             fs::create_dir_all(project.join(id)).unwrap();

@@ -12,19 +12,15 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     line::{self, Line},
-    open,
+    parts::{FileUse, Mark, Phase, Repeated, Snippet, Todo, ToolCall, Turn},
     prefix::{Check, Hashing, Prefix},
-    rewind::Mark,
     statements::Statements,
     story::Story,
     usage::{Ledger, Usage},
 };
 use crate::{
-    claude::Claude,
-    codex::Codex,
     error::{IoContext, Result},
-    gemini::{Gemini, Repeated},
-    kind::Kind,
+    regular::open,
 };
 
 /// Version of [`Index`]; one of another version is made anew.
@@ -47,32 +43,6 @@ pub enum Format {
     Rollout,
     /// A chat of Gemini CLI.
     Chat,
-}
-
-impl Format {
-    /// The kind of agent that writes it.
-    pub fn kind(self) -> Kind {
-        match self {
-            Format::Transcript | Format::Subagent | Format::StreamJson => &Claude,
-            Format::Rollout => &Codex,
-            Format::Chat => &Gemini,
-        }
-    }
-}
-
-/// The agent's phase where the index ends.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Phase {
-    /// Nothing says.
-    #[default]
-    Unknown,
-    /// It waited for the next prompt.
-    Idle,
-    /// It waited for the model.
-    Thinking,
-    /// Tools were running.
-    InTool,
 }
 
 /// Counters. Records that belong to a subagent are counted in `records` and `by_type` alone.
@@ -109,78 +79,6 @@ pub struct Counts {
     pub malformed: u64,
     /// Lines that are too long.
     pub oversized: u64,
-}
-
-/// The beginning of a text.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Snippet {
-    /// The part of the text that is kept.
-    pub text: String,
-    /// Length of the whole, in bytes.
-    pub bytes: u64,
-}
-
-/// One prompt, and where the turn that it began lies.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Turn {
-    /// Id of the record, where it has one.
-    pub record: Option<String>,
-    /// Its offset in the transcript, in bytes; the turn ends where the next begins.
-    pub offset: u64,
-    /// The time, as the record has it.
-    pub at: Option<String>,
-    /// The beginning of the prompt.
-    pub prompt: String,
-}
-
-/// A tool call that has no result yet.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct ToolCall {
-    /// Id of the call.
-    pub id: String,
-    /// The tool.
-    pub name: String,
-    /// Its input, as the JSON that the agent wrote; none where it is too long to repeat.
-    pub input: Option<String>,
-    /// The file that it reads or changes.
-    pub path: Option<String>,
-    /// Offset of the record in the transcript, in bytes.
-    pub offset: u64,
-    /// The time, as the record has it.
-    pub at: Option<String>,
-    /// True if a subagent made the call.
-    pub is_subagents: bool,
-}
-
-/// The effects of tools on a file.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct FileUse {
-    /// Times it was read.
-    pub reads: u64,
-    /// Times it was written or edited.
-    pub edits: u64,
-    /// Lines that its edits have added, as far as their texts are known.
-    pub lines_added: u64,
-    /// Lines that its edits have removed.
-    pub lines_removed: u64,
-    /// Offset of the record that used it last, in bytes.
-    pub last_offset: u64,
-}
-
-/// An entry of the to-do list.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Todo {
-    /// Its id, where it has one.
-    pub id: Option<String>,
-    /// The text of the task.
-    pub content: String,
-    /// `pending`, `in_progress`, `completed`, or what else the agent says.
-    pub status: String,
 }
 
 /// Facts about a session from its records; the last record with a field counts.
@@ -308,9 +206,18 @@ pub struct Updated {
     pub bytes_parsed: u64,
 }
 
+/// Takes one line of a format, at an offset, into an index.
+pub(crate) type Apply = fn(&mut Index, &[u8], u64);
+
 /// Indexes a file up to `end`, a record boundary ([`cut`](super::cut())), going on from an earlier index where its bytes are still there.
 /// The transcript may grow meanwhile; if it ends before `end`, the index ends with its last whole record.
-pub fn update(previous: Option<Index>, path: &Path, end: u64, format: Format, check: Check) -> Result<Updated> {
+pub(super) fn go_on(
+    previous: Option<Index>,
+    path: &Path,
+    end: u64,
+    (format, apply): (Format, Apply),
+    check: Check,
+) -> Result<Updated> {
     let mut file = open(path).at("read", path)?;
     let inode = file.metadata().at("read", path)?.ino();
     let had = previous.is_some();
@@ -326,35 +233,26 @@ pub fn update(previous: Option<Index>, path: &Path, end: u64, format: Format, ch
     };
     let mut index = held.unwrap_or_else(|| Index { version: INDEX_VERSION, format, ..Index::default() });
     let start = index.prefix.bytes;
-    index.read(file, end).at("read", path)?;
+    index.read(file, end, apply).at("read", path)?;
     index.prefix.inode = inode;
     let bytes_parsed = index.prefix.bytes - start;
     Ok(Updated { index, origin, bytes_parsed })
 }
 
 impl Index {
-    fn read(&mut self, file: File, end: u64) -> std::io::Result<()> {
+    fn read(&mut self, file: File, end: u64, apply: Apply) -> std::io::Result<()> {
         let mut offset = self.prefix.bytes;
         let mut input = BufReader::with_capacity(READ_BYTES, Hashing::new(file, std::mem::take(&mut self.prefix), end)?);
         let mut buffer = Vec::new();
         while let Some((line, bytes)) = line::next(&mut input, &mut buffer)? {
             match line {
-                Line::Whole => self.apply(&buffer, offset),
+                Line::Whole => apply(self, &buffer, offset),
                 Line::TooLong => self.counts.oversized += 1,
             }
             offset += bytes;
         }
         self.prefix = input.into_inner().prefix();
         Ok(())
-    }
-
-    /// Takes in one line.
-    pub(super) fn apply(&mut self, line: &[u8], offset: u64) {
-        match self.format {
-            Format::Transcript | Format::Subagent | Format::StreamJson => self.apply_claude(line, offset),
-            Format::Rollout => self.apply_codex(line, offset),
-            Format::Chat => self.apply_gemini(line, offset),
-        }
     }
 
     /// Turns so far.

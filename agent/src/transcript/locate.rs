@@ -2,35 +2,21 @@
 
 use std::{
     fs,
-    io::ErrorKind,
     path::{Path, PathBuf},
     time::SystemTime,
 };
 
 use crate::{
     error::{Error, IoContext, Result},
-    kind::{KINDS, Kind},
+    id::is_session_id,
+    kind::Located,
+    kinds,
 };
-
-/// A conversation's transcript.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Located {
-    /// The kind of agent whose conversation it is.
-    pub kind: Kind,
-    /// The transcript.
-    pub transcript: PathBuf,
-    /// The agent's id of the conversation.
-    pub agent_session: String,
-    /// The agent's own folder, where the transcript lies in one.
-    pub config: Option<PathBuf>,
-    /// Other transcripts of the same id, which were changed before this one.
-    pub others: Vec<PathBuf>,
-}
 
 impl Located {
     /// From the path that a hook named. The file need not exist yet.
     pub fn from_hook(transcript: &Path) -> Result<Self> {
-        let found = KINDS.into_iter().rev().find_map(|kind| kind.located(transcript)).filter(|_| transcript.is_absolute());
+        let found = kinds::all().into_iter().rev().find_map(|kind| kind.located(transcript)).filter(|_| transcript.is_absolute());
         found.ok_or_else(|| {
             let shown = transcript.display();
             Error::Invalid(format!("{shown} is no transcript: give the absolute path of an `<id>.jsonl` file"))
@@ -59,28 +45,10 @@ impl Located {
 /// All transcripts of a conversation in an agent's own folder, ordered.
 pub fn copies(config: &Path, conversation: &str) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
-    for kind in KINDS {
+    for kind in kinds::all() {
         found.extend(kind.copies(config, conversation)?);
     }
     Ok(found)
-}
-
-/// True if a text can be the name of a conversation, and of a file.
-pub fn is_session_id(text: &str) -> bool {
-    let is_plain = text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'));
-    !text.is_empty() && text.len() <= 128 && is_plain && !text.starts_with('.')
-}
-
-/// The entries of a folder, sorted; none where there is no folder.
-pub(crate) fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
-    let found = match fs::read_dir(folder) {
-        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(Vec::new()),
-        found => found.at("read folder", folder)?,
-    };
-    let mut paths =
-        found.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>().at("read folder", folder)?;
-    paths.sort();
-    Ok(paths)
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ pub(crate) mod changes;
 pub mod conversation;
 pub mod cut;
 pub(crate) mod decisions;
+mod deeds;
 pub(crate) mod facts;
 pub mod files;
 mod gather;
@@ -20,25 +21,32 @@ pub(crate) mod json;
 pub mod limits;
 mod line;
 pub mod locate;
+pub(crate) mod message;
 pub mod messages;
+pub(crate) mod parts;
 pub mod prefix;
 mod prose;
+pub(crate) mod raw;
+pub(crate) mod reading;
+pub(crate) mod records;
 mod repair;
 mod rewind;
 pub mod statements;
 pub mod story;
+mod update;
 pub mod usage;
 pub mod window;
 
 #[cfg(test)]
 mod tests;
 
-pub use answer::has_answer;
+pub use crate::kind::Located;
+pub use answer::{has_answer, has_any_answer};
 pub use conversation::{Activity, Conversation, Summary};
 pub use cut::cut;
 pub use gather::gather;
-pub use index::{Format, Index, Phase, Updated, update};
-pub use locate::{Located, copies};
+pub use index::{Format, Index, Updated};
+pub use locate::copies;
+pub use parts::{FileUse, Phase, Snippet, Todo, ToolCall, Turn};
 pub use repair::{Repaired, repair, whole_bytes};
-
-use crate::regular::open;
+pub use update::update;

@@ -1,24 +1,12 @@
 //! Going back to before a prompt, as an agent does whose user withdraws it.
 
-use serde::{Deserialize, Serialize};
-
-use super::index::{Index, Phase, Snippet, Todo};
+use super::{
+    index::Index,
+    parts::{Mark, Phase},
+};
 
 /// Prompts that can be gone back to; the oldest go first.
 const MARKS_MAX: usize = 16;
-
-/// The part of an index that a prompt may take back, as it was before that.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Mark {
-    /// Id of the prompt's record.
-    record: String,
-    prompts: u64,
-    first_prompt: Option<Snippet>,
-    last_prompt: Option<Snippet>,
-    last_reply: Option<String>,
-    todos: Vec<Todo>,
-}
 
 impl Index {
     /// Notes what there is before a prompt.

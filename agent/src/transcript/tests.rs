@@ -6,9 +6,11 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{
-    index::{Format, INDEX_VERSION, Index, Origin, Phase, Updated, update},
+    index::{Format, INDEX_VERSION, Index, Origin, Updated},
     limits,
+    parts::Phase,
     prefix::{Check, PIECE_BYTES},
+    update,
 };
 
 mod queue;

@@ -9,7 +9,7 @@ use std::{
 use clap::{Parser, ValueEnum};
 use parhelia_benches::{
     error::{self, Context, Error, Result},
-    load::{Busy, Crowd, Place, Row, busy, cold, crowd, idle, resume},
+    load::{Busy, Crowd, Listed, Place, Row, busy, cold, crowd, idle, list, resume},
     process,
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -41,6 +41,8 @@ enum Case {
     Idle,
     /// Listeners and requests, while checkpoints are made
     Crowd,
+    /// A page of sessions, and numbers for a monitor, among many sessions
+    List,
     /// Resuming a paused session whose agent lives
     Resume,
     /// Resuming a session whose agent is gone
@@ -63,7 +65,7 @@ fn run(options: &Options) -> Result<()> {
     let parhelia = program(&options.parhelia)?;
     println!("| what | measured | bar | met |");
     println!("|---|---|---|---|");
-    for case in [Case::Idle, Case::Crowd, Case::Resume, Case::Cold, Case::Busy] {
+    for case in [Case::Idle, Case::Crowd, Case::List, Case::Resume, Case::Cold, Case::Busy] {
         if options.only.is_empty() || options.only.contains(&case) {
             let place = Place { folder: folder.join(format!("{case:?}").to_lowercase()), parhelia: parhelia.clone() };
             process::make_dir(&place.folder)?;
@@ -81,6 +83,8 @@ fn measure(options: &Options, case: Case, place: &Place) -> Result<Vec<Row>> {
         (Case::Idle, true) => idle(place, 5, 2),
         (Case::Crowd, false) => crowd(place, &Crowd { listeners: 1000, rate: 500, seconds: 30 }),
         (Case::Crowd, true) => crowd(place, &Crowd { listeners: 10, rate: 50, seconds: 2 }),
+        (Case::List, false) => list(place, &Listed { sessions: 1000, each: 10, live: 300, rounds: 200 }),
+        (Case::List, true) => list(place, &Listed { sessions: 20, each: 2, live: 5, rounds: 3 }),
         (Case::Resume, false) => resume(place, 200),
         (Case::Resume, true) => resume(place, 10),
         (Case::Cold, false) => cold(place, 83_000, 5),

@@ -101,7 +101,7 @@ fn turn(served: &Served, busy: &Busy, name: &str, due: Instant, round: usize) ->
         write(&file_of(&workspace, file), file, version)?;
     }
     // A connection of its own: the service closes those over which nothing is asked.
-    let answer = served.connect()?.post(&format!("/api/sessions/{name}/checkpoints"));
+    let answer = served.connect()?.post(&format!("/v1/sessions/{name}/checkpoints"));
     let took = due.elapsed();
     let id = answer.inspect_err(|e| eprintln!("{}", e.chain())).ok();
     let id =
@@ -112,7 +112,7 @@ fn turn(served: &Served, busy: &Busy, name: &str, due: Instant, round: usize) ->
 /// The number of checkpoints that are not listed, or do not hold the changes before them.
 fn missing(served: &Served, name: &str, made: &[Made]) -> Result<usize> {
     let mut connection = served.connect()?;
-    let listed = connection.get(&format!("/api/sessions/{name}/checkpoints?limit=1000"))?;
+    let listed = connection.get(&format!("/v1/sessions/{name}/checkpoints?limit=1000"))?;
     let listed: HashSet<&str> =
         listed["checkpoints"].as_array().into_iter().flatten().filter_map(|one| one["id"].as_str()).collect();
     let mut lost = 0;
@@ -121,7 +121,7 @@ fn missing(served: &Served, name: &str, made: &[Made]) -> Result<usize> {
             lost += 1;
             continue;
         };
-        let path = format!("/api/checkpoints/{id}/files/{:03}/file-{file}", file / 100);
+        let path = format!("/v1/checkpoints/{id}/files/{:03}/file-{file}", file / 100);
         let (status, bytes) = connection.send("GET", &path, "")?;
         lost += usize::from(status != 200 || bytes != content(*file, *version).as_bytes());
     }

@@ -105,13 +105,13 @@ impl Session<'_> {
         let (workspace, agent) = (self.workspace.to_string_lossy(), agent.to_string_lossy());
         let words = ["session", "run", "--name", SESSION, "--interval", "0", "--tmux", "--detach", "--tmux-socket", "tmux"];
         self.served.run(&[&words[..], &["--workspace", &workspace, "--", &agent]].concat())?;
-        self.served.connect()?.post(&format!("/api/sessions/{SESSION}/checkpoints")).map(drop)
+        self.served.connect()?.post(&format!("/v1/sessions/{SESSION}/checkpoints")).map(drop)
     }
 
     /// Ends its agent, and removes its workspace where that is asked for.
     fn dead(&self, is_gone: bool) -> Result<&Self> {
         self.wait()?;
-        let path = format!("/api/sessions/{SESSION}/pause");
+        let path = format!("/v1/sessions/{SESSION}/pause");
         self.served.connect()?.expect("POST", &path, r#"{"end_agent": true}"#)?;
         fs::remove_file(self.started()).context(|| "forget the last start")?;
         if is_gone {
@@ -139,7 +139,7 @@ impl Session<'_> {
     fn resumed_by_service(&self) -> Result<Duration> {
         let mut connection = self.served.connect()?;
         let began = now();
-        connection.post(&format!("/api/sessions/{SESSION}/resume"))?;
+        connection.post(&format!("/v1/sessions/{SESSION}/resume"))?;
         Ok(self.wait()?.saturating_sub(began))
     }
 

@@ -91,15 +91,15 @@ fn sequence(served: &Served) -> Result<u64> {
 fn checkpoint(served: &Served, version: usize) -> Result<()> {
     let file = version % FILES;
     write(&file_of(&served.workspace(SESSION), file), file, version)?;
-    served.connect()?.post(&format!("/api/sessions/{SESSION}/checkpoints")).map(drop)
+    served.connect()?.post(&format!("/v1/sessions/{SESSION}/checkpoints")).map(drop)
 }
 
 /// The paths that are asked for in turn.
 fn paths(served: &Served) -> Result<Vec<String>> {
-    let list = format!("/api/sessions/{SESSION}/checkpoints?limit={CHECKPOINTS}");
+    let list = format!("/v1/sessions/{SESSION}/checkpoints?limit={CHECKPOINTS}");
     let listed = served.connect()?.get(&list)?;
     let ids: Vec<&str> = listed["checkpoints"].as_array().into_iter().flatten().filter_map(|one| one["id"].as_str()).collect();
-    let diffs = ids.windows(2).map(|two| format!("/api/checkpoints/{}/diff?to={}", two[1], two[0]));
+    let diffs = ids.windows(2).map(|two| format!("/v1/checkpoints/{}/diff?to={}", two[1], two[0]));
     Ok(diffs.flat_map(|diff| [list.clone(), diff]).collect())
 }
 

@@ -36,7 +36,7 @@ impl Listener {
     fn open(socket: &Path, after: Option<u64>) -> Result<Self> {
         let mut stream = UnixStream::connect(socket).context(|| "connect a listener")?;
         let query = after.map_or(String::new(), |after| format!("?after={after}"));
-        let request = format!("GET /api/events{query} HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n");
+        let request = format!("GET /v1/events{query} HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n");
         stream.write_all(request.as_bytes()).context(|| "ask for events")?;
         // The service listens for this connection once it answers.
         let mut first = [0; 12];

@@ -5,6 +5,7 @@ mod cold;
 mod crowd;
 mod http;
 mod idle;
+mod list;
 mod listeners;
 mod resume;
 mod served;
@@ -13,6 +14,7 @@ pub use busy::{Busy, busy};
 pub use cold::cold;
 pub use crowd::{Crowd, crowd};
 pub use idle::idle;
+pub use list::{Listed, list};
 pub use resume::resume;
 pub use served::Place;
 

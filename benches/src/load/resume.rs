@@ -19,9 +19,9 @@ pub fn resume(place: &Place, rounds: usize) -> Result<Vec<Row>> {
     let mut connection = served.connect()?;
     let mut times = Vec::new();
     for _ in 0..rounds {
-        connection.post("/api/sessions/paused/pause")?;
+        connection.post("/v1/sessions/paused/pause")?;
         let began = Instant::now();
-        connection.post("/api/sessions/paused/resume")?;
+        connection.post("/v1/sessions/paused/resume")?;
         times.push(began.elapsed());
     }
     times.sort();

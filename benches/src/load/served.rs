@@ -36,26 +36,41 @@ pub struct Place {
 /// A service that runs, with agents of sessions. All of them end with it.
 pub struct Served {
     place: Place,
-    service: Child,
+    service: Option<Child>,
     supervisors: Vec<Child>,
 }
 
 impl Served {
     /// Starts a service in an empty folder.
     pub fn start(place: &Place) -> Result<Self> {
+        let mut served = Self::prepare(place)?;
+        served.serve()?;
+        Ok(served)
+    }
+
+    /// Makes a store in an empty folder. Its service is not started yet.
+    pub fn prepare(place: &Place) -> Result<Self> {
         process::make_dir(&place.folder.join("home"))?;
         process::run(command(place, &["init", "--new", "--quiet"]).stdin(Stdio::null()))?;
-        let log = place.folder.join("service.log");
-        let log = File::create(&log).context(|| format!("make {}", log.display()))?;
-        let mut command = command(place, &["serve", "--socket", "socket", "--tmux-socket", "tmux"]);
-        let mut service =
-            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).spawn().context(|| "start the service")?;
-        let said = service.stdout.take().and_then(|stdout| BufReader::new(stdout).lines().next());
-        let served = Self { place: place.clone(), service, supervisors: Vec::new() };
+        Ok(Self { place: place.clone(), service: None, supervisors: Vec::new() })
+    }
+
+    /// Starts the service of its store.
+    pub fn serve(&mut self) -> Result<()> {
+        let path = self.place.folder.join("service.log");
+        let log = File::create(&path).context(|| format!("make {}", path.display()))?;
+        let mut command = command(&self.place, &["serve", "--socket", "socket", "--tmux-socket", "tmux"]);
+        let service = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).spawn().context(|| "start the service")?;
+        let said = self.service.insert(service).stdout.take().and_then(|stdout| BufReader::new(stdout).lines().next());
         match said {
-            Some(Ok(line)) if line.starts_with("Serving ") => Ok(served),
-            _ => Err(Error::new(format!("the service does not start; see {}", place.folder.join("service.log").display()))),
+            Some(Ok(line)) if line.starts_with("Serving ") => Ok(()),
+            _ => Err(Error::new(format!("the service does not start; see {}", path.display()))),
         }
+    }
+
+    /// The process of the service.
+    fn process(&self) -> Result<u32> {
+        self.service.as_ref().map(Child::id).ok_or_else(|| Error::new("the service does not run"))
     }
 
     /// A connection to the service.
@@ -105,7 +120,7 @@ impl Served {
         let mut connection = self.connect()?;
         let began = Instant::now();
         loop {
-            let answer = connection.get("/api/sessions")?;
+            let answer = connection.get("/v1/sessions")?;
             let sessions = answer["sessions"].as_array().map(Vec::as_slice).unwrap_or_default();
             let states = sessions.iter().filter_map(|session| session["observed"].as_str());
             let alive = states.filter(|state| matches!(*state, "live" | "idle" | "waiting")).count();
@@ -130,7 +145,7 @@ impl Served {
 
     /// Processor time that the service has taken.
     pub fn processor_time(&self) -> Result<Duration> {
-        let path = format!("/proc/{}/stat", self.service.id());
+        let path = format!("/proc/{}/stat", self.process()?);
         let stat = fs::read_to_string(&path).context(|| format!("read {path}"))?;
         // The name of the program, in parentheses, may hold spaces.
         let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
@@ -140,7 +155,7 @@ impl Served {
 
     /// The most memory that the service had, in KiB.
     pub fn peak_memory(&self) -> Result<u64> {
-        let path = format!("/proc/{}/status", self.service.id());
+        let path = format!("/proc/{}/status", self.process()?);
         let status = fs::read_to_string(&path).context(|| format!("read {path}"))?;
         let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse().ok());
         peak.ok_or_else(|| Error::new(format!("{path} has no VmHWM")))
@@ -149,10 +164,10 @@ impl Served {
     /// Processes of agents, as the store knows them.
     fn agent_processes(&self) -> Result<Vec<i32>> {
         let mut connection = self.connect()?;
-        let answer = connection.get("/api/sessions")?;
+        let answer = connection.get("/v1/sessions")?;
         let mut found = Vec::new();
         for session in answer["sessions"].as_array().into_iter().flatten().filter_map(|session| session["id"].as_str()) {
-            let shown = connection.get(&format!("/api/sessions/{session}"))?;
+            let shown = connection.get(&format!("/v1/sessions/{session}"))?;
             let runs = shown["runs"].as_array().into_iter().flatten();
             found.extend(runs.filter(|run| run["ended_at"].is_null()).filter_map(|run| run["pid"].as_i64()));
         }
@@ -164,8 +179,10 @@ impl Drop for Served {
     fn drop(&mut self) {
         let agents = self.agent_processes().unwrap_or_default();
         // The service first: it would resume sessions whose agents die.
-        let _ = self.service.kill();
-        let _ = self.service.wait();
+        if let Some(service) = &mut self.service {
+            let _ = service.kill();
+            let _ = service.wait();
+        }
         self.kill_supervisors();
         for agent in agents.into_iter().filter(|agent| is_stand_in(*agent)).filter_map(Pid::from_raw) {
             let _ = kill_process(agent, Signal::KILL);

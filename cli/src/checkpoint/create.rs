@@ -16,7 +16,9 @@ use std::{
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use parhelia_session::{
     checkpoint::{self, CheckpointRequest, Conversation},
-    environment, run, scan,
+    environment,
+    review::acts,
+    run, scan,
     target::{self, Target},
 };
 use parhelia_store::{
@@ -166,6 +168,13 @@ fn one(context: &mut Context, args: &Args, subject: &Subject) -> Result<Code> {
     let (store, _empty) = if args.dry_run { context.open_or_empty()? } else { (context.open_or_make()?, None) };
     let named = subject.session(&store, &host)?;
     let target = target::target(&store, &host, named, &workspace)?;
+    match &target.known {
+        _ if args.dry_run => {}
+        Some(known) => {
+            acts::ensure_may_capture(&store, &host, (known, &workspace), args.state.names_conversation(), &context.progress())?;
+        }
+        None => acts::ensure_may_begin(&store, &host, &workspace, &context.progress())?,
+    }
     if args.dry_run {
         let (session, thorough, judge) = (target.session, args.thorough || args.deep, scan::judge(&store, &config.secrets)?);
         let paths = listed.as_ref().map(|listed| listed.paths.clone());
@@ -201,9 +210,12 @@ fn one(context: &mut Context, args: &Args, subject: &Subject) -> Result<Code> {
         ..CheckpointRequest::new(&target.session, &workspace, &config)
     };
     let made = checkpoint::make(&store, &host, &request, &progress)?;
+    if target.known.is_none() {
+        acts::note_begun(&store, &host, &target.session)?;
+    }
     drop(progress);
     let missing = listed.map_or_else(Vec::new, |listed| listed.not_in(&store, &made.outcome));
-    report::print(context, &made, &missing, began)
+    report::print(context, &store, &made, &missing, began)
 }
 
 /// The folder of sessions above one in which nobody named a folder to capture.

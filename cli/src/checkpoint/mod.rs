@@ -47,7 +47,7 @@ pub enum Verb {
     Cat(cat::Args),
     /// Find paths in all checkpoints
     Find(find::Args),
-    /// Search for checkpoints by words
+    /// Search for checkpoints by words in messages, tags, conversations and names of changed files
     Search(search::Args),
     /// Compare two checkpoints, or one with a folder as it is now
     Diff(diff::Args),

@@ -16,7 +16,7 @@ use parhelia_session::{
 use parhelia_store::{Store, name, record::Checkpoint, restore::Options, selector::is_relative};
 
 use crate::{
-    complete,
+    authority, complete,
     context::Context,
     exit::{Code, Failure, Result},
     human,
@@ -151,8 +151,11 @@ fn without_target(context: &Context, store: &Store, place: &Selected) -> Failure
     };
     let (id, session) = (found.id(), &found.record.session);
     let mut text = format!("cannot restore checkpoint {id}: no folder is given; give --to DIR");
-    if place.path.is_none() {
-        text.push_str(&format!("\n`parhelia checkpoint rollback {id}` puts the folder of session {session} back to it"));
+    // An agent does what it reads, and the folder is a person's as well.
+    if place.path.is_none() && !authority::is_agents() {
+        text.push_str(&format!(
+            "\n`parhelia checkpoint rollback {id}` puts the folder of session {session} back to it; --dry-run shows what would change"
+        ));
         let known = store.view().session(session).ok().flatten();
         if known.as_ref().is_some_and(has_agent) {
             text.push_str(&format!("\n`parhelia session resume {session} --from {id}` has its agent go on from it"));

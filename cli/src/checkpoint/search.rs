@@ -21,8 +21,9 @@ const FIELD_COLUMNS: usize = 14;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Searched are tags, messages, annotations, links, sessions (id, name, first prompt), paths of files that a checkpoint \
-                        changes, decisions, questions and tasks, and what user and agent said. A text is found in the first checkpoint \
-                        that has it. `checkpoint find` finds paths in all checkpoints."
+                        changes, decisions, questions and tasks, and what user and agent said. The contents of files and the output of tools are not \
+                        searched. A text is found in the first checkpoint that has it. `checkpoint find` finds paths in all \
+                        checkpoints."
 )]
 pub struct Args {
     /// Words that a checkpoint must have, all of them; '"a phrase"' in quotes; a beginning as 'word*'

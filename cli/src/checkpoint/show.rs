@@ -165,6 +165,7 @@ fn servers(store: &Store, checkpoint: &Checkpoint) -> Result<Vec<(&'static str, 
         Kept::State { bytes, as_of: Some(at), .. } => format!("its state of {}, {}", human::local(*at), human::size(*bytes)),
         Kept::Files { files } => human::count(files.iter().filter(|file| file.file.is_some()).count() as u64, "file"),
         Kept::Stateless { why } => format!("nothing: {}", human::path(why.as_bytes())),
+        Kept::NotAsked { why } => format!("not asked: {}", human::path(why.as_bytes())),
         Kept::Failed { error } => format!("failed: {}", human::path(error.as_bytes())),
     };
     let servers = saved.servers.iter();
@@ -215,10 +216,11 @@ fn said(marks: &Marks) -> Vec<(&'static str, String)> {
     }
     facts.extend(marks.scan.iter().flat_map(secrets::facts));
     if let Some(approval) = &marks.approval {
-        let by = approval.user.as_deref().or(approval.policy.as_deref()).unwrap_or("that is not named");
+        let by = match (approval.who(), approval.policy.as_deref()) {
+            (Some(who), _) => human::path(who.as_bytes()),
+            (None, policy) => format!("policy {}", human::path(policy.unwrap_or("that is not named").as_bytes())),
+        };
         let why = approval.reason.as_ref().map(|reason| format!(": {}", human::path(reason.as_bytes()))).unwrap_or_default();
-        let by =
-            if approval.user.is_some() { human::path(by.as_bytes()) } else { format!("policy {}", human::path(by.as_bytes())) };
         let rule = approval.rule.as_ref().map(|rule| format!(" ({})", human::path(rule.as_bytes()))).unwrap_or_default();
         facts.push(("Approval", format!("{} by {by}{rule}{why}", approval.status.name())));
     }
@@ -226,7 +228,7 @@ fn said(marks: &Marks) -> Vec<(&'static str, String)> {
         facts.push(("Tags", marks::listed(&marks.tags)));
     }
     facts.extend(marks.links.iter().map(|issue| {
-        let asked = if marks.is_asked(issue) { "  (asked for by an agent or an import; no person has confirmed it)" } else { "" };
+        let asked = if marks.is_asked(issue) { "  (asked for; no person has confirmed it)" } else { "" };
         ("Issue", format!("{}{asked}", marks::issue_at(issue)))
     }));
     for annotation in &marks.annotations {

@@ -11,6 +11,7 @@ use crate::{
     context::Context,
     exit::{Code, Result},
     output::Style,
+    told_settings,
     workspace::workspace,
 };
 
@@ -25,6 +26,7 @@ pub struct Args {
 /// Prints them.
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let folder = workspace(&args.workspace)?;
+    told_settings::tell_all();
     let loaded = context.loaded_config(&folder)?;
     let width = loaded.effective.iter().map(|option| option.key.len()).max().unwrap_or(0);
     for option in &loaded.effective {

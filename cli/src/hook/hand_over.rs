@@ -9,9 +9,11 @@ use std::{
 
 use parhelia_agent::hooks::Event;
 use parhelia_session::{
+    checkpoint::SavedWork,
     hook::{Taken, fullness, work},
     run::Sender,
 };
+use parhelia_store::record::Cause;
 use serde_json::json;
 
 use crate::authority;
@@ -83,9 +85,10 @@ pub fn run(context: &Context) {
 fn take(context: &Context, event: &Event) -> Result<String> {
     let store = context.open_or_make()?;
     let told: Option<Sender> = event.more.get(SENDER).and_then(|value| serde_json::from_value(value.clone()).ok());
-    // Whoever has an agent above them is believed no other one.
+    // Whoever has an agent above them is believed no other one, and nobody what could not be seen from here.
     let here = || Sender::here(&|name| std::env::var_os(name));
-    let sender = if authority::is_below() { here() } else { told.unwrap_or_else(here) };
+    let told = told.filter(|told| !authority::is_below() && told.is_from_here());
+    let sender = told.unwrap_or_else(here);
     let made = match work(&store, &context.hook_host(), event, &sender, &Log(&event.hook_event_name))? {
         Taken::OfNoSession => return Ok("belongs to no session".into()),
         Taken::Busy => {
@@ -104,5 +107,9 @@ fn take(context: &Context, event: &Event) -> Result<String> {
     };
     let more = made.notice.clone().into_iter().chain(made.failed()).chain(made.thinned.as_ref().and_then(removed_text));
     let more: String = more.map(|text| format!("; {text}")).collect();
-    Ok(format!("{what} {}{more}", made.outcome.checkpoint.id()))
+    // After this the conversation begins anew, and what it was about is only here.
+    let cleared = made.outcome.checkpoint.record.cause() == Some(Cause::Clear);
+    let work = cleared.then(|| SavedWork::of(&store, &made.outcome.checkpoint).ok().flatten()).flatten();
+    let work = work.map(|work| format!(" with {}", work.text())).unwrap_or_default();
+    Ok(format!("{what} {}{work}{more}", made.outcome.checkpoint.id()))
 }

@@ -12,7 +12,11 @@ use std::{
     time::Duration,
 };
 
-use parhelia_agent::{hooks::Event, process::Identity};
+use parhelia_agent::{
+    command::Agent,
+    hooks::Event,
+    process::{Identity, command_of},
+};
 use parhelia_session::{
     briefing::Budget,
     hook::{Answer, answer},
@@ -62,10 +66,15 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
 
 fn take(context: &Context, event: Event) {
     let sender = Sender::here(&|name| std::env::var_os(name));
-    // A project can set the variable for hooks; an agent that is asked has it from its start.
+    // A project can set the variable for hooks; an agent that is asked has it from its start, also where it is asked for its version alone.
     let has_it = |agent: &Identity| agent.variables().is_ok_and(|found| found.iter().any(|(name, _)| name == ASKING));
-    if std::env::var_os(ASKING).is_some() && sender.agent.as_ref().is_none_or(has_it) {
-        return log::line(&format!("{}: of an agent that is asked for a summary", event.hook_event_name));
+    let is_agent = |process: &&Identity| {
+        let argv = command_of(process.process);
+        Agent::of(&argv).is_some() || Agent::managing(&argv).is_some()
+    };
+    let nearest = sender.line.iter().skip(1).find(is_agent).or(sender.agent.as_ref());
+    if std::env::var_os(ASKING).is_some() && nearest.is_none_or(has_it) {
+        return log::line(&format!("{}: of an agent that is asked for a summary, or for its version", event.hook_event_name));
     }
     if is_nested() {
         return log::line(&format!("{}: left to the agent that has started this one", event.hook_event_name));

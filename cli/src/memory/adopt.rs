@@ -27,7 +27,7 @@ pub struct Args {
 pub fn run(context: &mut Context, place: &super::Args, args: &Args) -> Result<Code> {
     let host = context.host()?;
     let store = context.open()?;
-    memory::ensure_person(&store, &host)?;
+    memory::ensure_person(&store, &host, "memory adopt")?;
     let project = place.project(&store)?;
     let root = &store.layout().root;
     let named = Project::named(&args.from);

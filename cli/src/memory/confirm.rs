@@ -30,6 +30,10 @@ pub fn run(context: &mut Context, place: &super::Args) -> Result<Code> {
             context.out.did(format!("{folder} is of the project {name}"));
             context.out.remark(format!("{folder} shares what is known of {name}."))?;
         }
+        None if project.folder.is_none() => context.out.remark(format!(
+            "There is nothing to confirm: {name} says of no project that it is of it, as its git repository has no remote, or it has none. \
+             Its memory is its own."
+        ))?,
         None => context.out.remark(format!("There is nothing to confirm: it is of {name} already."))?,
     }
     context.out.summary(Summary::MemoryConfirm { project: project.name, folder: confirmed })?;

@@ -1,6 +1,6 @@
 //! `memory forget`: forgets something.
 
-use parhelia_session::{host::Host, memory};
+use parhelia_session::memory;
 use parhelia_wire::Summary;
 
 use crate::{
@@ -21,7 +21,7 @@ pub fn run(context: &mut Context, place: &super::Args, args: &Args) -> Result<Co
     let host = context.host()?;
     let store = context.open()?;
     let project = place.known_project(&store)?;
-    let gone = memory::forget(&store.layout().root, &project, &args.which, host.now())?;
+    let gone = memory::forget(&store, &host, &project, &args.which)?;
     for (section, entry) in &gone {
         context.out.did(format!("{} is forgotten", entry.id));
         super::print(context, *section, entry, [])?;

@@ -2,6 +2,7 @@
 
 use std::{cell::RefCell, sync::atomic::Ordering, time::Duration};
 
+use parhelia_session::run;
 use parhelia_wire::Summary;
 
 use super::outbox;
@@ -30,12 +31,21 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     }
     let (store, host) = (context.open()?, context.host()?);
     let outbox = outbox(context, &store, &host)?;
+    let is_apart = run::is_apart_in_network(&store.view().runs()?);
+    if is_apart {
+        let text =
+            "This process sees another network than those in which agents were started; whoever is in one of these delivers.";
+        match args.detached {
+            true => hook_log::line(text),
+            false => context.out.remark(text)?,
+        }
+    }
     let troubles = RefCell::new(Vec::new());
     let patience = if args.detached { PATIENCE } else { Duration::ZERO };
     // Events that come while it lets go of the lock are seen by whoever recorded them, or here.
     let cancel = context.cancel();
     let is_over = || cancel.load(Ordering::Relaxed) || (args.detached && outbox.is_wanted());
-    while outbox.is_on() && !is_over() {
+    while outbox.is_on() && !is_apart && !is_over() {
         let Some(lock) = outbox.lock()? else {
             if !args.detached {
                 context.out.remark("Another process delivers: the service, or one that a command has started.")?;

@@ -6,7 +6,7 @@ mod list;
 
 use clap::Subcommand;
 use parhelia_service::outbox::Outbox;
-use parhelia_session::host::Host;
+use parhelia_session::{host::Host, review::acts};
 use parhelia_store::Store;
 use parhelia_wire::Summary;
 
@@ -21,7 +21,7 @@ use crate::{
 pub enum Verb {
     /// List what waits to be delivered, and what could not be
     List(list::Args),
-    /// Have what could not be delivered tried again; with ids, also what waits, at once
+    /// Have what could not be delivered tried again now, also what waits for its next try; with ids, those
     Retry(Chosen),
     /// Remove what could not be delivered; with ids, also what waits
     Drop(Chosen),
@@ -32,7 +32,7 @@ pub enum Verb {
 /// Deliveries that are meant.
 #[derive(Debug, clap::Args)]
 pub struct Chosen {
-    /// Their ids [default: all that have failed]
+    /// Their ids
     ids: Vec<String>,
 }
 
@@ -64,6 +64,8 @@ fn retry(context: &mut Context, chosen: &Chosen) -> Result<Code> {
 
 fn remove(context: &mut Context, chosen: &Chosen) -> Result<Code> {
     let (store, host) = (context.open()?, context.host()?);
+    // What an agent was refused is told by a message that waits here.
+    acts::ensure_person(&store, &host, "outbox drop", None, &context.progress())?;
     let dropped = outbox(context, &store, &host)?.drop_all(&chosen.ids)?;
     context.out.remark(format!("Removed {}.", human::count(dropped, "delivery")))?;
     context.out.summary(Summary::OutboxDrop { deliveries: dropped })?;

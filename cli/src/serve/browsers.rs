@@ -13,11 +13,20 @@ use crate::{
     layout::Table,
 };
 
-/// Lists them, or signs one out; the service, if it runs, knows at once.
-pub fn run(context: &mut Context, token: &Path, signed_out: Option<&str>) -> Result<Code> {
+/// Lists them, or signs one out; the service, if it runs, knows at once. The path is that of the service's token; the caller says if a flag has
+/// led to it.
+pub fn run(context: &mut Context, (token, is_named): (&Path, bool), signed_out: Option<&str>) -> Result<Code> {
     let table = Browsers::beside(token);
     let failed = |action| move |source| Failure::File { action, path: table_of(token), source };
+    // A service with another token's file has its browsers beside that.
+    let nowhere = || {
+        let flags = if is_named { "" } else { "; of a service with --token-file or --socket, give the same here" };
+        format!("there has been none at a service whose token is in {}{flags}", token.shown())
+    };
     match signed_out {
+        Some(id) if !table.exists() => {
+            return Err(Failure::NotFound(format!("no browser '{}' is signed in: {}", human::path(id.as_bytes()), nowhere())));
+        }
         Some(id) => {
             if !table.revoke(id).map_err(failed("change"))? {
                 return Err(Failure::NotFound(format!("no browser '{id}' is signed in")));
@@ -25,6 +34,7 @@ pub fn run(context: &mut Context, token: &Path, signed_out: Option<&str>) -> Res
             context.out.did(format!("browser {id} is signed out"));
             context.out.remark(format!("Browser {id} is signed out."))?;
         }
+        None if !table.exists() => context.out.remark(format!("No browser is signed in: {}.", nowhere()))?,
         None => list(context, &table.browsers().map_err(failed("read"))?)?,
     }
     context.out.summary(Summary::Serve { path: None })?;

@@ -69,8 +69,11 @@ fn service(words: &Words, args: &Args) -> Result<String> {
          Wants={SOCKET}\n\
          \n\
          [Service]\n\
+         Type=notify\n\
+         WatchdogSec=300\n\
          Environment={}\n\
          ExecStart={command}\n\
+         ExecReload=/bin/kill -HUP $MAINPID\n\
          KillMode=process\n\
          Restart=on-failure\n\
          RestartPreventExitStatus=2 11\n\

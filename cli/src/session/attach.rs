@@ -29,13 +29,14 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let session = store.view().session_named(&args.session)?;
     let id = &session.id;
     let last = store.view().newest_run(&session)?;
+    let unknown = last.as_ref().and_then(run::why_unknown);
     let Some(run) = last.filter(|run| run::life(run).is_alive()) else {
         if !has_agent(&session) {
             return Err(Refusal::NoAgent { action: "attach to", session: id.clone() }.into());
         }
-        let text = format!(
-            "cannot attach to session {id}: it has no live agent\n`parhelia session resume {id} --tmux` starts it in tmux"
-        );
+        let what = unknown
+            .map_or_else(|| "it has no live agent".to_owned(), |why| format!("whether it has a live agent is not known ({why})"));
+        let text = format!("cannot attach to session {id}: {what}\n`parhelia session resume {id} --tmux` starts it in tmux");
         return Err(Failure::Refused(text));
     };
     let Some(place) = tmux::Shown::of(&run) else {

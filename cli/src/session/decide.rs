@@ -118,7 +118,7 @@ pub fn tell(
 
 /// The person who decided, and when.
 fn by(approval: &Approval) -> String {
-    let user = approval.user.as_ref().map(|user| format!(" by {}", human::path(user.as_bytes()))).unwrap_or_default();
+    let user = approval.who().map(|who| format!(" by {}", human::path(who.as_bytes()))).unwrap_or_default();
     format!("{user}, {}", human::local(approval.timestamp))
 }
 

@@ -1,10 +1,11 @@
-//! `session list`: what there is, the one that changed last first.
+//! `session list`: what there is: sessions that need a person, and then the others, the one that changed last first.
 
 use parhelia_store::name::Shown as _;
 use std::collections::HashMap;
 
 use jiff::Timestamp;
 use parhelia_session::{
+    labels::Selector,
     overview::{Observed, Overview, Unsupervised},
     run::Failing,
 };
@@ -12,7 +13,7 @@ use parhelia_store::{
     clock,
     id::Ulid,
     name,
-    projection::{Goal, Session, Status},
+    projection::{Session, Status},
 };
 use parhelia_wire::{Line, Summary, session as wire};
 
@@ -41,6 +42,9 @@ pub struct Args {
     /// Only those that changed since then: a time such as 2026-01-16, or an age such as 2h or 3d
     #[arg(long, value_name = "WHEN", value_parser = when::parse)]
     since: Option<Timestamp>,
+    /// Only those with such labels, such as env=prod,team: KEY=VALUE, KEY!=VALUE, KEY, !KEY, with `,` between them
+    #[arg(short = 'l', long, value_name = "SELECTOR")]
+    label: Option<Selector>,
 }
 
 /// Prints the list.
@@ -50,6 +54,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let mut sessions = view.sessions()?;
     sessions.retain(|session| !args.open || session.status != Status::Ended);
     sessions.retain(|session| args.since.is_none_or(|since| session.changed_at >= since));
+    sessions.retain(|session| args.label.as_ref().is_none_or(|selector| selector.matches(session)));
     sessions.sort_by_key(|session| std::cmp::Reverse(session.changed_sequence));
     sessions.truncate(args.limit.unwrap_or(usize::MAX));
     let mut counts: HashMap<String, u64> = HashMap::new();
@@ -62,6 +67,8 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         let count = counts.get(&session.id).copied().unwrap_or(0);
         listed.push(Listed { session, overview, count });
     }
+    // What needs a person comes first; the order of changes is kept among the others.
+    listed.sort_by_key(|one| one.overview.needs(&one.session).map_or(u8::MAX, |need| need as u8));
     if context.out.json {
         for one in &listed {
             let shown = wire::Session::of(&one.session, &one.overview, one.count);
@@ -94,18 +101,16 @@ struct Listed {
 
 /// The state of a session in a word: of one that shall not run, what was asked for.
 pub fn state(session: &Session, overview: &Overview) -> &'static str {
-    match (overview.observed, overview.wanted) {
-        (Observed::Dead, Some(Goal::Paused)) => "paused",
-        _ if session.status == Status::Ended => "ended",
-        (Observed::None, _) => "–",
-        (observed, _) => observed.name(),
+    match overview.state(session) {
+        state if state == Observed::None.name() => "–",
+        state => state,
     }
 }
 
 /// Sentences about all that is wrong with a session.
 pub fn warnings(session: &Session, overview: &Overview) -> Vec<String> {
     let mut texts = failing_texts(&session.id, overview);
-    texts.extend(overview.open_in.map(|process| open_text(&session.id, process)));
+    texts.extend(open_text(&session.id, overview));
     texts.extend(overview.unseen.as_ref().map(|text| unseen_text(&session.id, text)));
     texts.extend(overview.unsupervised.as_ref().map(|found| unsupervised_text(session, found)));
     texts.extend(overview.another_folder.clone());
@@ -132,11 +137,16 @@ pub fn failing_texts(session: &str, overview: &Overview) -> Vec<String> {
     failed.into_iter().chain(overview.store_is_read_only.then(text)).collect()
 }
 
-/// A sentence about somebody who has the conversation of a dead session open.
-pub fn open_text(session: &str, process: i32) -> String {
-    format!(
-        "session {session}: its conversation is open in process {process}, which is not its agent; nothing is resumed while that lives"
-    )
+/// A sentence about somebody who has the conversation of a session open whose agent is dead, or not known.
+pub fn open_text(session: &str, overview: &Overview) -> Option<String> {
+    let process = overview.open_in?;
+    let which = match overview.observed {
+        Observed::Dead => "which is not its agent",
+        _ => "which may be its agent",
+    };
+    Some(format!(
+        "session {session}: its conversation is open in process {process}, {which}; nothing is resumed while that lives"
+    ))
 }
 
 /// A sentence about somebody outside of this container who may have the conversation of a dead session open.
@@ -155,9 +165,10 @@ pub fn interrupted_text(session: &str, target: Ulid) -> String {
 /// A sentence about a session that lives without its supervisor, and the next step.
 pub fn unsupervised_text(session: &Session, found: &Unsupervised) -> String {
     let (id, process) = (&session.id, found.process);
-    let made = match found.has_hooks {
-        true => "checkpoints of it are made by its hooks alone",
-        false => "no checkpoints of it are made any more",
+    let made = match (&found.silent, found.has_hooks) {
+        (_, true) => "checkpoints of it are made by its hooks alone".to_owned(),
+        (Some(silent), false) => format!("no checkpoints of it are made any more, as {silent}"),
+        (None, false) => "no checkpoints of it are made any more".to_owned(),
     };
     let folder = session.workspace.as_ref().map(|place| human::shell(&name::parse(&place.path))).unwrap_or_default();
     format!(

@@ -3,6 +3,7 @@
 mod attach;
 mod context;
 mod decide;
+mod label;
 pub mod list;
 pub mod moved;
 mod pause;
@@ -11,7 +12,7 @@ pub mod prune;
 mod recover;
 pub mod resume;
 mod review;
-mod run;
+pub mod run;
 pub mod show;
 mod signals;
 pub mod stop;
@@ -29,7 +30,7 @@ use crate::{
 /// The verbs of `session`.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// List sessions, the one that changed last first
+    /// List sessions: those that need you, and then the one that changed last first
     List(list::Args),
     /// Show everything about one session
     Show(show::Args),
@@ -49,7 +50,7 @@ pub enum Verb {
     Attach(attach::Args),
     /// End the agent of a session
     Stop(stop::Args),
-    /// Make a checkpoint, end the agent, and set the session aside
+    /// Make a checkpoint and set the session aside; its agent lives on
     Pause(pause::PauseArgs),
     /// Take over what another process of ours does in a new pane of tmux; started by it
     #[command(hide = true)]
@@ -58,6 +59,8 @@ pub enum Verb {
     Prompt(prompt::Args),
     /// Show how full the model's context window is, or the conversation made shorter
     Context(context::Args),
+    /// Set, remove or print labels of a session
+    Label(label::Args),
     /// Record that a session's workspace was moved
     Move(moved::Args),
     /// End a session for good; its checkpoints stay
@@ -88,6 +91,7 @@ impl Verb {
             Verb::Pause(args) => pause::pause(context, args),
             Verb::Prompt(args) => prompt::run(context, args),
             Verb::Context(args) => context::run(context, args),
+            Verb::Label(args) => label::run(context, args),
             Verb::Move(args) => moved::run(context, args),
             Verb::End(args) => pause::end(context, args),
             Verb::Review(args) => review::run(context, args),

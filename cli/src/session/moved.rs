@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use parhelia_session::{Refusal, intent, place, run};
+use parhelia_session::{MoveRefusal, Refusal, intent, place, review::acts, run};
 use parhelia_store::projection::{Place, Session};
 use parhelia_wire::Summary;
 
@@ -36,6 +36,10 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         Some(path) => workspace(path)?,
         None => found(&session)?,
     };
+    if args.other_folder {
+        // Whatever rolls the session back from here on writes to that folder.
+        acts::ensure_person(&store, &context.host()?, "session move --other-folder", Some(&id), &context.progress())?;
+    }
     let from = session.workspace.as_ref().map(|place| place.path.clone());
     let place = place::move_to(&store, &session, &to, args.other_folder, &context.actor())?;
     context.out.did(format!("session {id} works in {} from here on", place.path));
@@ -53,7 +57,7 @@ fn found(session: &Session) -> Result<PathBuf> {
     let is_there = |place: &&Place| Place::of(&place.folder()).is_ok_and(|now| !place.is_another_folder(&now));
     if let Some(place) = place.filter(is_there) {
         let (session, path) = (session.id.clone(), place.path.clone());
-        return Err(Refusal::HasNotMoved { session, path }.into());
+        return Err(Refusal::Move(MoveRefusal::HasNotMoved { session, path }).into());
     }
     place.and_then(place::moved_to).ok_or_else(|| {
         let path = place.map_or("its workspace", |place| place.path.as_str());

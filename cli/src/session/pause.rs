@@ -23,8 +23,11 @@ pub struct PauseArgs {
     /// The session, by id or name
     #[arg(add = complete::sessions())]
     session: String,
-    /// Leave the agent alone; its next prompt takes the session up again
+    /// End a live agent, instead of leaving it alone
     #[arg(long)]
+    end_agent: bool,
+    /// The default
+    #[arg(long, hide = true, conflicts_with = "end_agent")]
     leave_agent: bool,
 }
 
@@ -46,18 +49,19 @@ impl EndArgs {
     }
 }
 
-/// Makes a checkpoint, ends a live agent, and sets the session aside.
+/// Makes a checkpoint and sets the session aside. A live agent stays, unless it is to end.
 pub fn pause(context: &mut Context, args: &PauseArgs) -> Result<Code> {
     let store = context.open()?;
     let session = store.view().session_named(&args.session)?;
     let host = context.host()?;
     let progress = context.progress();
-    let paused = ending::pause(&store, &host, &session, args.leave_agent, &progress)?;
+    let paused = ending::pause(&store, &host, &session, args.end_agent, &progress)?;
     drop(progress);
     let id = &session.id;
+    let unknown = store.view().newest_run(&session)?.as_ref().and_then(run::why_unknown);
     let Some(made) = &paused.made else {
         context.out.remark(format!("Session {id} is paused already."))?;
-        let stranger = tell_stranger(&store, &host, &session)?;
+        let stranger = tell_stranger(&store, &host, &session, unknown.is_none())?;
         context.out.summary(Summary::SessionPause(SetAside {
             id: id.clone(),
             status: "paused".into(),
@@ -78,12 +82,12 @@ pub fn pause(context: &mut Context, args: &PauseArgs) -> Result<Code> {
     if paused.has_ended_agent {
         context.out.remark(format!("Its agent has ended; `parhelia session resume {id}` goes on."))?;
     } else if paused.is_alive {
-        context.out.remark("Its agent is alive, and was left alone.")?;
+        context.out.remark(format!("Its agent is alive, and was left alone; `parhelia session stop {id}` ends it."))?;
         if paused.has_hooks {
             context.out.remark("The next prompt in it takes the session up again.")?;
         }
     }
-    let stranger = tell_stranger(&store, &host, &session)?;
+    let stranger = tell_stranger(&store, &host, &session, unknown.is_none())?;
     context.out.summary(Summary::SessionPause(SetAside {
         id: id.clone(),
         status: "paused".into(),
@@ -95,11 +99,12 @@ pub fn pause(context: &mut Context, args: &PauseArgs) -> Result<Code> {
     Ok(code)
 }
 
-/// Names the process that has a session's newest conversation open and is not its agent.
-fn tell_stranger(store: &Store, host: &dyn Host, session: &Session) -> Result<Option<String>> {
+/// Names the process that has a session's newest conversation open and is not its agent, or may be that where this is not known.
+fn tell_stranger(store: &Store, host: &dyn Host, session: &Session, is_agent_known: bool) -> Result<Option<String>> {
     let stranger = run::stranger_in_newest(store, host, session)?;
     if let Some(open) = &stranger {
-        tell!("parhelia: {open}, which is not the session's agent, and was left alone");
+        let which = if is_agent_known { "is not" } else { "may be" };
+        tell!("parhelia: {open}, which {which} the session's agent, and was left alone");
     }
     Ok(stranger)
 }
@@ -107,10 +112,10 @@ fn tell_stranger(store: &Store, host: &dyn Host, session: &Session) -> Result<Op
 /// Ends a session: nothing resumes it any more. Its checkpoints stay. Of an agent that lives on, a last checkpoint is made before.
 pub fn end(context: &mut Context, args: &EndArgs) -> Result<Code> {
     let store = context.open()?;
-    let session = store.view().session_named(&args.session)?;
+    let session = store.view().session_named_surely(&args.session)?;
     let host = context.host()?;
     let progress = context.progress();
-    let Over { made, is_alive } = ending::end(&store, &host, &session, args.leave_agent, &progress)?;
+    let Over { made, is_alive, has_hooks, unknown } = ending::end(&store, &host, &session, args.leave_agent, &progress)?;
     drop(progress);
     context.out.did(format!("session {} has ended", session.id));
     let at = match &made {
@@ -127,11 +132,13 @@ pub fn end(context: &mut Context, args: &EndArgs) -> Result<Code> {
         tell!("parhelia: {failure}");
     }
     if is_alive {
-        context
-            .out
-            .remark("Its agent is alive, and was left alone; from here on no checkpoint is made of it, but by its own hooks.")?;
+        let but = if has_hooks { ", but by its own hooks" } else { "" };
+        context.out.remark(format!("Its agent is alive, and was left alone; from here on no checkpoint is made of it{but}."))?;
     }
-    let stranger = tell_stranger(&store, &host, &session)?;
+    if let Some(why) = &unknown {
+        tell!("parhelia: whether its agent lives is not known ({why}); it was left alone");
+    }
+    let stranger = tell_stranger(&store, &host, &session, unknown.is_none())?;
     context.out.summary(Summary::SessionEnd(SetAside {
         id: session.id,
         status: "ended".into(),

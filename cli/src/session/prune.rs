@@ -83,6 +83,8 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let store = context.open()?;
     let session = args.session.as_ref().map(|name| store.view().session_named(name)).transpose()?.map(|session| session.id);
     let policy = args.policy(Policy::from(&context.config(Path::new("."))?.retention));
+    // Those who may not remove are not shown what would be.
+    review::ensure_may_prune(&store, &context.host()?, args.dry_run, &context.progress())?;
     if args.dry_run {
         let progress = context.progress();
         let forecast = retention::forecast(&store, &policy, session.as_deref(), clock::timestamp(), &progress)?;
@@ -90,7 +92,6 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         foretell(context, &forecast, policy.max_store_bytes)?;
         return Ok(Code::Done);
     }
-    review::ensure_may_prune(&store, &context.host()?, &context.progress())?;
     let actor = Actor { via: "retention".into(), ..context.actor() };
     let progress = context.progress();
     let report = retention::prune(&store, &policy, session.as_deref(), &actor, clock::timestamp(), &progress)?;

@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use parhelia_session::{
     Refusal,
     host::Host,
-    overview::{self, Overview},
+    overview::{self, Observed, Overview},
     resume::{self, Choice, Fate, Foreseen},
     run::{self, Life},
 };
@@ -25,7 +25,7 @@ use super::{
     pause::{self, EndArgs},
     resume::{
         self as resume_verb,
-        all::{is_left_alone, tell_elsewhere},
+        all::{is_left_alone, tell_elsewhere, tell_unknown},
     },
 };
 use crate::{
@@ -133,7 +133,10 @@ fn choose_earlier(context: &mut Context, store: &Store, session: &Session) -> Re
 
 /// The session that changed last among those whose agent is dead though nobody set them aside.
 fn dead(store: &Store, host: &dyn Host) -> Result<Session> {
-    let overview::Missing { dead: found, elsewhere, unsupervised } = overview::missing(store)?;
+    let overview::Missing { dead: found, unknown, elsewhere, unsupervised } = overview::missing(store)?;
+    for (session, why) in &unknown {
+        tell_unknown(&session.id, why);
+    }
     for (session, host, until) in &elsewhere {
         tell_elsewhere(session, host, *until);
     }
@@ -187,6 +190,10 @@ fn agent_text(session: &Session, life: &Life, overview: &Overview) -> String {
             id = session.id
         ),
         Life::Over if session.run.is_none() => "no agent was started in it".into(),
+        Life::Over if overview.observed == Observed::Unknown => {
+            let why = overview.why.as_ref().map(|why| format!(" ({})", human::path(why.as_bytes()))).unwrap_or_default();
+            format!("whether its agent lives is not known{why}")
+        }
         Life::Over => {
             let why = overview.why.as_ref().filter(|_| session.status != Status::Ended);
             format!("its agent is dead{}", why.map(|why| format!(" ({})", human::path(why.as_bytes()))).unwrap_or_default())
@@ -194,7 +201,7 @@ fn agent_text(session: &Session, life: &Life, overview: &Overview) -> String {
     }
 }
 
-fn from_text(from: Option<&Checkpoint>, life: &Life, has_ended: bool) -> String {
+fn from_text(from: Option<&Checkpoint>, goes_on: bool, has_ended: bool) -> String {
     let Some(checkpoint) = from else {
         return match has_ended {
             true => "It has ended, for good; `parhelia session run` begins another.".into(),
@@ -202,9 +209,9 @@ fn from_text(from: Option<&Checkpoint>, life: &Life, has_ended: bool) -> String 
         };
     };
     let (id, age) = (checkpoint.id(), human::ago(checkpoint.record.created_at, clock::timestamp()));
-    match life.is_alive() {
-        true => format!("Its last checkpoint to go on from is {id} ({age})."),
-        false => format!("It goes on from checkpoint {id} ({age})."),
+    match goes_on {
+        true => format!("It goes on from checkpoint {id} ({age})."),
+        false => format!("Its last checkpoint to go on from is {id} ({age})."),
     }
 }
 
@@ -244,7 +251,7 @@ fn describe(
     for (id, why) in choice.skipped.iter().filter(|_| !has_ended) {
         context.out.line(format!("Checkpoint {id} is passed over: it {why}."))?;
     }
-    context.out.line(from_text(from, life, has_ended))?;
+    context.out.line(from_text(from, !life.is_alive() && refused.is_none(), has_ended))?;
     if let Some(target) = interrupted {
         let first =
             if has_ended { "files of two states are there" } else { "it is finished first, where nobody has worked on since" };

@@ -11,7 +11,7 @@ use parhelia_session::{
     host::Host,
     prompt,
     resume::{self, Alive, Begun, Consent, Resume, ResumeRequest},
-    supervise,
+    run, supervise,
 };
 use parhelia_store::{
     Store, clock,
@@ -108,6 +108,11 @@ impl Args {
         }
     }
 
+    /// True if it resumes all that have died, each by a process of its own.
+    pub fn is_of_all(&self) -> bool {
+        self.all
+    }
+
     /// To go on from a checkpoint of a session.
     pub fn from_checkpoint(session: String, checkpoint: String, yes: bool) -> Self {
         Args { from: Some(checkpoint), yes, ..Args::of(session) }
@@ -174,12 +179,13 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     if let Some(alive) = resume::if_alive(&store, &host, &session, &request)? {
         return already_alive(context, &session.id, &alive);
     }
-    let newest = store.view().newest_run(&session)?;
-    if !is_meant(context, args, &request, &session, newest.as_ref())? {
+    let (newest, commands) = (store.view().newest_run(&session)?, run::commands_of(&store, &session)?);
+    if !is_meant(context, args, &request, &session, commands.own.as_ref())? {
         return left_alone(context, session.id);
     }
     let id = session.id.clone();
     let mut resume = Resume::plan(&store, &host, session, &request, &context.progress())?;
+    ask_for_command(context, &mut resume, args)?;
     ask_for_variables(context, &host, &mut resume, args)?;
     let place = tmux::place(&store, &args.tmux, args.no_tmux, resume.prepared(), newest.as_ref())?;
     if !is_put_back(context, &store, &host, &mut resume, (args, &request))? {
@@ -227,7 +233,14 @@ fn already_alive(context: &mut Context, session: &str, alive: &Alive) -> Result<
     if alive.is_active_again {
         context.out.did(format!("session {session} is active again"));
     }
-    context.out.remark(format!("Session {session} is alive already (process {process}); nothing was done."))?;
+    context.out.remark(match alive.is_active_again {
+        true => format!("Session {session} is alive already (process {process}), and is active again."),
+        false => format!("Session {session} is alive already (process {process}); nothing was done."),
+    })?;
+    if let Some(warning) = alive.warning() {
+        let id = human::shell(session.as_bytes());
+        tell!("parhelia: {warning}; `parhelia session stop {id}` and then `parhelia session resume {id}` restore it");
+    }
     if let Some(shown) = tmux::Shown::of(&alive.run) {
         context.out.remark(format!("To look at it: parhelia session attach {session} ({})", shown.command()))?;
     }
@@ -237,9 +250,9 @@ fn already_alive(context: &mut Context, session: &str, alive: &Alive) -> Result<
 }
 
 /// True if somebody wants the program that would be started.
-fn is_meant(context: &Context, args: &Args, request: &ResumeRequest, session: &Session, newest: Option<&Run>) -> Result<bool> {
+fn is_meant(context: &Context, args: &Args, request: &ResumeRequest, session: &Session, own: Option<&Run>) -> Result<bool> {
     let is_attended = std::io::stdin().is_terminal();
-    match resume::consent(session, newest, request, is_attended)? {
+    match resume::consent(session, own, request, is_attended)? {
         Consent::RunAgain(words) if !args.yes => match is_attended {
             true => {
                 let what = format!("the command of session {} has come to its end", session.id);
@@ -249,6 +262,18 @@ fn is_meant(context: &Context, args: &Args, request: &ResumeRequest, session: &S
         },
         _ => Ok(true),
     }
+}
+
+/// Shows the command of an agent that took the session up by hand, and asks whether it is run in place of the launch's. Where nobody can be asked, it
+/// is not, which is said.
+fn ask_for_command(context: &Context, resume: &mut Resume, args: &Args) -> Result<()> {
+    let Some(other) = resume.other_command().filter(|_| !args.yes && std::io::stdin().is_terminal()) else { return Ok(()) };
+    tell!("The session's launch ran:\n  {}", resume.command());
+    tell!("The agent that had it last was started by hand, and ran:\n  {other}");
+    if ask::is_agreed(context, "Run that in place of the launch's command?")? {
+        resume.take_other_command();
+    }
+    Ok(())
 }
 
 /// Shows the variables of the launch that say where the agent connects, or what it loads and runs, and asks whether they are set again. Where nobody

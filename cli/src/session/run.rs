@@ -22,7 +22,7 @@ use crate::{
     context::Context,
     exit::{Code, Failure, Result},
     host::Shell,
-    outbox,
+    outbox, told_settings,
     workspace::workspace,
 };
 
@@ -58,6 +58,7 @@ pub struct Args {
 /// Starts it, and waits for its end.
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     ensure_launchable(&args.command)?;
+    told_settings::tell_all();
     if Agent::is_wrapped(&args.command) {
         tell!(
             "parhelia: the agent is started by another program, so that its conversation is only known where hooks are installed, and resuming \

@@ -1,9 +1,13 @@
 //! `session show`: everything about one session.
 
-use parhelia_session::{overview::Overview, review::link};
+use parhelia_session::{
+    overview::{Observed, Overview},
+    review::link,
+    worktrees,
+};
 use parhelia_store::{
     Store, clock,
-    projection::{Run, Session},
+    projection::{Goal, Run, Session, Status},
 };
 use parhelia_wire::{Line, Summary, session as wire};
 
@@ -18,7 +22,7 @@ use crate::{
 /// Flags of `session show`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Its id, or its name where only one session has it
+    /// Its id, or its name; of several of that name, the one that is wanted running
     #[arg(add = complete::sessions())]
     session: String,
 }
@@ -66,7 +70,7 @@ fn facts(session: &Session, overview: &Overview, checkpoints: u64) -> Vec<(&'sta
     if session.name != session.id {
         facts.push(("Name", text(&session.name)));
     }
-    facts.push(("Status", format!("{}{why}", session.status.name())));
+    facts.push(("Status", format!("{}{why}", status_word(session, overview))));
     let because = overview
         .why
         .as_ref()
@@ -76,13 +80,20 @@ fn facts(session: &Session, overview: &Overview, checkpoints: u64) -> Vec<(&'sta
     facts.extend(overview.wanted.map(|wanted| ("Wanted", wanted.name().to_owned())));
     facts.push(("Found", format!("{}{because}", overview.observed.name())));
     facts.extend(failing_texts(&session.id, overview).iter().map(|failing| ("Failing", text(failing))));
-    facts.extend(overview.open_in.map(|process| ("Beware", open_text(&session.id, process))));
+    facts.extend(open_text(&session.id, overview).map(|text| ("Beware", text)));
     facts.extend(overview.unseen.as_ref().map(|text| ("Beware", unseen_text(&session.id, text))));
     facts.extend(overview.unsupervised.as_ref().map(|found| ("Beware", unsupervised_text(session, found))));
     facts.push(("Created", format!("{} ({})", human::local(session.created_at), human::ago(session.created_at, now))));
     facts.push(("Changed", human::ago(session.changed_at, now)));
     if let Some(place) = &session.workspace {
         facts.push(("Workspace", place.path.clone()));
+    }
+    if let Some(place) = &session.workspace {
+        let outside = worktrees::outside(&place.folder(), session.created_at.into());
+        let told = |path: &std::path::PathBuf| {
+            format!("the working tree {} is in no checkpoint", human::path(path.as_os_str().as_encoded_bytes()))
+        };
+        facts.extend(outside.iter().map(|path| ("Beware", told(path))));
     }
     facts.extend(overview.another_folder.as_ref().map(|said| ("Beware", text(said))));
     facts.extend(overview.set_aside.as_ref().map(|why| ("Beware", set_aside_text(&session.id, why))));
@@ -99,18 +110,27 @@ fn facts(session: &Session, overview: &Overview, checkpoints: u64) -> Vec<(&'sta
         facts.extend(value.as_ref().map(|value| (label, text(value.lines().next().unwrap_or_default()))));
     }
     facts.extend(overview.last_prompt.as_ref().map(|prompt| ("Last prompt", text(prompt))));
-    facts.extend(session.totals.cost_usd.map(|cost| ("Cost", human::cost(cost))));
+    let unknown = || "unknown: the agent has not told it, and `cost.prices` has no price of its model".to_owned();
+    if session.totals.cost_usd.is_some() || !overview.conversations.is_empty() {
+        facts.push(("Cost", session.totals.cost_usd.map_or_else(unknown, human::cost)));
+    }
     if session.totals.active_seconds > 0 {
         facts.push(("Worked in", human::span(session.totals.active_seconds)));
     }
     if session.totals.errors > 0 {
         facts.push(("Errors", session.totals.errors.to_string()));
     }
-    for conversation in &session.conversations {
+    for conversation in &overview.conversations {
         let turns = conversation.turn_count.map(|turns| format!(", {}", human::count(turns, "turn"))).unwrap_or_default();
         facts.push(("Conversation", format!("{}{turns}", text(&conversation.id))));
     }
     facts
+}
+
+/// The status for people: an agent that died by itself was not paused, though a run that ends so leaves its session in that state.
+fn status_word(session: &Session, overview: &Overview) -> &'static str {
+    let is_dead = session.status == Status::Paused && overview.wanted == Some(Goal::Running) && !overview.observed.is_alive();
+    if is_dead { Observed::Dead.name() } else { session.status.name() }
 }
 
 fn run_text(run: &Run) -> String {

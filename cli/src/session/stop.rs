@@ -38,9 +38,10 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     if let Some(made) = &stopped.made {
         last_checkpoint(context, made).1.iter().for_each(|failure| tell!("parhelia: {failure}"));
     }
-    let (was, next) = match stopped.was_alive {
-        true => ("has ended", "brings it back"),
-        false => ("was not alive", "starts it"),
+    let (was, next) = match (stopped.was_alive, &stopped.unknown) {
+        (true, _) => ("has ended".to_owned(), "brings it back"),
+        (false, Some(why)) => (format!("was not stopped: whether it lives is not known ({why})"), "starts it"),
+        (false, None) => ("was not alive".to_owned(), "starts it"),
     };
     context.out.did(format!("the agent of session {id} {was}"));
     let wanted = match stopped.goal {

@@ -1,6 +1,6 @@
 //! Shared parts of the command line's tests: the binary in an environment of its own, and stores made by hand.
 
-#![allow(dead_code, missing_docs, clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::expect_used)]
 
 use std::{
     collections::HashMap,

@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use super::{common::*, last, run_in, work};
+use super::{last, run_in, work};
+use crate::common::*;
 
 #[test]
 fn a_dry_run_of_create_says_what_would_be_captured_and_writes_nothing() {

@@ -7,7 +7,8 @@ use parhelia_store::{
     event::{Actor, NewEvent},
 };
 
-use super::{common::*, last, run_in, work};
+use super::{last, run_in, work};
+use crate::common::*;
 
 #[test]
 fn status_is_of_this_folder() {

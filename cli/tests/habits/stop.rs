@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use super::{common::*, last, work};
+use super::{last, work};
+use crate::common::*;
 
 /// A session whose program sleeps, and the process that waits for it.
 fn sleeping(home: &Home) -> std::process::Child {
@@ -92,13 +93,13 @@ fn an_agent_that_was_left_alone_at_the_end_can_be_stopped() {
 }
 
 #[test]
-fn pause_makes_a_checkpoint_and_ends_the_agent_unless_it_is_to_be_left() {
+fn pause_makes_a_checkpoint_and_leaves_the_agent_unless_it_is_to_end() {
     let (home, _) = work();
     let mut child = sleeping(&home);
     fs::write(home.folder.path().join("work/a"), "later\n").unwrap();
-    let left = home.run(&["session", "pause", "busy", "--leave-agent"]).expect(0);
+    let left = home.run(&["session", "pause", "busy"]).expect(0);
     assert!(left.out.contains("was left alone") && busy(&home)["observed"] == "live", "{left:?}");
-    let run = home.run(&["session", "pause", "busy", "--json"]).expect(0);
+    let run = home.run(&["session", "pause", "busy", "--end-agent", "--json"]).expect(0);
     let summary = last(&run);
     assert_eq!((summary["status"].as_str(), summary["alive"].as_bool()), (Some("paused"), Some(false)));
     child.wait().unwrap();

@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use super::{common::*, last, work};
+use super::{last, work};
+use crate::common::*;
 
 #[test]
 fn verbs_of_checkpoint_work_alone_and_by_their_names_elsewhere() {

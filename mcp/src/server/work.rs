@@ -15,7 +15,10 @@ use parhelia_session::{
     manifest::Manifest,
     memory::{self, New, Project},
     notice::Notice,
-    review::tag::{self, Tag},
+    review::{
+        acts,
+        tag::{self, Tag},
+    },
     run,
     search::{self, Query, SearchRequest},
     secrets::secrets,
@@ -27,6 +30,7 @@ use parhelia_store::{
     name,
     pin::Pin,
     progress::Progress,
+    projection::Run,
     record,
     record::{Outline, Trigger},
     selector,
@@ -116,13 +120,26 @@ impl Work {
         Store::open(&self.opener.path, &options).map_err(said)
     }
 
+    /// The run that the agent is of: that of its marker, where it descends from it, else the one above this process.
+    fn own(&self, store: &Store) -> parhelia_session::error::Result<Option<Run>> {
+        match target::own_run(store, &*self.host)?.filter(|run| run::is_inside(run, &*self.host)) {
+            None => run::above(store),
+            own => Ok(own),
+        }
+    }
+
     /// The session that the agent works in: its run's, else that of its folder.
     fn target(&self, store: &Store, folder: &Path) -> parhelia_session::error::Result<Target> {
-        let own = target::own_run(store, &*self.host)?;
-        let above = if own.is_none() { run::above(store)? } else { None };
-        let mut target = target::target(store, &*self.host, above.as_ref().map(|run| run.session.clone()), folder)?;
-        target.run = target.run.or(above);
-        Ok(target)
+        let own = self.own(store)?;
+        let target = target::target(store, &*self.host, own.as_ref().map(|run| run.session.clone()), folder)?;
+        Ok(Target { run: own, ..target })
+    }
+
+    /// The folder whose checkpoints belong to the agent: its session's, wherever it has gone from there.
+    fn own_folder(&self, store: &Store, folder: PathBuf) -> parhelia_session::error::Result<PathBuf> {
+        let Some(own) = self.own(store)? else { return Ok(folder) };
+        let place = store.view().session(&own.session)?.and_then(|session| session.workspace);
+        Ok(place.map_or(folder, |place| place.folder()))
     }
 
     fn session(&self, store: &Store) -> Result<String, String> {
@@ -134,6 +151,7 @@ impl Work {
     fn reach<'v>(&self, store: &Store, view: &'v View) -> Result<Reach<'v>, String> {
         let folder = self.host.folder().ok_or("the working folder is gone")?;
         let target = self.target(store, &folder).map_err(said)?;
+        let folder = self.own_folder(store, folder).map_err(said)?;
         let reads_others = self.host.config(&folder).map_err(said)?.mcp.read_others;
         Reach::of(view, target.session, &folder, reads_others).map_err(said)
     }
@@ -149,6 +167,9 @@ impl Work {
             let known = store.view().session(&target.session)?;
             let workspace = target.run.as_ref().and_then(|_| known.as_ref()?.workspace.as_ref());
             let workspace = workspace.map_or(folder, parhelia_store::projection::Place::folder);
+            if let Some(known) = &known {
+                acts::ensure_may_capture(&store, host, (known, &workspace), false, &heard)?;
+            }
             let config = host.config(&workspace)?;
             let agents = known.as_ref().filter(|known| known.run.is_some());
             let folder = agents.map(|known| run::config_for(&store, host, known)).transpose()?.flatten();

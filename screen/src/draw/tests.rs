@@ -21,6 +21,7 @@ use crate::{
 const PENDING: Approval = Approval {
     status: ApprovalStatus::Pending,
     user: None,
+    by_agent: false,
     timestamp: Timestamp::UNIX_EPOCH,
     reason: None,
     policy: None,

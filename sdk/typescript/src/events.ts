@@ -38,7 +38,7 @@ export async function* listen(transport: Transport, options: EventsOptions = {})
       try {
         const headers: Record<string, string> = { accept: "text/event-stream", ...(hasHeard && { "last-event-id": String(after) }) };
         const query = queryOf({ after: hasHeard ? undefined : after, session, kind });
-        for await (const sent of connection.events(`/api/events${query}`, headers)) {
+        for await (const sent of connection.events(`/v1/events${query}`, headers)) {
           // After an abort, the rest of the current piece is dropped.
           signal?.throwIfAborted();
           const event = JSON.parse(sent.data) as JournalEvent;

@@ -11,7 +11,7 @@ test("a write that is sent again bears the same key, and another write another o
   const client = new Parhelia({ socket });
   assert.deepEqual(await client.createCheckpoint("a/b"), { created: true });
   await client.createCheckpoint("a/b");
-  assert.deepEqual(requests.map(({ method, path, body }) => [method, path, body])[0], ["POST", "/api/sessions/a%2Fb/checkpoints", "{}"]);
+  assert.deepEqual(requests.map(({ method, path, body }) => [method, path, body])[0], ["POST", "/v1/sessions/a%2Fb/checkpoints", "{}"]);
   const keys = requests.map(({ headers }) => headers["idempotency-key"]);
   assert.equal(keys.length, 4);
   assert.ok(keys[0] && keys[0].length > 20);
@@ -132,7 +132,7 @@ test("pages are read to the last one", async (context) => {
     ids.push(id);
   }
   assert.deepEqual(ids, ["c", "b", "a"]);
-  const paths = ["/api/sessions/s/checkpoints?limit=2", "/api/sessions/s/checkpoints?limit=2&before=5"];
+  const paths = ["/v1/sessions/s/checkpoints?limit=2", "/v1/sessions/s/checkpoints?limit=2&before=5"];
   assert.deepEqual(requests.map(({ path }) => path), paths);
 });
 
@@ -140,7 +140,7 @@ test("names are one part of a path", async (context) => {
   const { socket, requests } = await standIn(context, json({}));
   const client = new Parhelia({ socket });
   await client.getSession("../health?x#y");
-  assert.equal(requests[0]?.path, "/api/sessions/..%2Fhealth%3Fx%23y");
+  assert.equal(requests[0]?.path, "/v1/sessions/..%2Fhealth%3Fx%23y");
   for (const name of ["", ".", ".."]) {
     await assert.rejects(client.getSession(name), TypeError);
   }

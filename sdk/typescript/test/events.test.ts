@@ -42,10 +42,10 @@ test("events go on behind a cut, without losing or repeating one", async (contex
   assert.deepEqual(
     requests.map(({ path, headers }) => [path, headers["last-event-id"]]),
     [
-      ["/api/events?after=0&session=a+b&kind=test.", undefined],
-      ["/api/events?session=a+b&kind=test.", "2"],
-      ["/api/events?session=a+b&kind=test.", "3"],
-      ["/api/events?session=a+b&kind=test.", "3"],
+      ["/v1/events?after=0&session=a+b&kind=test.", undefined],
+      ["/v1/events?session=a+b&kind=test.", "2"],
+      ["/v1/events?session=a+b&kind=test.", "3"],
+      ["/v1/events?session=a+b&kind=test.", "3"],
     ],
   );
 });
@@ -53,7 +53,7 @@ test("events go on behind a cut, without losing or repeating one", async (contex
 test("a cut before the first event loses none that came meanwhile", async (context) => {
   const { socket, requests } = await standIn(context, json({ sequence: 41 }), stream("", true), stream(event(42)));
   assert.deepEqual(await upTo(42, new Parhelia({ socket }).events({ pause: 1 })), [42]);
-  assert.deepEqual(requests.map(({ path }) => path), ["/health", "/api/events?after=41", "/api/events?after=41"]);
+  assert.deepEqual(requests.map(({ path }) => path), ["/health", "/v1/events?after=41", "/v1/events?after=41"]);
 });
 
 test("a stream that ends, and a service that is busy or away, are waited for", async (context) => {

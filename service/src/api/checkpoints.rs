@@ -83,6 +83,9 @@ struct Against {
     path: Option<String>,
     /// At most so many changes; 10,000 is the most.
     limit: Option<NonZeroUsize>,
+    /// Only changes behind so many, as the page before says.
+    #[serde(default)]
+    after: usize,
 }
 
 /// The differences of two checkpoints.
@@ -96,6 +99,8 @@ struct Diff {
     changes: Vec<Change>,
     /// True if there are more changes than were handed out.
     truncated: bool,
+    /// The next page's `after`; null on the last page.
+    after: Option<usize>,
     /// Numbers of all changes.
     counts: Changes,
 }
@@ -105,6 +110,7 @@ struct Diff {
 #[serde(deny_unknown_fields)]
 struct Decision {
     /// The reason, for whoever looks at it later.
+    #[schemars(length(min = 1))]
     reason: Option<String>,
     /// True to decide otherwise than somebody has before.
     #[serde(default)]
@@ -127,6 +133,7 @@ struct Decided {
 #[serde(deny_unknown_fields)]
 struct NewTags {
     /// Tags, such as release/1.2.
+    #[schemars(inner(length(min = 1, max = 200)))]
     tags: Vec<String>,
 }
 
@@ -146,6 +153,7 @@ struct Tags {
 #[serde(deny_unknown_fields)]
 struct NewAnnotation {
     /// Its text.
+    #[schemars(length(min = 1))]
     text: String,
 }
 
@@ -161,7 +169,7 @@ struct Annotated {
 pub fn operations() -> Vec<Operation> {
     vec![
         Operation::get(
-            "/api/sessions/{session}/checkpoints",
+            "/v1/sessions/{session}/checkpoints",
             "listCheckpoints",
             "Checkpoints of a session, newest first, by pages.",
             get(list),
@@ -169,35 +177,35 @@ pub fn operations() -> Vec<Operation> {
         .query::<Page>()
         .gives::<Checkpoints>(),
         Operation::get(
-            "/api/checkpoints/{checkpoint}",
+            "/v1/checkpoints/{checkpoint}",
             "getCheckpoint",
             "The manifest of a checkpoint, by schema 1.2. A checkpoint is named by its id, a part of it, or tag:NAME.",
             get(show),
         )
         .gives::<Value>(),
         Operation::get(
-            "/api/checkpoints/{checkpoint}/diff",
+            "/v1/checkpoints/{checkpoint}/diff",
             "diffCheckpoints",
             "What differs between two checkpoints.",
             get(diff),
         )
         .query::<Against>()
         .gives::<Diff>(),
-        Operation::post("/api/checkpoints/{id}/approve", "approveCheckpoint", "Says that a state is good.", post(approve))
+        Operation::post("/v1/checkpoints/{id}/approve", "approveCheckpoint", "Says that a state is good.", post(approve))
             .takes::<Decision>()
             .gives::<Decided>(),
         Operation::post(
-            "/api/checkpoints/{id}/reject",
+            "/v1/checkpoints/{id}/reject",
             "rejectCheckpoint",
             "Says that nothing shall go on from a state.",
             post(reject),
         )
         .takes::<Decision>()
         .gives::<Decided>(),
-        Operation::post("/api/checkpoints/{id}/tags", "tagCheckpoint", "Adds tags, all or none.", post(tags))
+        Operation::post("/v1/checkpoints/{id}/tags", "tagCheckpoint", "Adds tags, all or none.", post(tags))
             .takes::<NewTags>()
             .gives::<Tags>(),
-        Operation::post("/api/checkpoints/{id}/annotations", "annotateCheckpoint", "Adds a remark.", post(annotate))
+        Operation::post("/v1/checkpoints/{id}/annotations", "annotateCheckpoint", "Adds a remark.", post(annotate))
             .takes::<NewAnnotation>()
             .gives::<Annotated>(),
     ]
@@ -263,8 +271,10 @@ async fn diff(State(app): State<App>, Named(selector): Named<String>, Parameters
             changes.retain(|change| change.path == wanted || change.old_path() == wanted);
         }
         let limit = against.limit.map_or(CHANGES_MAX, |limit| limit.get().min(CHANGES_MAX));
+        changes.drain(..against.after.min(changes.len()));
         let truncated = changes.len() > limit;
         changes.truncate(limit);
+        let after = truncated.then(|| against.after.saturating_add(limit));
         let shown = |change| -> Result<Change, Problem> {
             let shown = Change::from(change);
             if against.path.is_none() {
@@ -275,7 +285,7 @@ async fn diff(State(app): State<App>, Named(selector): Named<String>, Parameters
             Ok(shown.with_diff(difference.map(|lines| String::from_utf8_lossy(&lines).into_owned())))
         };
         let changes = changes.iter().map(shown).collect::<Result<_, _>>()?;
-        Ok(Json(Diff { old: old.id(), new: new.id(), changes, truncated, counts }))
+        Ok(Json(Diff { old: old.id(), new: new.id(), changes, truncated, after, counts }))
     })
     .await
 }
@@ -308,7 +318,7 @@ async fn decide(
     }
     note(&app, move |app| {
         let reason = decision.reason.as_deref().map(Text::new).transpose()?;
-        let caller = Caller { service: &*app.host, peer };
+        let caller = Caller { service: &*app.host, store: &app.store, peer };
         let view = app.store.refresh()?;
         let session = view.checkpoint(checkpoint)?.map(|found| found.record.session).unwrap_or_default();
         let place = view.session(&session)?.and_then(|session| session.workspace).map(|place| Place::folder(&place));
@@ -330,7 +340,7 @@ async fn tags(
     let checkpoint = whole(&id)?;
     note(&app, move |app| {
         let tags = given.tags.iter().map(|tag| tag.parse::<Tag>()).collect::<Result<Vec<_>, _>>()?;
-        let tagged = tag::tag(&app.store, &Caller { service: &*app.host, peer }, checkpoint, &tags, &())?;
+        let tagged = tag::tag(&app.store, &Caller { service: &*app.host, store: &app.store, peer }, checkpoint, &tags, &())?;
         let added = tagged.added.iter().map(ToString::to_string).collect();
         Ok(Json(Tags { id, added, tags: tagged.tags.into_iter().collect() }))
     })
@@ -346,7 +356,8 @@ async fn annotate(
     let checkpoint = whole(&id)?;
     note(&app, move |app| {
         let text = Text::new(&given.text)?;
-        let (annotation, _) = annotation::annotate(&app.store, &Caller { service: &*app.host, peer }, checkpoint, &text, &())?;
+        let (annotation, _) =
+            annotation::annotate(&app.store, &Caller { service: &*app.host, store: &app.store, peer }, checkpoint, &text, &())?;
         Ok(Json(Annotated { id, annotation: (&annotation).into() }))
     })
     .await

@@ -113,14 +113,14 @@ struct LeftOut {
 pub fn operations() -> Vec<Operation> {
     vec![
         Operation::get(
-            "/api/checkpoints/{checkpoint}/left-out",
+            "/v1/checkpoints/{checkpoint}/left-out",
             "listLeftOut",
-            "What rules leave out of a checkpoint, and rules that are new since a person approved one.",
+            "List the entries that rules leave out of a checkpoint, and the rules that are new since a person approved one.",
             get(left_out),
         )
         .gives::<LeftOut>(),
         Operation::get(
-            "/api/checkpoints/{checkpoint}/entries",
+            "/v1/checkpoints/{checkpoint}/entries",
             "listEntries",
             "The entries of a folder of a checkpoint, by pages.",
             get(entries),
@@ -128,7 +128,7 @@ pub fn operations() -> Vec<Operation> {
         .query::<Folder>()
         .gives::<Entries>(),
         Operation::get(
-            "/api/checkpoints/{checkpoint}/conversation",
+            "/v1/checkpoints/{checkpoint}/conversation",
             "getConversation",
             "The conversation of a checkpoint, or what it adds to that of an older one.",
             get(conversation),
@@ -136,7 +136,7 @@ pub fn operations() -> Vec<Operation> {
         .query::<Later>()
         .gives::<ConversationMessages>(),
         Operation::get(
-            "/api/checkpoints/{checkpoint}/environment",
+            "/v1/checkpoints/{checkpoint}/environment",
             "diffEnvironments",
             "What differs in the environment since an older checkpoint.",
             get(environments),

@@ -44,7 +44,7 @@ struct Wanted {
 pub fn operations() -> Vec<Operation> {
     vec![
         Operation::get(
-            "/api/events",
+            "/v1/events",
             "listenToEvents",
             "Commits and events as they are recorded, each a server-sent event with its sequence as id and an object as data.",
             get(listen),

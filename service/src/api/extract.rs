@@ -7,7 +7,7 @@ use axum::{
 };
 use serde::de::DeserializeOwned;
 
-use super::problem::Problem;
+use super::{condition::Condition, problem::Problem};
 
 /// Parameters behind the question mark.
 pub struct Parameters<T>(pub T);
@@ -36,10 +36,11 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Named<T
 /// A JSON body; an empty one stands for an object without members.
 pub struct Given<T>(pub T);
 
-impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Given<T> {
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequest<S> for Given<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
+        let condition = request.extensions().get::<Condition>().cloned();
         // It was bounded, and read whole, before.
         let bytes = to_bytes(request.into_body(), usize::MAX).await.map_err(|e| Problem::usage(e.to_string()))?;
         let body = if bytes.is_empty() { &b"{}"[..] } else { &bytes };
@@ -47,6 +48,10 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Given<T> {
         if body.trim_ascii_start().first() != Some(&b'{') {
             return Err(Problem::usage("the body must be a JSON object"));
         }
-        serde_json::from_slice(body).map(Given).map_err(|e| Problem::usage(format!("the body is not as it should be: {e}")))
+        let given = serde_json::from_slice(body).map_err(|e| Problem::usage(format!("the body is not as it should be: {e}")))?;
+        if let Some(condition) = condition {
+            condition.ensure().await?;
+        }
+        Ok(Given(given))
     }
 }

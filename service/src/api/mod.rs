@@ -1,7 +1,9 @@
 //! The API over HTTP: what requests ask for, and what they are answered.
 
 mod checkpoints;
+mod condition;
 mod contents;
+mod cursor;
 mod events;
 mod extract;
 mod files;
@@ -9,6 +11,8 @@ mod health;
 mod next_step;
 pub mod openapi;
 mod operation;
+mod outbox;
+mod own;
 mod plain;
 pub mod problem;
 mod rollback;
@@ -22,14 +26,17 @@ use std::time::Instant;
 use axum::{
     Router,
     extract::{MatchedPath, Request, State},
+    http::{HeaderName, HeaderValue},
     middleware::{Next, from_fn, from_fn_with_state},
     response::Response,
 };
 
-use self::{operation::Operation, problem::Problem};
+use parhelia_store::id::Ulid;
+
+use self::{condition::Conditions, operation::Operation, problem::Problem};
 use crate::{
     app::App,
-    guard, page,
+    guard, gzip, page,
     repeated::{self, Repeated},
 };
 
@@ -44,15 +51,33 @@ fn operations() -> Vec<Operation> {
         runs::operations(),
         search::operations(),
         events::operations(),
+        outbox::operations(),
         health::operations(),
     ];
     parts.into_iter().flatten().collect()
 }
 
-/// Answers a request, and counts that.
+/// The header that names a request: as its caller does, or else as the service does.
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// No longer name of a request is taken, in bytes.
+const REQUEST_ID_BYTES_MAX: usize = 128;
+
+fn request_id(request: &Request) -> HeaderValue {
+    let given = request.headers().get(REQUEST_ID).cloned();
+    let is_name = |id: &HeaderValue| {
+        let bytes = id.as_bytes();
+        !bytes.is_empty() && bytes.len() <= REQUEST_ID_BYTES_MAX && bytes.iter().all(u8::is_ascii_graphic)
+    };
+    let own = || HeaderValue::try_from(Ulid::generate().to_string()).unwrap_or(HeaderValue::from_static("unknown"));
+    given.filter(is_name).unwrap_or_else(own)
+}
+
+/// Answers a request, names it, and counts that.
 async fn measured(State(app): State<App>, path: Option<MatchedPath>, request: Request, next: Next) -> Response {
     let began = Instant::now();
-    let answer = next.run(request).await;
+    let id = request_id(&request);
+    let mut answer = next.run(request).await;
+    answer.headers_mut().insert(REQUEST_ID, id);
     // Whoever asks for what is not there does not choose a name of a series.
     let path = path.as_ref().map_or("none", MatchedPath::as_str);
     app.metrics.answered(path, answer.status().as_u16(), began.elapsed());
@@ -65,8 +90,11 @@ pub fn router(app: App) -> Router {
         .merge(page::routes())
         .fallback(async || Problem::not_found("there is nothing here; /openapi.json lists what there is"))
         .method_not_allowed_fallback(async || Problem::not_allowed("this path is not for this method; /openapi.json lists both"))
+        .layer(from_fn_with_state(Conditions::of(app.clone()), condition::note))
+        .layer(from_fn_with_state(app.clone(), own::check))
         .layer(from_fn_with_state(Repeated::of(app.clone()), repeated::once))
         .layer(from_fn(guard::check))
+        .layer(from_fn(gzip::compressed))
         .layer(from_fn_with_state(app.clone(), measured))
         .with_state(app)
 }

@@ -4,7 +4,7 @@ use schemars::{Schema, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
 use super::{
-    operation::{Content, of},
+    operation::{Content, Operation, of},
     problem::Problem,
 };
 
@@ -19,7 +19,7 @@ pub fn document() -> Value {
     let mut paths = Map::new();
     for operation in super::operations() {
         let mut parameters: Vec<Value> = in_path(operation.path);
-        parameters.extend(in_header(operation.method, operation.content));
+        parameters.extend(in_header(&operation));
         parameters.extend(operation.query.map(|query| in_query(&query(&mut taken))).unwrap_or_default());
         let mut responses = Map::new();
         let good = match operation.content {
@@ -34,15 +34,37 @@ pub fn document() -> Value {
             }
             Content::Bytes => json!({"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}),
         };
-        responses.insert("200".into(), json!({"description": "Done", "content": good}));
+        if operation.creates {
+            let place = json!({"description": "Place of what was made.", "schema": {"type": "string"}});
+            responses.insert("201".into(), json!({"description": "Made", "headers": {"Location": place}, "content": good}));
+        }
+        if operation.is_probe {
+            responses.insert("503".into(), json!({"description": "The verdict is bad", "content": good}));
+        }
+        let mut done = json!({"description": "Done", "content": good});
+        if operation.by_parts {
+            responses.insert("206".into(), json!({"description": "A part", "content": good}));
+            responses.insert("304".into(), json!({"description": "The caller has it"}));
+            done["headers"] = json!({"ETag": {"description": "Name of the content.", "schema": {"type": "string"}}});
+        }
+        if operation.id == "getSession" {
+            let about = "Name of the session's last change, for If-Match: its changed_sequence in quotes.";
+            done["headers"] = json!({"ETag": {"description": about, "schema": {"type": "string"}}});
+        }
+        responses.insert("200".into(), done);
         let problem = of::<Problem>(&mut generator);
-        for status in operation.problems {
+        let more = [(operation.by_parts, 416), (operation.changes_session(), 412)];
+        let more = more.iter().filter(|(has, _)| *has).map(|(_, status)| status);
+        for status in operation.problems.iter().chain(more).chain(&operation.own_problem) {
             let content = json!({"application/problem+json": {"schema": problem}});
             responses.insert(status.to_string(), json!({"description": reason(*status), "content": content}));
         }
         let mut described = json!({
             "operationId": operation.id, "summary": operation.about, "parameters": parameters, "responses": responses,
         });
+        if operation.is_probe {
+            described["security"] = json!([]);
+        }
         if let Some(body) = operation.body {
             let schema = body(&mut taken);
             // One without members stands for an object without members.
@@ -91,14 +113,27 @@ fn simplify(value: &mut Value) {
 }
 
 /// The parameters in headers.
-fn in_header(method: &str, content: Content) -> Vec<Value> {
+fn in_header(operation: &Operation) -> Vec<Value> {
     let header = |name: &str, schema: Value, about: &str| json!({"name": name, "in": "header", "required": false, "schema": schema, "description": about});
     let mut found = Vec::new();
-    if method == "post" {
+    if operation.method == "post" {
         let about = "Key of the request: sent again with it, it is done once, and its first answer comes again.";
         found.push(header("Idempotency-Key", json!({"type": "string", "minLength": 1, "maxLength": 255}), about));
     }
-    if matches!(content, Content::Events(_)) {
+    if operation.changes_session() {
+        let about = "ETag of the session: nothing is done if the session has changed since.";
+        found.push(header("If-Match", json!({"type": "string"}), about));
+    }
+    if operation.by_parts {
+        for (name, about) in [
+            ("Range", "The part that is wanted, such as bytes=0-1023; of several the whole file comes."),
+            ("If-Range", "ETag of the content of which a part is there already; the whole file comes if it has another one."),
+            ("If-None-Match", "ETag of a content that is there already."),
+        ] {
+            found.push(header(name, json!({"type": "string"}), about));
+        }
+    }
+    if matches!(operation.content, Content::Events(_)) {
         let about = "Sequence of the last event that was heard.";
         found.push(header("Last-Event-ID", json!({"type": "integer", "minimum": 0}), about));
     }

@@ -35,6 +35,14 @@ pub struct Operation {
     pub body: Option<SchemaOf>,
     pub content: Content,
     pub problems: &'static [u16],
+    /// True if something may be made by it, whose place the answer names.
+    pub creates: bool,
+    /// True if it is answered without a token, and its content also comes with 503.
+    pub is_probe: bool,
+    /// True if a part of its bytes can be asked for.
+    pub by_parts: bool,
+    /// A problem that it has beside those of its method.
+    pub own_problem: Option<u16>,
     pub handler: MethodRouter<App>,
 }
 
@@ -50,6 +58,10 @@ impl Operation {
             body: None,
             content: Content::Bytes,
             problems: &[400, 401, 403, 404, 500, 503],
+            creates: false,
+            is_probe: false,
+            by_parts: false,
+            own_problem: None,
             handler,
         }
     }
@@ -78,6 +90,31 @@ impl Operation {
         Operation { content: Content::Json(of::<T>), ..self }
     }
 
+    /// The same, answered with 201 and the place where something was made.
+    pub fn creates(self) -> Self {
+        Operation { creates: true, ..self }
+    }
+
+    /// The same, answered without a token, and with 503 where the verdict is bad.
+    pub fn answers_probes(self) -> Self {
+        Operation { is_probe: true, problems: &[401, 403], ..self }
+    }
+
+    /// The same, of which a part can be asked for.
+    pub fn by_parts(self) -> Self {
+        Operation { by_parts: true, ..self }
+    }
+
+    /// The same, with a problem that others of its method do not have.
+    pub fn with_problem(self, status: u16) -> Self {
+        Operation { own_problem: Some(status), ..self }
+    }
+
+    /// True if it changes a session that its path names.
+    pub fn changes_session(&self) -> bool {
+        self.method == "post" && self.path.contains("{session}")
+    }
+
     /// The same, answered with server-sent events.
     pub fn gives_events<T: JsonSchema>(self) -> Self {
         Operation { content: Content::Events(of::<T>), ..self }
@@ -98,7 +135,18 @@ fn inlined<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     T::json_schema(generator)
 }
 
-/// A router of operations.
+/// The first segment of the API's paths.
+const VERSION: &str = "/v1/";
+/// Another name of it.
+const ALIAS: &str = "/api/";
+
+/// A router of operations. Each of the API's is there by two paths.
 pub fn router(operations: Vec<Operation>) -> Router<App> {
-    operations.into_iter().fold(Router::new(), |router, operation| router.route(operation.path, operation.handler))
+    operations.into_iter().fold(Router::new(), |router, operation| {
+        let router = match operation.path.strip_prefix(VERSION) {
+            Some(rest) => router.route(&format!("{ALIAS}{rest}"), operation.handler.clone()),
+            None => router,
+        };
+        router.route(operation.path, operation.handler)
+    })
 }

@@ -1,5 +1,7 @@
 //! Problems: the answers where a request cannot be served, by RFC 9457.
 
+use std::io;
+
 use axum::{
     Json,
     http::{HeaderValue, StatusCode, header},
@@ -17,6 +19,7 @@ use crate::repeated::Begun;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Problem {
     /// Kind of the problem: failed, usage, refused, not_found, locked, corrupt, cancelled, gone.
+    #[schemars(extend("enum" = ["failed", "usage", "refused", "not_found", "locked", "corrupt", "cancelled", "gone"]))]
     pub title: &'static str,
     /// HTTP status.
     pub status: u16,
@@ -97,6 +100,16 @@ impl Problem {
         Self::usage(detail).with_status(StatusCode::METHOD_NOT_ALLOWED)
     }
 
+    /// A file has no such part.
+    pub fn no_such_part(size: u64) -> Self {
+        Self::usage(format!("the file has {size} bytes, and no such part")).with_status(StatusCode::RANGE_NOT_SATISFIABLE)
+    }
+
+    /// The session has changed since its caller looked at it.
+    pub fn changed(detail: impl Into<String>) -> Self {
+        Self::of_kind(ErrorKind::Refused, detail.into()).with_status(StatusCode::PRECONDITION_FAILED)
+    }
+
     /// A key was given to two requests.
     pub fn other_request() -> Self {
         Self::usage("this Idempotency-Key was given with another request").with_status(StatusCode::UNPROCESSABLE_ENTITY)
@@ -117,13 +130,26 @@ impl Problem {
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         let next = if let Error::Refused(refusal) = &error { next_step::behind(refusal) } else { "" };
-        let problem = Self::of_kind(error.kind(), format!("{error}{next}"));
+        let kind = if is_read_only(&error) { ErrorKind::Refused } else { error.kind() };
+        let problem = Self::of_kind(kind, format!("{error}{next}"));
         match error {
             // For good: there is no use in trying again.
             Error::Refused(Refusal::HasEnded { .. }) => Problem { title: "gone", ..problem.with_status(StatusCode::GONE) },
+            // It is there again once somebody has moved it back.
+            Error::Store(parhelia_store::Error::NoStore { .. }) => problem.with_status(StatusCode::SERVICE_UNAVAILABLE),
+            // It is there, more than once.
+            Error::Store(parhelia_store::Error::AmbiguousSession { .. }) => {
+                Problem { title: "refused", ..problem.with_status(StatusCode::CONFLICT) }
+            }
             _ => problem,
         }
     }
+}
+
+/// True of an error that a read-only filesystem is the cause of: to ask again is of no use until that changes.
+fn is_read_only(error: &Error) -> bool {
+    let causes = std::iter::successors(Some(error as &dyn std::error::Error), |error| error.source());
+    causes.filter_map(|cause| cause.downcast_ref::<io::Error>()).any(|e| e.kind() == io::ErrorKind::ReadOnlyFilesystem)
 }
 
 impl From<Refusal> for Problem {

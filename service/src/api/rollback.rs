@@ -69,7 +69,7 @@ struct Effect {
 pub fn operations() -> Vec<Operation> {
     vec![
         Operation::post(
-            "/api/checkpoints/{id}/rollback",
+            "/v1/checkpoints/{id}/rollback",
             "rollBack",
             "Puts files and conversation of a session back to a checkpoint, behind a safety checkpoint; with dry_run, says what that would do.",
             post(roll_back),
@@ -77,7 +77,7 @@ pub fn operations() -> Vec<Operation> {
         .takes::<How>()
         .gives::<Effect>(),
         Operation::post(
-            "/api/sessions/{session}/undo",
+            "/v1/sessions/{session}/undo",
             "undoRollback",
             "Undoes the last rollback of a session; with dry_run, says what that would do.",
             post(undo),
@@ -97,7 +97,7 @@ async fn roll_back(
     work(&app, move |app| {
         let (target, _pin) = pinned(&app.store, &id)?;
         rollback::ensure_folder(&app.store, &target)?;
-        let caller = Caller { service: &*app.host, peer };
+        let caller = Caller { service: &*app.host, store: &app.store, peer };
         let warnings = Warnings::default();
         let _turn = rollback::begin(&app.store, &caller, &target.record.session, how.dry_run, &warnings)?;
         roll(app, &caller, &target, None, &how, warnings)
@@ -116,7 +116,7 @@ async fn undo(
         if rollback::last(&session).is_none() && rollback::open(&session).is_none() {
             return Err(Refusal::NotRolledBack { session: session.id }.into());
         }
-        let caller = Caller { service: &*app.host, peer };
+        let caller = Caller { service: &*app.host, store: &app.store, peer };
         let warnings = Warnings::default();
         // One that was interrupted is finished first, and is then the one that is undone.
         let _turn = rollback::begin(&app.store, &caller, &session.id, how.dry_run, &warnings)?;

@@ -19,6 +19,7 @@ use serde_json::{Map, Value, json};
 use super::{
     extract::{Given, Named},
     operation::{Answer, Operation},
+    own,
     problem::Problem,
 };
 use crate::{
@@ -68,6 +69,7 @@ struct Heartbeat {
     /// State of the agent, in a word of the sender's own, such as idle.
     state: Option<String>,
     /// Time of its last activity, by RFC 3339.
+    #[schemars(extend("format" = "date-time"))]
     last_activity: Option<String>,
     /// Numbers that the sender wants shown.
     #[serde(default)]
@@ -100,18 +102,18 @@ struct EndedRun {
 
 pub fn operations() -> Vec<Operation> {
     vec![
-        Operation::post("/api/runs", "beginRun", "Begins a run of a session on a machine that this one does not see.", post(begin))
+        Operation::post("/v1/runs", "beginRun", "Begins a run of a session on a machine that this one does not see.", post(begin))
             .takes::<NewRun>()
             .gives::<BegunRun>(),
         Operation::post(
-            "/api/runs/{run}/heartbeat",
+            "/v1/runs/{run}/heartbeat",
             "heartbeat",
             "Says that a run lives which began so. One that is silent for 90 seconds counts as dead, and its session goes on here.",
             post(heartbeat),
         )
         .takes::<Heartbeat>()
         .gives::<Heard>(),
-        Operation::post("/api/runs/{run}/end", "endRun", "Ends a run that began so.", post(end))
+        Operation::post("/v1/runs/{run}/end", "endRun", "Ends a run that began so.", post(end))
             .takes::<RunEnd>()
             .gives::<EndedRun>(),
     ]
@@ -122,7 +124,8 @@ async fn begin(State(app): State<App>, Extension(peer): Extension<Peer>, Given(n
         for (what, name) in [("session", Some(&new.session)), ("host", Some(&new.host)), ("container", new.container.as_ref())] {
             check_name(what, name)?;
         }
-        let caller = Caller { service: &*app.host, peer };
+        own::ensure(app, &peer, "session run", &new.session)?;
+        let caller = Caller { service: &*app.host, store: &app.store, peer };
         let view = app.store.refresh()?;
         let known = match view.session_named(&new.session) {
             Ok(session) => Some(session),
@@ -130,7 +133,7 @@ async fn begin(State(app): State<App>, Extension(peer): Extension<Peer>, Given(n
             Err(e) => return Err(e.into()),
         };
         let mut begin = match &known {
-            Some(session) => again(session, view.newest_run(session)?)?,
+            Some(session) => again(session, view.newest_run(session)?, run::commands_of(&app.store, session)?.own)?,
             None => first(&new)?,
         };
         begin.elsewhere = Some(Elsewhere { host: new.host, container: new.container });
@@ -175,7 +178,7 @@ fn first(new: &NewRun) -> Result<Begin, Problem> {
 }
 
 /// Another run of a session whose last one is over.
-fn again(session: &Session, newest: Option<Run>) -> Result<Begin, Problem> {
+fn again(session: &Session, newest: Option<Run>, own: Option<Run>) -> Result<Begin, Problem> {
     if session.status == Status::Ended {
         return Err(Refusal::HasEnded { session: session.id.clone() }.into());
     }
@@ -193,7 +196,7 @@ fn again(session: &Session, newest: Option<Run>) -> Result<Begin, Problem> {
         session: id(),
         folder: workspace.clone(),
         workspace,
-        argv: newest.as_ref().map(Run::command).unwrap_or_default(),
+        argv: own.as_ref().map(Run::command).unwrap_or_default(),
         conversation: session.conversations.last().map(|conversation| conversation.id.clone()),
         permission_mode: newest.and_then(|run| run.permission_mode),
         resumed_from: session.head,
@@ -226,7 +229,7 @@ async fn end(
     Given(ended): Given<RunEnd>,
 ) -> Answer<EndedRun> {
     note(&app, move |app| {
-        let caller = Caller { service: &*app.host, peer };
+        let caller = Caller { service: &*app.host, store: &app.store, peer };
         let found = of_epoch(app, ensure_elsewhere(app, &run)?, ended.epoch)?;
         if !found.is_open() {
             return Err(Refusal::from(RunRefusal::IsOver { run: found.id }).into());

@@ -46,7 +46,7 @@ struct Results {
 
 pub fn operations() -> Vec<Operation> {
     vec![
-        Operation::get("/api/search", "searchCheckpoints", "Checkpoints that have some words, ranked, with excerpts.", get(run))
+        Operation::get("/v1/search", "searchCheckpoints", "Checkpoints that have some words, ranked, with excerpts.", get(run))
             .query::<Words>()
             .gives::<Results>(),
     ]

@@ -1,21 +1,29 @@
-//! Sessions: listing and showing them, pausing, resuming and ending them, and making checkpoints of them.
+//! Sessions: showing, pausing, resuming, prompting and ending them, and making checkpoints of them.
 
-use std::{cmp::Reverse, collections::HashMap, num::NonZeroUsize, path::PathBuf};
+mod create;
+mod labels;
+mod list;
+mod question;
 
 use axum::{
     Extension, Json,
     extract::State,
+    http::{
+        StatusCode,
+        header::{ETAG, LOCATION},
+    },
+    response::{IntoResponse, Response},
     routing::{get, post},
 };
 use parhelia_session::{
     Refusal, Result,
     ending::{self, of_session},
-    overview::Overview,
+    overview::{self, Overview},
     prompt,
-    resume::{ResumeRequest, if_alive},
+    resume::{Alive, ResumeRequest, if_alive},
 };
 use parhelia_store::{
-    Store, name,
+    Store,
     projection::{Goal, Session, Status},
     record::{Cause, Trigger},
     view::View,
@@ -26,22 +34,17 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     checkpoints::shown,
-    extract::{Given, Named, Parameters},
+    condition::etag,
+    extract::{Given, Named},
     operation::{Answer, Operation},
     problem::Problem,
     warnings::Warnings,
 };
 use crate::{
-    app::{App, read, work},
+    app::{App, Shared, read, work},
     caller::{Caller, Peer},
     start,
 };
-
-/// So many sessions are listed at a time, unless fewer are asked for.
-const LISTED_MAX: usize = 1000;
-
-/// The longest interval between checkpoints, in seconds.
-const INTERVAL_MAX: u64 = 31_536_000;
 
 /// A session about which something was done.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -61,28 +64,6 @@ struct Shown {
     runs: Vec<wire::Run>,
 }
 
-/// Sessions.
-#[derive(Debug, Serialize, JsonSchema)]
-struct Sessions {
-    /// Sessions, the one that changed last first.
-    sessions: Vec<wire::Session>,
-    /// The next page's `before`; null on the last page.
-    before: Option<u64>,
-}
-
-/// The sessions that are wanted.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Listed {
-    /// True to leave out sessions that have ended.
-    #[serde(default)]
-    open: bool,
-    /// At most so many; 1000 is the most.
-    limit: Option<NonZeroUsize>,
-    /// Only those that changed last before this sequence, which the page before names.
-    before: Option<u64>,
-}
-
 /// A pause.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -99,24 +80,6 @@ struct End {
     /// True to leave a live agent alone, of which a last checkpoint is made; else a session with one is not ended.
     #[serde(default)]
     leave_agent: bool,
-}
-
-/// A session that is to begin.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct NewSession {
-    /// Its name; that of its folder, if none is given.
-    name: Option<String>,
-    /// Its policy of approval; the configured one, if none is given.
-    policy: Option<String>,
-    /// Absolute path of the folder that its agent works in. Either this or an agent folder is given.
-    workspace: Option<String>,
-    /// Absolute path of a folder with instructions and tools of an agent, in a new copy of which its agent works.
-    agent_folder: Option<String>,
-    /// Seconds between checkpoints, made where something has changed; 0 for never, 300 if none are given.
-    interval_seconds: Option<u64>,
-    /// The agent's command line.
-    command: Vec<String>,
 }
 
 /// A prompt.
@@ -154,21 +117,12 @@ struct Made {
 
 pub fn operations() -> Vec<Operation> {
     vec![
-        Operation::get("/api/sessions", "listSessions", "Sessions, the one that changed last first, by pages.", get(list))
-            .query::<Listed>()
-            .gives::<Sessions>(),
-        Operation::post(
-            "/api/sessions",
-            "createSession",
-            "Begins a session: starts its agent in tmux, in a folder that is there or in a new copy of an agent folder.",
-            post(create),
-        )
-        .takes::<NewSession>()
-        .gives::<One>(),
-        Operation::get("/api/sessions/{session}", "getSession", "A session, by its id or name, and its runs.", get(show))
+        list::operation(),
+        create::operation(),
+        Operation::get("/v1/sessions/{session}", "getSession", "A session, by its id or name, and its runs.", get(show))
             .gives::<Shown>(),
         Operation::post(
-            "/api/sessions/{session}/pause",
+            "/v1/sessions/{session}/pause",
             "pauseSession",
             "Makes a checkpoint of an active session and sets it aside. Its agent stays, unless it is to end.",
             post(pause),
@@ -176,7 +130,7 @@ pub fn operations() -> Vec<Operation> {
         .takes::<Pause>()
         .gives::<One>(),
         Operation::post(
-            "/api/sessions/{session}/resume",
+            "/v1/sessions/{session}/resume",
             "resumeSession",
             "Has a session go on: at once where its agent lives, else from its workspace or its newest good checkpoint.",
             post(resume),
@@ -184,61 +138,43 @@ pub fn operations() -> Vec<Operation> {
         .takes::<Nothing>()
         .gives::<One>(),
         Operation::post(
-            "/api/sessions/{session}/prompt",
+            "/v1/sessions/{session}/prompt",
             "promptSession",
             "Gives a prompt to an agent that has nothing to do, or is dead and then resumed for it.",
             post(prompt),
         )
         .takes::<Prompt>()
         .gives::<Prompted>(),
-        Operation::post("/api/sessions/{session}/end", "endSession", "Ends a session for good.", post(end))
+        question::question_operation(),
+        question::answer_operation(),
+        labels::operation(),
+        Operation::post("/v1/sessions/{session}/end", "endSession", "Ends a session for good.", post(end))
             .takes::<End>()
             .gives::<One>(),
         Operation::post(
-            "/api/sessions/{session}/checkpoints",
+            "/v1/sessions/{session}/checkpoints",
             "createCheckpoint",
             "Makes a checkpoint of a session as it is now.",
             post(checkpoint),
         )
         .takes::<Nothing>()
-        .gives::<Made>(),
+        .gives::<Made>()
+        .creates(),
     ]
 }
 
 /// A session as other programs see it.
 fn of(store: &Store, view: &View, name: &str) -> Result<wire::Session> {
     let session = view.session_named(name)?;
-    let checkpoints = view.newest_first_of(&session.id)?.count() as u64;
-    Ok(wire::Session::of(&session, &Overview::of(store, &session)?, checkpoints))
+    Ok(wire::Session::of(&session, &Overview::of(store, &session)?, view.count_of(&session.id)?))
 }
 
-async fn list(State(app): State<App>, Parameters(listed): Parameters<Listed>) -> Answer<Sessions> {
-    read(&app, move |app, view| {
-        let mut sessions = view.sessions()?;
-        sessions.retain(|session| !listed.open || session.status != Status::Ended);
-        sessions.retain(|session| listed.before.is_none_or(|before| session.changed_sequence < before));
-        sessions.sort_by_key(|session| Reverse(session.changed_sequence));
-        let limit = listed.limit.map_or(LISTED_MAX, |limit| limit.get().min(LISTED_MAX));
-        let before = sessions.get(limit).map(|_| sessions[limit - 1].changed_sequence);
-        sessions.truncate(limit);
-        let mut counts: HashMap<String, u64> = HashMap::new();
-        for outline in view.outlines()? {
-            *counts.entry(outline.session).or_default() += 1;
-        }
-        let one = |session| -> Result<wire::Session> {
-            let overview = Overview::of(&app.store, session)?;
-            Ok(wire::Session::of(session, &overview, counts.get(&session.id).copied().unwrap_or(0)))
-        };
-        Ok(Json(Sessions { sessions: sessions.iter().map(one).collect::<Result<_>>()?, before }))
-    })
-    .await
-}
-
-async fn show(State(app): State<App>, Named(name): Named<String>) -> Answer<Shown> {
+async fn show(State(app): State<App>, Named(name): Named<String>) -> Result<Response, Problem> {
     read(&app, move |app, view| {
         let session = of(&app.store, view, &name)?;
         let runs = session.runs.iter().filter_map(|id| view.run(id).transpose()).collect::<Result<Vec<_>, _>>()?;
-        Ok(Json(Shown { session, runs: runs.iter().map(Into::into).collect() }))
+        let tag = etag(session.changed_sequence);
+        Ok(([(ETAG, tag)], Json(Shown { session, runs: runs.iter().map(Into::into).collect() })).into_response())
     })
     .await
 }
@@ -250,16 +186,27 @@ async fn pause(
     Given(asked): Given<Pause>,
 ) -> Answer<One> {
     work(&app, move |app| {
-        let caller = Caller { service: &*app.host, peer };
+        let caller = Caller { service: &*app.host, store: &app.store, peer };
         let session = app.store.refresh()?.session_named(&name)?;
-        if session.goal() == Goal::Paused {
-            return Err(Problem::refused(format!("session {} is set aside already; resume it first", session.id)));
-        }
+        ensure_may_pause(app, &session, asked.end_agent)?;
         let warnings = Warnings::default();
-        ending::pause(&app.store, &caller, &session, !asked.end_agent, &warnings)?;
+        ending::pause(&app.store, &caller, &session, asked.end_agent, &warnings)?;
         Ok(Json(One { session: of(&app.store, &*app.store.refresh()?, &session.id)?, warnings: warnings.said() }))
     })
     .await
+}
+
+/// Refuses to pause what is not active: a session that is paused already, unless its agent is to end, or whose agent has failed.
+fn ensure_may_pause(app: &Shared, session: &Session, ends_agent: bool) -> Result<(), Problem> {
+    let ends_agent = || Ok::<_, Problem>(ends_agent && overview::activity(&app.store, session)?.0.is_alive());
+    if session.status == Status::Error {
+        let why = session.status_reason.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
+        return Err(Problem::refused(format!("session {} has failed{why}, and is not active; resume or end it", session.id)));
+    }
+    if session.goal() == Goal::Paused && !ends_agent()? {
+        return Err(Problem::refused(format!("session {} is set aside already; resume it first", session.id)));
+    }
+    Ok(())
 }
 
 async fn resume(
@@ -268,65 +215,23 @@ async fn resume(
     Named(name): Named<String>,
     Given(Nothing {}): Given<Nothing>,
 ) -> Answer<One> {
-    let (id, is_alive) = work(&app, move |app| {
+    let (id, is_alive, warnings) = work(&app, move |app| {
         let session = app.store.refresh()?.session_named(&name)?;
         if session.status == Status::Ended {
             return Err(Refusal::HasEnded { session: session.id }.into());
         }
-        let caller = Caller { service: &*app.host, peer };
+        let caller = Caller { service: &*app.host, store: &app.store, peer };
         let alive = if_alive(&app.store, &caller, &session, &ResumeRequest::default())?;
-        Ok((session.id, alive.is_some()))
+        let warning =
+            alive.as_ref().and_then(Alive::warning).map(|gone| format!("{gone}; end the agent, and resume again, to restore it"));
+        Ok((session.id, alive.is_some(), warning.into_iter().collect::<Vec<_>>()))
     })
     .await?;
     if !is_alive {
         let session = id.clone();
         work(&app, move |app| start::resume(app, session, None)).await?;
     }
-    read(&app, move |app, view| Ok(Json(One { session: of(&app.store, view, &id)?, warnings: Vec::new() }))).await
-}
-
-async fn create(State(app): State<App>, Given(new): Given<NewSession>) -> Answer<One> {
-    let place = match (&new.workspace, &new.agent_folder) {
-        (Some(folder), None) => start::Place::Workspace(absolute(folder)?),
-        (None, Some(folder)) => start::Place::CopyOf(absolute(folder)?),
-        _ => return Err(Problem::usage("give either a workspace or an agent_folder")),
-    };
-    if new.command.is_empty() {
-        return Err(Problem::usage("there is no command line of an agent"));
-    }
-    let NewSession { name, policy, interval_seconds: interval, command, .. } = new;
-    if interval.is_some_and(|seconds| seconds > INTERVAL_MAX) {
-        return Err(Problem::usage(format!("interval_seconds is more than {INTERVAL_MAX}, a year")));
-    }
-    if command.iter().chain(&name).chain(&policy).any(|word| word.contains('\0')) {
-        return Err(Problem::usage("a word with a zero byte cannot be given to a program"));
-    }
-    let new = start::NewSession { name, policy, place, interval, command };
-    work(&app, move |app| {
-        let id = start::begin(app, new)?;
-        let view = app.store.refresh()?;
-        Ok(Json(One { session: of(&app.store, &view, &id)?, warnings: namesakes(&view, &id)?.into_iter().collect() }))
-    })
-    .await
-}
-
-/// A warning where another session that has not ended has the same name, so that it names neither.
-fn namesakes(view: &View, id: &str) -> Result<Option<String>, Problem> {
-    let sessions = view.sessions()?;
-    let Some(own) = sessions.iter().find(|session| session.id == id) else { return Ok(None) };
-    let is_other = |other: &&Session| other.id != id && other.name == own.name && other.status != Status::Ended;
-    let warning =
-        |other: &Session| format!("session {} is called {} as well; give their ids to mean one of them", other.id, own.name);
-    Ok(sessions.iter().find(is_other).map(warning))
-}
-
-/// The path of a folder on this machine.
-fn absolute(text: &str) -> Result<PathBuf, Problem> {
-    let path = name::as_path(&name::parse(text)).to_owned();
-    match path.is_absolute() {
-        true => Ok(path),
-        false => Err(Problem::usage(format!("'{text}' is no absolute path"))),
-    }
+    read(&app, move |app, view| Ok(Json(One { session: of(&app.store, view, &id)?, warnings }))).await
 }
 
 async fn prompt(State(app): State<App>, Named(name): Named<String>, Given(prompt): Given<Prompt>) -> Answer<Prompted> {
@@ -351,7 +256,7 @@ async fn end(
     Given(asked): Given<End>,
 ) -> Answer<One> {
     work(&app, move |app| {
-        let caller = Caller { service: &*app.host, peer };
+        let caller = Caller { service: &*app.host, store: &app.store, peer };
         let session = app.store.refresh()?.session_named(&name)?;
         let warnings = Warnings::default();
         ending::end(&app.store, &caller, &session, asked.leave_agent, &warnings)?;
@@ -365,9 +270,9 @@ async fn checkpoint(
     Extension(peer): Extension<Peer>,
     Named(name): Named<String>,
     Given(Nothing {}): Given<Nothing>,
-) -> Answer<Made> {
-    work(&app, move |app| {
-        let caller = Caller { service: &*app.host, peer };
+) -> Result<Response, Problem> {
+    let made = work(&app, move |app| {
+        let caller = Caller { service: &*app.host, store: &app.store, peer };
         let view = app.store.refresh()?;
         let session = view.session_named(&name)?;
         let run = view.newest_run(&session)?.filter(|run| run.is_open());
@@ -375,7 +280,12 @@ async fn checkpoint(
         let made = of_session(&app.store, &caller, &session, run.as_ref(), (Trigger::Manual, Cause::Asked, "api"), &warnings)?;
         let view = app.store.refresh()?;
         let checkpoint = shown(&view, &made.outcome.checkpoint)?;
-        Ok(Json(Made { checkpoint, created: !made.outcome.skipped, warnings: warnings.said() }))
+        Ok(Made { checkpoint, created: !made.outcome.skipped, warnings: warnings.said() })
     })
-    .await
+    .await?;
+    if !made.created {
+        return Ok(Json(made).into_response());
+    }
+    let place = format!("/v1/checkpoints/{}", made.checkpoint.id);
+    Ok((StatusCode::CREATED, [(LOCATION, place)], Json(made)).into_response())
 }

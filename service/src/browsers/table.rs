@@ -74,6 +74,11 @@ impl Table {
         Table { path: beside(token, ".browsers"), known: Mutex::default() }
     }
 
+    /// True if a browser has ever signed in there.
+    pub fn exists(&self) -> bool {
+        self.stamp().is_some()
+    }
+
     /// The browsers that are signed in, by the time at which they did that.
     pub fn browsers(&self) -> io::Result<Vec<Browser>> {
         let of =

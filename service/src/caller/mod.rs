@@ -17,8 +17,9 @@ use parhelia_session::{
     host::Host,
     mcp,
     person::{self, Via},
+    run::has_agent_among,
 };
-use parhelia_store::event::Actor;
+use parhelia_store::{Store, event::Actor, view::View};
 use rustix::process::geteuid;
 
 use crate::guests::Client;
@@ -29,6 +30,10 @@ pub struct Peer {
     actor: Actor,
     line: Arc<[Identity]>,
     marker: Option<OsString>,
+    /// True if an agent is among the processes that it descends from.
+    is_below: bool,
+    /// True if it is a process of this machine that nothing shows: one that has ended, or whose connection nobody has open.
+    is_unseen: bool,
 }
 
 /// The client of a TCP connection that has said nothing yet.
@@ -47,24 +52,27 @@ impl Peer {
     pub fn of(uid: u32, process: Option<i32>) -> Self {
         let line = process.map(line_of).unwrap_or_default();
         let marker = marker_of(&line, &|identity| identity.variables());
-        let via = if marker.is_some() { Via::Agent } else { Via::Api };
-        Peer { actor: person::actor(uid, process, via), line: line.into(), marker }
+        let is_below = has_agent_among(&line);
+        let via = if is_below { Via::Agent } else { Via::Api };
+        let is_unseen = process.is_some() && line.is_empty();
+        Peer { actor: person::actor(uid, process, via), line: line.into(), marker, is_below, is_unseen }
     }
 
     /// The process at the other end of a TCP connection, which has shown the token. If it is one of this machine, and nobody has it open any
-    /// more, it is taken for the user's whose the service is.
+    /// more, it is taken for the user's whose the service is, and may be an agent.
     pub fn over_tcp(client: SocketAddr, server: SocketAddr) -> Self {
-        match tcp::owner(client, server) {
+        let found = match tcp::owner(client, server) {
             Some((uid, process)) => Self::of(uid, process),
             None if client.ip().is_loopback() || client.ip() == server.ip() => Self::unknown(),
-            None => Self::elsewhere(client.ip()),
-        }
+            None => return Self::elsewhere(client.ip()),
+        };
+        Peer { is_unseen: !found.is_known(), ..found }
     }
 
     /// Somebody on another machine, of whom its address alone is known.
     fn elsewhere(address: IpAddr) -> Self {
         let actor = Actor { user: Some(address.to_string()), ..Actor::program(Via::Api.name()) };
-        Peer { actor, line: Arc::default(), marker: None }
+        Peer { actor, line: Arc::default(), marker: None, is_below: false, is_unseen: false }
     }
 
     /// Somebody at whom nobody looks, or who cannot be seen.
@@ -75,6 +83,11 @@ impl Peer {
     /// The number of its user.
     pub fn user(&self) -> Option<u32> {
         self.actor.uid
+    }
+
+    /// The marker of a run that it bears.
+    pub fn marker(&self) -> Option<&OsString> {
+        self.marker.as_ref()
     }
 
     /// True if it can be told from an agent: the kernel shows the process.
@@ -101,8 +114,20 @@ fn marker_of(line: &[Identity], variables: &dyn Fn(&Identity) -> io::Result<Vari
 pub struct Caller<'a> {
     /// The service as a host.
     pub service: &'a dyn Host,
+    /// The service's store.
+    pub store: &'a Store,
     /// The peer.
     pub peer: Peer,
+}
+
+impl Caller<'_> {
+    /// True if it bears the marker of a run that is open in the service's store. A shell that was begun by an agent keeps the marker when the run is
+    /// long over, and is a person's by then.
+    fn bears_marker(&self) -> bool {
+        let Some(id) = self.peer.marker.as_ref().and_then(|id| id.to_str()) else { return false };
+        let is_open = |view: &View| view.run(id).is_ok_and(|run| run.is_some_and(|run| run.is_open()));
+        self.store.refresh().map_or_else(|_| is_open(&self.store.view()), |view| is_open(&view))
+    }
 }
 
 impl Host for Caller<'_> {
@@ -115,7 +140,8 @@ impl Host for Caller<'_> {
     }
 
     fn actor(&self) -> Actor {
-        self.peer.actor.clone()
+        let actor = self.peer.actor.clone();
+        if self.bears_marker() { Actor { via: Via::Agent.name().into(), ..actor } } else { actor }
     }
 
     fn line(&self) -> Vec<Identity> {
@@ -127,7 +153,8 @@ impl Host for Caller<'_> {
     }
 
     fn call(&self) -> Call {
-        Call { is_agents: self.peer.marker.is_some(), ..Call::default() }
+        let Peer { is_below, is_unseen, .. } = self.peer;
+        Call { is_agents: is_below || self.bears_marker(), is_below, is_unseen, ..Call::default() }
     }
 
     fn named_config(&self) -> Option<PathBuf> {
@@ -169,7 +196,10 @@ mod tests {
         assert_eq!((peer.user(), peer.is_known(), peer.marker), (None, false, None));
         assert_eq!((peer.actor.user.as_deref(), peer.actor.via.as_str()), (Some("192.0.2.7"), "api"));
         let gone = Peer::over_tcp("127.0.0.1:1".parse().unwrap(), "127.0.0.1:2".parse().unwrap());
-        assert_eq!((gone.user(), gone.is_known()), (Peer::unknown().user(), false));
+        assert_eq!((gone.user(), gone.is_known(), gone.is_unseen), (Peer::unknown().user(), false, true));
+        assert!(!peer.is_unseen && !Peer::unknown().is_unseen, "nobody looks at who only reads");
+        let me = std::process::id() as i32;
+        assert!(!Peer::of(0, Some(me)).is_unseen && Peer::of(0, Some(i32::MAX)).is_unseen, "one that has ended");
     }
 
     #[test]

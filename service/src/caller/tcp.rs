@@ -3,7 +3,6 @@
 use std::{
     fmt::Write as _,
     fs,
-    io::ErrorKind,
     net::{IpAddr, SocketAddr},
     path::Path,
 };
@@ -21,7 +20,7 @@ pub fn owner(client: SocketAddr, server: SocketAddr) -> Option<(u32, Option<i32>
         files.any(|file| fs::read_link(file.path()).is_ok_and(|target| target == Path::new(&link))).then_some(process)
     };
     let found = process::all().into_iter().find_map(|identity| has(identity.process));
-    Some((user, found.or_else(|| tunnel(&hidden(user)))))
+    Some((user, found))
 }
 
 /// The user who connects from an address to another one, by the kernel's table alone.
@@ -32,40 +31,6 @@ pub fn user(client: SocketAddr, server: SocketAddr) -> Option<u32> {
 fn socket_between(client: SocketAddr, server: SocketAddr) -> Option<(u32, u64)> {
     let find = |(table, client, server): (&str, _, _)| socket_of(&fs::read_to_string(table).ok()?, client, server);
     tables(client, server).into_iter().find_map(find)
-}
-
-/// A process whose open files may not be looked into.
-struct Hidden {
-    process: i32,
-    name: String,
-    /// The name and the user of its parent.
-    parent: Option<(String, u32)>,
-}
-
-/// The processes of a user whose open files may not be looked into.
-fn hidden(user: u32) -> Vec<Hidden> {
-    let is_hidden = |process: &i32| {
-        let files = fs::read_dir(format!("/proc/{process}/fd"));
-        files.is_err_and(|e| e.kind() == ErrorKind::PermissionDenied) && status(*process).is_some_and(|(_, owner)| owner == user)
-    };
-    let of = |process: i32| Some(Hidden { process, name: status(process)?.0, parent: process::parent(process).and_then(status) });
-    process::all().into_iter().map(|identity| identity.process).filter(is_hidden).filter_map(of).collect()
-}
-
-/// The name of a process, and its user (proc_pid_status(5)).
-fn status(process: i32) -> Option<(String, u32)> {
-    let text = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-    let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-    Some((field("Name:")?.to_owned(), field("Uid:")?.split_whitespace().next()?.parse().ok()?))
-}
-
-/// The process of `sshd` that stands for somebody who has logged in, as through a tunnel. No program of the user's can pose as one, as its
-/// parent is root's. None if any other process hides what it has open, as it may be that one.
-fn tunnel(hidden: &[Hidden]) -> Option<i32> {
-    let is_sshd = |found: &Hidden| {
-        found.name.starts_with("sshd") && found.parent.as_ref().is_some_and(|(name, user)| name.starts_with("sshd") && *user == 0)
-    };
-    hidden.first().filter(|_| hidden.iter().all(is_sshd)).map(|found| found.process)
 }
 
 /// The tables in which a connection may stand, with its addresses there: a socket of IPv6 can be connected to an address of IPv4.
@@ -125,18 +90,23 @@ mod tests {
     }
 
     #[test]
-    fn a_tunnel_is_sshds_and_nobody_elses() {
-        let of = |process, name: &str, parent: Option<(&str, u32)>| Hidden {
-            process,
-            name: name.into(),
-            parent: parent.map(|(name, user)| (name.into(), user)),
+    fn a_connection_that_is_under_way_to_another_process_has_no_process() {
+        use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+        use std::{
+            io::IoSlice,
+            mem::MaybeUninit,
+            os::{fd::AsFd, unix::net::UnixStream},
         };
-        let sshd = || of(7, "sshd-session", Some(("sshd", 0)));
-        assert_eq!(tunnel(&[sshd(), of(8, "sshd", Some(("sshd", 0)))]), Some(7));
-        assert_eq!(tunnel(&[]), None);
-        assert_eq!(tunnel(&[sshd(), of(9, "agent", Some(("sh", 1000)))]), None);
-        assert_eq!(tunnel(&[of(9, "sshd", Some(("sshd", 1000)))]), None, "a program that calls itself so");
-        assert_eq!(status(std::process::id() as i32).unwrap().1, rustix::process::getuid().as_raw());
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (client, server) = (stream.local_addr().unwrap(), listener.local_addr().unwrap());
+        let (one, _other) = UnixStream::pair().unwrap();
+        let (files, mut space) = ([stream.as_fd()], [MaybeUninit::uninit(); 64]);
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        assert!(control.push(SendAncillaryMessage::ScmRights(&files)));
+        sendmsg(&one, &[IoSlice::new(b"x")], &mut control, SendFlags::empty()).unwrap();
+        drop(stream);
+        assert_eq!(owner(client, server), Some((rustix::process::geteuid().as_raw(), None)));
     }
 
     #[test]

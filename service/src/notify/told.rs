@@ -1,8 +1,11 @@
 //! Events of the journal that people are told of, and how urgent each is.
 
+use std::borrow::Cow;
+
 use jiff::Timestamp;
 use parhelia_session::{
     approval::rule::RuleKind,
+    attention::{self, Attention, State},
     config::{Budget, Notifications},
     review::{
         decide::MAY_DECIDE,
@@ -13,7 +16,7 @@ use parhelia_session::{
 use parhelia_store::{
     Store,
     event::kind,
-    projection::{End, Run, Session},
+    projection::{End, Session},
     record::Checkpoint,
     view::View,
 };
@@ -44,14 +47,28 @@ pub struct Teller<'a> {
 struct Told {
     event: &'static str,
     priority: Priority,
-    title: &'static str,
+    title: Cow<'static, str>,
     reason: Option<String>,
     /// The verb to go on with.
     verb: &'static str,
 }
 
-fn told(event: &'static str, priority: Priority, title: &'static str, verb: &'static str, reason: Option<String>) -> Told {
-    Told { event, priority, title, reason, verb }
+fn told(
+    event: &'static str,
+    priority: Priority,
+    title: impl Into<Cow<'static, str>>,
+    verb: &'static str,
+    reason: Option<String>,
+) -> Told {
+    Told { event, priority, title: title.into(), reason, verb }
+}
+
+/// The one whose act was refused, as far as that is known.
+fn somebody(event: &Event) -> &'static str {
+    match event.actor.as_ref().is_some_and(|actor| actor.via == "agent") {
+        true => "An agent",
+        false => "Somebody who may be an agent",
+    }
 }
 
 const REVIEW: &str = "session review";
@@ -102,6 +119,7 @@ impl Teller<'_> {
                 let title = "Session is handed over: start what it goes on in";
                 Some(told("session.handover", Priority::Warning, title, RESUME, text("reason")))
             }
+            kind::SESSION_ATTENTION => of_attention(event),
             // A policy alone sets a session aside that nobody asked for.
             kind::SESSION_STATUS if event.actor.as_ref().is_some_and(|actor| actor.via == "policy") => {
                 let title = "Session died and waits for you";
@@ -122,8 +140,18 @@ impl Teller<'_> {
                 let title = "Somebody who may not tried to decide about a checkpoint";
                 Some(told("security.decision_refused", Priority::Critical, title, REVIEW, text("why")))
             }
+            kind::ACT_REFUSED => {
+                let act = text("act")
+                    .map_or_else(|| "to act on what is not its own".to_owned(), |act| format!("`{act}`, which it may not"));
+                let title = format!("{} tried {act}", somebody(event));
+                Some(told("security.act_refused", Priority::Critical, title, SHOW, text("why")))
+            }
             kind::DELETION_REFUSED => {
-                let title = "An agent tried to delete checkpoints that it may not";
+                let title = format!("{} tried to delete checkpoints that it may not", somebody(event));
+                Some(told("security.deletion_refused", Priority::Critical, title, REVIEW, text("why")))
+            }
+            kind::UNMARKING_REFUSED => {
+                let title = format!("{} tried to take a mark off a checkpoint that it may not", somebody(event));
                 Some(told("security.deletion_refused", Priority::Critical, title, REVIEW, text("why")))
             }
             kind::STORE_CHECKED => {
@@ -167,10 +195,9 @@ impl Teller<'_> {
         let before = self.view.ancestor(made)?.filter(|before| before.record.session == session.id);
         let mut found = Vec::new();
         let limit = self.options.long_running_hours * 3600.0;
-        let runs = session.runs.iter().filter_map(|id| self.view.run(id).transpose()).collect::<Result<Vec<_>, _>>()?;
-        let worked = |until: Timestamp| runs.iter().map(|run| worked(run, until)).sum::<f64>();
-        let since = before.as_ref().map_or(0.0, |before| worked(before.record.created_at));
-        if limit > 0.0 && worked(made.record.created_at) > limit && since <= limit {
+        let worked = |until: Timestamp| Ok::<_, parhelia_session::Error>(run::worked(self.view, session, until)?.as_secs_f64());
+        let since = before.as_ref().map_or(Ok(0.0), |before| worked(before.record.created_at))?;
+        if limit > 0.0 && worked(made.record.created_at)? > limit && since <= limit {
             let reason = format!("it was worked in for more than {} h", self.options.long_running_hours);
             found.push(told("session.long_running", Priority::Warning, "Session runs for long", REVIEW, Some(reason)));
         }
@@ -230,13 +257,13 @@ impl Teller<'_> {
             event: told.event.into(),
             priority: told.priority.name().into(),
             at: event.at.clone(),
-            title: told.title.into(),
+            title: told.title.clone().into_owned(),
             session: session.map(|session| session.id.clone()),
             session_name: session.map(|session| session.name.clone()),
             checkpoint: checkpoint.map(Checkpoint::id),
             status: session.map(|session| session.status.name().into()),
             cost_usd: session.and_then(|session| session.totals.cost_usd),
-            duration_seconds: session.map(|session| self.duration(session)).transpose()?,
+            duration_seconds: session.map(|session| self.duration_seconds(session)).transpose()?,
             files_changed,
             reason: told.reason.as_deref().map(text::field),
             command: Some(format!("{} {}{subject}", self.program, told.verb)),
@@ -245,10 +272,8 @@ impl Teller<'_> {
         })
     }
 
-    fn duration(&self, session: &Session) -> parhelia_session::Result<u64> {
-        let now = parhelia_store::clock::timestamp();
-        let open = self.view.newest_run(session)?.filter(|run| run.ended_at.is_none());
-        Ok(session.totals.active_seconds + open.map_or(0, |open| worked(&open, now) as u64))
+    fn duration_seconds(&self, session: &Session) -> parhelia_session::Result<u64> {
+        Ok(run::worked(self.view, session, parhelia_store::clock::timestamp())?.as_secs())
     }
 
     fn files_changed(&self, session: &Session) -> parhelia_session::Result<Option<u64>> {
@@ -258,14 +283,23 @@ impl Teller<'_> {
     }
 }
 
-/// A notification for a test of a channel.
-pub fn test(store: &Store, now: Timestamp) -> Notification {
+/// A notification for a test of a channel. `program` is how a command begins.
+pub fn test(store: &Store, program: &str, now: Timestamp) -> Notification {
     Notification {
-        id: format!("{}-test-{}", store.config().id, now.as_millisecond()),
-        event: "test".into(),
-        priority: Priority::Notice.name().into(),
+        reason: Some("somebody asked for it".into()),
+        command: Some(format!("{program} session list")),
+        ..of_store(store, "test", "This is a test", Priority::Notice, now)
+    }
+}
+
+/// A notification of the store as a whole, of no session.
+pub fn of_store(store: &Store, event: &str, title: &str, priority: Priority, now: Timestamp) -> Notification {
+    Notification {
+        id: format!("{}-{event}-{}", store.config().id, now.as_millisecond()),
+        event: event.into(),
+        priority: priority.name().into(),
         at: now.to_string(),
-        title: "This is a test".into(),
+        title: title.into(),
         session: None,
         session_name: None,
         checkpoint: None,
@@ -273,8 +307,8 @@ pub fn test(store: &Store, now: Timestamp) -> Notification {
         cost_usd: None,
         duration_seconds: None,
         files_changed: None,
-        reason: Some("somebody asked for it".into()),
-        command: Some("parhelia session list".into()),
+        reason: None,
+        command: None,
         link: None,
         repeated: 0,
     }
@@ -306,6 +340,21 @@ fn of_end(end: End, reason: Option<String>, session: Option<&Session>) -> Option
     }
 }
 
+/// A verdict on an agent: of one that was taken back, nobody is told.
+fn of_attention(event: &Event) -> Option<Told> {
+    let verdict = event.data.get(attention::ATTENTION).filter(|verdict| !verdict.is_null())?;
+    let Attention { state, why, .. } = serde_json::from_value(verdict.clone()).ok()?;
+    Some(match state {
+        State::Waiting => told("session.waiting", Priority::Warning, "Agent waits for your answer", SHOW, why),
+        State::Idle => told("session.idle", Priority::Info, "Agent has nothing to do", SHOW, why),
+        State::LeftAlone => told("session.left_alone", Priority::Critical, "Session died and waits for you", RESUME, why),
+        State::ResumeFailed => {
+            told("session.resume_failed", Priority::Critical, "Session died and cannot be resumed", RESUME, why)
+        }
+        State::Recovered => told("session.recovered", Priority::Warning, "Session died and was resumed", SHOW, why),
+    })
+}
+
 fn of_decision(event: &Event, status: Option<&str>, reason: Option<String>, rule: Option<String>) -> Option<Told> {
     let is_persons = event.actor.as_ref().is_some_and(|actor| actor.via != "policy");
     Some(match status? {
@@ -317,12 +366,6 @@ fn of_decision(event: &Event, status: Option<&str>, reason: Option<String>, rule
         "rejected" => told("checkpoint.rejected", Priority::Notice, "Checkpoint was rejected", REVIEW, reason),
         _ => return None,
     })
-}
-
-/// The time that a run had been worked in by then, in seconds.
-fn worked(run: &Run, until: Timestamp) -> f64 {
-    let end = run.ended_at.map_or(until, |end| end.min(until));
-    end.duration_since(run.started_at).as_secs_f64().max(0.0)
 }
 
 /// A word as shells read it.

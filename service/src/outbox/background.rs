@@ -9,8 +9,11 @@ use std::{
 use parhelia_store::clock;
 use tokio::sync::watch;
 
-use super::{Lock, Outbox, Result};
-use crate::{app::App, log::say};
+use super::{Backlog, Lock, Outbox, Result, room::Room};
+use crate::{
+    app::App,
+    log::{Lasting, say},
+};
 
 /// So often it is looked whether there is something to do.
 const TICK: Duration = Duration::from_millis(300);
@@ -23,11 +26,28 @@ const PAUSE: Duration = Duration::from_secs(10);
 pub fn start(app: App, program: String, stopped: watch::Receiver<bool>) -> io::Result<JoinHandle<()>> {
     let background = thread::Builder::new().name("outbox".into());
     background.spawn(move || {
-        let mut deliverer = Deliverer { app, program, stopped: stopped.clone(), lock: None, seen: None, next: Instant::now() };
+        let mut deliverer = Deliverer {
+            app,
+            program,
+            stopped: stopped.clone(),
+            lock: None,
+            seen: None,
+            next: Instant::now(),
+            room: Room::default(),
+        };
+        let mut trouble = Lasting::default();
         while !*stopped.borrow() {
             thread::sleep(TICK);
-            if let Err(e) = deliverer.turn() {
-                say(&format!("the outbox is not delivered: {e}"));
+            // Whoever watches over sessions says so.
+            if deliverer.app.store.absence().is_some() {
+                continue;
+            }
+            let turned = deliverer.turn();
+            deliverer.app.verdicts.delivered(turned.as_ref().err().map(ToString::to_string));
+            let wrong = turned.err().map(|e| format!("the outbox is not delivered: {e}"));
+            let has_failed = wrong.is_some();
+            trouble.say(wrong, "the outbox is delivered again");
+            if has_failed {
                 thread::sleep(PAUSE);
             }
         }
@@ -43,6 +63,7 @@ struct Deliverer {
     seen: Option<u64>,
     /// The time at which it is looked again.
     next: Instant,
+    room: Room,
 }
 
 impl Deliverer {
@@ -58,6 +79,7 @@ impl Deliverer {
             self.seen = Some(end);
             return Ok(());
         }
+        self.room.look(&outbox);
         if self.lock.is_none() {
             self.lock = outbox.lock()?;
             match &self.lock {
@@ -68,6 +90,7 @@ impl Deliverer {
         }
         let Some(lock) = &self.lock else { return Ok(()) };
         let round = outbox.round(lock, &|| *self.stopped.borrow())?;
+        self.app.verdicts.has_backlog(Backlog::of(&outbox.list()?));
         for (channel, why) in &round.troubles {
             say(&format!("deliveries on {channel} are tried again: {why}"));
         }

@@ -2,23 +2,28 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    sync::atomic::{AtomicU64, Ordering},
     thread::{self, ScopedJoinHandle},
     time::{Duration, Instant},
 };
 
 use jiff::{SignedDuration, Timestamp, Zoned, civil::Time};
+use parhelia_agent::process::Identity;
 use parhelia_session::config::{Notifications, channels::Channel};
 use parhelia_store::clock;
 use parhelia_wire::notification::{Delivery, Notification};
 
-use super::{ATTEMPTS_MAX, Outbox, Result, Round, spool::spool};
+use super::{Outbox, Result, Round, spool::spool};
 use crate::{
     notify::{
         Priority,
         channel::{Message, Trouble, is_for_programs, send},
         text::digest,
     },
-    trackers::{CHANNEL, acts::link_created},
+    trackers::{
+        CHANNEL,
+        acts::{is_healed, link_created},
+    },
 };
 
 /// The first pause after a try that failed; each further one is twice as long.
@@ -27,8 +32,10 @@ const PAUSE: Duration = Duration::from_secs(10);
 const PAUSE_MAX: Duration = Duration::from_secs(3600);
 /// The pause after a try that came to nothing here, for want of a secret: longer than a process of a verb waits for what is due.
 const OWN_PAUSE: Duration = Duration::from_secs(1200);
-/// ... and the time after which such a delivery has failed for good.
-const OWN_MAX: SignedDuration = SignedDuration::from_hours(7 * 24);
+/// A delivery that was tried in vain for so long has failed for good: longer than a weekend and its holidays.
+const TRIED_MAX: SignedDuration = SignedDuration::from_hours(7 * 24);
+/// After so many tries in vain, another session's message is tried before the channel counts as down.
+const SUSPECT_FROM: u32 = 3;
 /// So many notifications are put into one message.
 const TOGETHER_MAX: usize = 50;
 /// ... and only as many as this has room for, in characters of the text: receivers cut longer ones off.
@@ -95,21 +102,8 @@ fn look(outbox: &Outbox, round: &mut Round, is_spooling: &mut bool) -> Result<Du
         round.trouble("of new events", &e.to_string());
     }
     let (now, quiet_until) = (clock::timestamp(), quiet_until(&outbox.config.notifications, &Zoned::now()));
-    let mut due = Due::default();
-    round.next = None;
-    for delivery in outbox.folder.list()? {
-        if delivery.has_failed {
-            continue;
-        }
-        let is_critical = delivery.notification.priority == Priority::Critical.name();
-        // A change of an issue wakes nobody.
-        let is_quiet = !is_critical && delivery.act.is_none();
-        let held = quiet_until.filter(|_| is_quiet).unwrap_or(delivery.not_before).max(delivery.not_before);
-        match held <= now {
-            true => due.entry(delivery.channel.clone()).or_default().push(delivery),
-            false => round.next = round.next.into_iter().chain([held]).min(),
-        }
-    }
+    let (due, next) = sorted(outbox.folder.list()?, now, quiet_until, &own_process());
+    round.next = next;
     if !due.is_empty() {
         outbox.folder.ensure_changeable()?;
         // That is what a round ends with which has no time for it.
@@ -118,30 +112,118 @@ fn look(outbox: &Outbox, round: &mut Round, is_spooling: &mut bool) -> Result<Du
     Ok(due)
 }
 
-/// Tries the deliveries of one channel.
+/// Deliveries that are due, by channel, and the time at which the next one is. A channel that is down or asks for patience holds all of its own, and
+/// nothing of a session overtakes what could not be sent of it.
+fn sorted(all: Vec<Delivery>, now: Timestamp, quiet_until: Option<Timestamp>, process: &str) -> (Due, Option<Timestamp>) {
+    // Another process may have what one lacked, such as a secret.
+    let is_void = |delivery: &Delivery| delivery.lacking.as_ref().is_some_and(|lacking| lacking != process);
+    let waits = |delivery: &&Delivery| !delivery.has_failed && !is_void(delivery);
+    let mut channels: BTreeMap<String, Timestamp> = BTreeMap::new();
+    for delivery in all.iter().filter(waits).filter(|delivery| delivery.holds_channel) {
+        let until = channels.entry(delivery.channel.clone()).or_insert(delivery.not_before);
+        *until = delivery.not_before.max(*until);
+    }
+    let mut sessions: BTreeMap<(String, Option<String>), Timestamp> = BTreeMap::new();
+    let (mut due, mut next) = (Due::default(), None);
+    for delivery in all.into_iter().filter(|delivery| !delivery.has_failed) {
+        let is_critical = delivery.notification.priority == Priority::Critical.name();
+        // A change of an issue wakes nobody.
+        let is_quiet = !is_critical && delivery.act.is_none();
+        let of_session = (delivery.channel.clone(), delivery.notification.session.clone());
+        let own = if is_void(&delivery) { delivery.since } else { delivery.not_before };
+        let quiet = quiet_until.filter(|_| is_quiet);
+        let others = [channels.get(&delivery.channel).copied(), sessions.get(&of_session).copied(), quiet];
+        let held = others.into_iter().flatten().fold(own, Timestamp::max);
+        if delivery.attempts > 0 && own > now {
+            sessions.insert(of_session, held);
+        }
+        match held <= now {
+            true => due.entry(delivery.channel.clone()).or_insert_with(Vec::new).push(delivery),
+            false => next = next.into_iter().chain([held]).min(),
+        }
+    }
+    (due, next)
+}
+
+/// Number of times that this process was asked to read its configuration again.
+pub(super) static RELOADS: AtomicU64 = AtomicU64::new(0);
+
+/// This process with the configuration that it has now, as no other one is called.
+fn own_process() -> String {
+    let (process, reloads) = (std::process::id(), RELOADS.load(Ordering::Relaxed));
+    let start = Identity::of(process as i32).map_or(0, |own| own.start_time);
+    format!("{process}-{start}-{reloads}")
+}
+
+/// Tries the deliveries of one channel, in order.
 fn on_channel(outbox: &Outbox, name: &str, deliveries: &[Delivery], now: Timestamp) -> Result<Round> {
     let mut round = Round::default();
     let channel = outbox.config.notifications.channels.get(name);
     let is_one_by_one = channel.is_some_and(is_for_programs) || name.starts_with(CHANNEL);
-    let mut trouble: Option<Trouble> = None;
     let began = Instant::now();
+    // Something that was not taken again and again, though the channel takes other things.
+    let mut refused: Option<(&[Delivery], Trouble)> = None;
+    let of_sessions = |part: &[Delivery]| part.iter().map(|one| one.notification.session.clone()).collect::<BTreeSet<_>>();
+    let mut held = BTreeSet::new();
     for part in parts(deliveries, is_one_by_one) {
-        if began.elapsed() > TURN && trouble.is_none() {
+        if began.elapsed() > TURN {
             break;
         }
-        // One that is down, or asks for patience, is not asked again for each.
-        if trouble.as_ref().is_none_or(|trouble| trouble.is_for_good) {
-            trouble = sent(outbox, channel, part).err();
-            if let Some(trouble) = &trouble {
-                round.trouble(name, &trouble.why);
+        let sessions = of_sessions(part);
+        if !held.is_disjoint(&sessions) {
+            held.extend(sessions);
+            continue;
+        }
+        let trouble = sent(outbox, channel, part).err();
+        if let Some(trouble) = &trouble {
+            round.trouble(name, &trouble.why);
+        }
+        match trouble {
+            None => {
+                for delivery in part {
+                    outbox.folder.change(&delivery.id, |_| None)?;
+                }
+                round.sent += part.len() as u64;
+            }
+            Some(trouble) if trouble.is_for_good => note(outbox, part, &trouble, false, now)?,
+            // It may be this message that the channel does not take: another session's is tried as well.
+            Some(trouble) if refused.is_none() && is_suspect(part, &trouble) => {
+                held.extend(sessions);
+                refused = Some((part, trouble));
+            }
+            // One that is down, or asks for patience, is not asked again for each.
+            Some(trouble) => {
+                if let Some((part, trouble)) = refused.take() {
+                    note(outbox, part, &trouble, true, now)?;
+                }
+                note(outbox, part, &trouble, true, now)?;
+                return Ok(round);
             }
         }
-        for delivery in part {
-            outbox.folder.change(&delivery.id, |delivery| Some(after(&delivery, trouble.as_ref()?, now)))?;
-        }
-        round.sent += if trouble.is_none() { part.len() as u64 } else { 0 };
+    }
+    if let Some((part, trouble)) = refused {
+        note(outbox, part, &trouble, round.sent == 0, now)?;
     }
     Ok(round)
+}
+
+/// True if a message failed so often that the reason may be the message, and not its channel.
+fn is_suspect(part: &[Delivery], trouble: &Trouble) -> bool {
+    !trouble.is_own && trouble.after.is_none() && part.iter().all(|delivery| delivery.attempts >= SUSPECT_FROM)
+}
+
+/// Notes that a message was not taken; with `holds_channel`, that the whole channel waits until it is tried again.
+fn note(outbox: &Outbox, part: &[Delivery], trouble: &Trouble, holds_channel: bool, now: Timestamp) -> Result<()> {
+    let process = trouble.is_own.then(own_process);
+    for delivery in part {
+        let failed = |delivery: Delivery| Delivery {
+            holds_channel: holds_channel && !trouble.is_for_good,
+            lacking: process.clone(),
+            ..after(&delivery, trouble, now)
+        };
+        outbox.folder.change(&delivery.id, |delivery| Some(failed(delivery)))?;
+    }
+    Ok(())
 }
 
 /// Deliveries that are sent as one message each: what is critical by itself, and others as far as a message has room for them.
@@ -168,6 +250,11 @@ fn sent(outbox: &Outbox, channel: Option<&Channel>, part: &[Delivery]) -> std::r
     if let [delivery] = part
         && let Some(act) = &delivery.act
     {
+        let session = delivery.notification.session.as_deref();
+        let is_healed = |session: &str| is_healed(outbox.store, session).unwrap_or_default();
+        if act.issue.is_none() && delivery.not_before > delivery.since && session.is_some_and(is_healed) {
+            return Ok(());
+        }
         let created = outbox.reach().perform(delivery, act)?;
         let of_session = created.as_ref().zip(delivery.notification.session.as_deref());
         return match of_session {
@@ -187,9 +274,8 @@ fn after(delivery: &Delivery, trouble: &Trouble, now: Timestamp) -> Delivery {
     let attempts = delivery.attempts + u32::from(!trouble.is_own);
     let pause = PAUSE.saturating_mul(1 << delivery.attempts.min(16)).min(PAUSE_MAX).max(trouble.after.unwrap_or_default());
     let pause = if trouble.is_own { OWN_PAUSE } else { pause };
-    let is_old = trouble.is_own && now.duration_since(delivery.since) > OWN_MAX;
     Delivery {
-        has_failed: trouble.is_for_good || is_old || attempts >= ATTEMPTS_MAX,
+        has_failed: trouble.is_for_good || now.duration_since(delivery.since) > TRIED_MAX,
         attempts,
         not_before: now + SignedDuration::try_from(pause).unwrap_or(SignedDuration::from_hours(1)),
         error: Some(trouble.why.clone()),
@@ -240,6 +326,8 @@ mod tests {
                 error: None,
                 notification,
                 act: None,
+                holds_channel: false,
+                lacking: None,
             }
         };
         let sizes = |deliveries: &[Delivery], one: bool| parts(deliveries, one).iter().map(|part| part.len()).collect::<Vec<_>>();
@@ -263,39 +351,72 @@ mod tests {
         assert_eq!(quiet("22:00-02:30", "2026-03-29T01:30:00+01:00").as_deref(), Some("2026-03-29T03:30:00"));
     }
 
-    #[test]
-    fn a_try_that_failed_is_followed_by_later_ones_and_at_last_by_none() {
-        let now: Timestamp = "2026-01-20T12:00:00Z".parse().unwrap();
-        let mut delivery = Delivery {
-            id: "1".into(),
+    fn waiting(id: &str, session: &str, now: Timestamp) -> Delivery {
+        Delivery {
+            id: id.into(),
             channel: "slack".into(),
             has_failed: false,
             since: now,
             not_before: now,
             attempts: 0,
             error: None,
-            notification: sample(),
+            notification: Notification { session: Some(session.into()), ..sample() },
             act: None,
-        };
+            holds_channel: false,
+            lacking: None,
+        }
+    }
+
+    #[test]
+    fn a_try_that_failed_is_followed_by_later_ones_and_at_last_by_none() {
+        let now: Timestamp = "2026-01-20T12:00:00Z".parse().unwrap();
+        let mut delivery = waiting("1", "a", now);
         let down = Trouble::for_now("down");
-        let mut pauses = Vec::new();
+        let (mut pauses, mut at) = (Vec::new(), now);
         while !delivery.has_failed {
-            delivery = after(&delivery, &down, now);
-            pauses.push(delivery.not_before.duration_since(now).as_secs());
+            delivery = after(&delivery, &down, at);
+            pauses.push(delivery.not_before.duration_since(at).as_secs());
+            at = delivery.not_before;
         }
         assert_eq!(pauses[..4], [10, 20, 40, 80]);
-        assert_eq!((pauses.len(), pauses.last()), (ATTEMPTS_MAX as usize, Some(&3600)));
-        let patient = Trouble { after: Some(Duration::from_secs(600)), ..down };
-        let first = after(&Delivery { attempts: 0, ..delivery.clone() }, &patient, now);
-        assert_eq!(first.not_before.duration_since(now).as_secs(), 600);
-        let untried = after(
-            &Delivery { attempts: ATTEMPTS_MAX - 1, has_failed: false, ..delivery.clone() },
-            &Trouble::of_own("no variable"),
-            now,
+        assert_eq!(pauses.last(), Some(&3600));
+        assert!(
+            delivery.not_before.duration_since(now) > SignedDuration::from_hours(7 * 24),
+            "a weekend is no reason to give up"
         );
-        assert_eq!((untried.has_failed, untried.attempts), (false, ATTEMPTS_MAX - 1));
+        let patient = Trouble { after: Some(Duration::from_secs(600)), ..down };
+        let first = after(&waiting("1", "a", now), &patient, now);
+        assert_eq!(first.not_before.duration_since(now).as_secs(), 600);
+        let untried = after(&Delivery { attempts: 29, ..waiting("1", "a", now) }, &Trouble::of_own("no variable"), now);
+        assert_eq!((untried.has_failed, untried.attempts), (false, 29));
         assert_eq!(untried.not_before.duration_since(now).as_secs(), 1200);
         assert!(after(&untried, &Trouble::of_own("no variable"), now + SignedDuration::from_hours(200)).has_failed);
-        assert!(after(&Delivery { attempts: 0, ..delivery }, &Trouble::for_good("no"), now).has_failed);
+        assert!(after(&waiting("1", "a", now), &Trouble::for_good("no"), now).has_failed);
+    }
+
+    #[test]
+    fn patience_that_a_channel_asks_for_holds_all_that_goes_there() {
+        let now: Timestamp = "2026-01-20T12:00:00Z".parse().unwrap();
+        let later = now + SignedDuration::from_secs(120);
+        let ids = |(due, next): (Due, Option<Timestamp>)| {
+            let due: Vec<_> = due.into_values().flatten().map(|delivery| delivery.id).collect();
+            (due.join(" "), next)
+        };
+        let tried = Delivery { attempts: 1, not_before: later, error: Some("429".into()), ..waiting("1", "a", now) };
+        let held = Delivery { holds_channel: true, ..tried.clone() };
+        let critical = Notification { priority: Priority::Critical.name().into(), ..waiting("3", "b", now).notification };
+        let other = Delivery { channel: "ntfy".into(), ..waiting("4", "a", now) };
+        let all = |first: &Delivery| {
+            let critical = Delivery { notification: critical.clone(), ..waiting("3", "b", now) };
+            vec![first.clone(), waiting("2", "a", now), critical, other.clone()]
+        };
+        assert_eq!(ids(sorted(all(&held), now, None, "me")), ("4".into(), Some(later)));
+        assert_eq!(ids(sorted(all(&held), later, None, "me")), ("4 1 2 3".into(), None));
+        // Where it is the message that is not taken, others go on, but for those of its session.
+        assert_eq!(ids(sorted(all(&tried), now, None, "me")), ("4 3".into(), Some(later)));
+        // What another process lacked, this one may have.
+        let lacking = |process: &str| Delivery { attempts: 0, lacking: Some(process.into()), ..held.clone() };
+        assert_eq!(ids(sorted(all(&lacking("me")), now, None, "me")), ("4".into(), Some(later)));
+        assert_eq!(ids(sorted(all(&lacking("before")), now, None, "me")), ("4 1 2 3".into(), None));
     }
 }

@@ -7,9 +7,10 @@
 pub mod background;
 mod deliver;
 mod folder;
+mod room;
 mod spool;
 
-use std::{ffi::OsString, thread, time::Duration};
+use std::{ffi::OsString, sync::atomic::Ordering, thread, time::Duration};
 
 use jiff::Timestamp;
 use parhelia_session::{config::Config, host::Host};
@@ -28,9 +29,6 @@ pub use folder::{Error, Folder, Lock, Told};
 
 type Result<T> = std::result::Result<T, Error>;
 
-/// So many tries of a delivery may fail before it has failed for good: within about a day.
-const ATTEMPTS_MAX: u32 = 30;
-
 /// The outbox of a store.
 pub struct Outbox<'a> {
     store: &'a Store,
@@ -39,6 +37,26 @@ pub struct Outbox<'a> {
     /// The first words of commands for this store.
     program: String,
     host: &'a (dyn Host + Sync),
+}
+
+/// Everything that has not been delivered.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Backlog {
+    /// Number of deliveries that wait.
+    pub waiting: u64,
+    /// Number of those that are not tried again by themselves.
+    pub failed: u64,
+    /// Time since which the oldest one waits.
+    pub oldest: Option<Timestamp>,
+}
+
+impl Backlog {
+    /// The backlog of some deliveries.
+    pub fn of(deliveries: &[Delivery]) -> Self {
+        let (failed, waiting): (Vec<&Delivery>, Vec<&Delivery>) = deliveries.iter().partition(|delivery| delivery.has_failed);
+        let oldest = waiting.iter().map(|delivery| delivery.since).min();
+        Backlog { waiting: waiting.len() as u64, failed: failed.len() as u64, oldest }
+    }
 }
 
 /// The result of a round.
@@ -68,6 +86,11 @@ impl Round {
     }
 }
 
+/// Has this process try at once what it lacked something for, such as a secret: its configuration is read again.
+pub fn reload() {
+    deliver::RELOADS.fetch_add(1, Ordering::Relaxed);
+}
+
 impl<'a> Outbox<'a> {
     /// The outbox of a store, by the configuration of its user.
     pub fn of(store: &'a Store, host: &'a (dyn Host + Sync), program: String) -> parhelia_session::Result<Self> {
@@ -89,7 +112,7 @@ impl<'a> Outbox<'a> {
             true => Trouble::for_good(format!("there is no channel '{channel}'; there are {}", known())),
             false => Trouble::for_good("no channel is configured; define one as [notifications.channels.NAME]"),
         })?;
-        let notification = told::test(self.store, clock::timestamp());
+        let notification = told::test(self.store, &self.program, clock::timestamp());
         send(options, found, &Message::of(&[&notification]), &|name| self.variable(name))?;
         Ok(notification)
     }
@@ -163,23 +186,35 @@ impl<'a> Outbox<'a> {
         self.folder.list()
     }
 
-    /// Has deliveries tried again now.
+    /// Has deliveries tried again now; without ids, all that were tried in vain.
     pub fn retry(&self, ids: &[String]) -> Result<u64> {
         let not_before = clock::timestamp();
-        self.each(ids, |delivery| Some(Delivery { has_failed: false, attempts: 0, not_before, ..delivery }))
+        self.each(
+            ids,
+            |one| one.has_failed || one.attempts > 0,
+            |delivery| {
+                let again = Delivery { has_failed: false, attempts: 0, not_before, ..delivery };
+                Some(Delivery { holds_channel: false, lacking: None, ..again })
+            },
+        )
     }
 
-    /// Removes deliveries, which are never sent then.
+    /// Removes deliveries, which are never sent then; without ids, all that have failed for good.
     pub fn drop_all(&self, ids: &[String]) -> Result<u64> {
-        self.each(ids, |_| None)
+        self.each(ids, |one| one.has_failed, |_| None)
     }
 
-    fn each(&self, ids: &[String], change: impl Fn(Delivery) -> Option<Delivery>) -> Result<u64> {
+    fn each(
+        &self,
+        ids: &[String],
+        by_default: impl Fn(&Delivery) -> bool,
+        change: impl Fn(Delivery) -> Option<Delivery>,
+    ) -> Result<u64> {
         let known = self.list()?;
         if let Some(id) = ids.iter().find(|id| !known.iter().any(|one| one.id == **id)) {
             return Err(Error::Unknown { id: id.clone() });
         }
-        let chosen = known.iter().filter(|one| if ids.is_empty() { one.has_failed } else { ids.contains(&one.id) });
+        let chosen = known.iter().filter(|one| if ids.is_empty() { by_default(one) } else { ids.contains(&one.id) });
         let mut count = 0;
         for delivery in chosen {
             self.folder.change(&delivery.id, &change)?;

@@ -18,6 +18,8 @@ use crate::{
 const FIRST: SignedDuration = SignedDuration::from_mins(10);
 /// What is older is told to nobody any more: no channel was configured then, or nothing ran.
 const LATE: SignedDuration = SignedDuration::from_hours(24);
+/// ... but what is critical is, for longer than a weekend and its holidays.
+const LATE_CRITICAL: SignedDuration = SignedDuration::from_hours(7 * 24);
 /// Longer ago than this nobody remembers what they were told last.
 const FORGOTTEN: SignedDuration = SignedDuration::from_hours(24 * 7);
 
@@ -48,6 +50,9 @@ pub fn spool(outbox: &Outbox) -> Result<()> {
                 view = outbox.store.refresh()?;
             }
             deliveries.extend(of_event(outbox, &view, &mut state, &event, has_trackers, now)?);
+        } else if !is_first && is_recent(&event, now, LATE_CRITICAL) {
+            let is_critical = |one: &Delivery| one.notification.priority == Priority::Critical.name();
+            deliveries.extend(of_event(outbox, &view, &mut state, &event, false, now)?.into_iter().filter(is_critical));
         }
         state.cursor = event.sequence;
     }
@@ -129,6 +134,8 @@ fn routed(outbox: &Outbox, state: &mut State, sequence: u64, notification: &Noti
             error: None,
             notification,
             act: None,
+            holds_channel: false,
+            lacking: None,
         });
     }
     deliveries

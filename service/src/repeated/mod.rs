@@ -20,18 +20,11 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use jiff::{SignedDuration, Timestamp};
-use parhelia_agent::process::RUN_MARKER;
-use parhelia_session::host::Host as _;
 use parhelia_store::clock;
 use tokio::task::spawn_blocking;
 
 use self::file::{Answers, Kept, Name};
-use crate::{
-    api::problem::Problem,
-    app::App,
-    caller::{Caller, Peer},
-    log::say,
-};
+use crate::{api::problem::Problem, app::App, caller::Peer, log::say};
 
 /// The header that names a request.
 const KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -51,7 +44,6 @@ const AGE_MAX: SignedDuration = SignedDuration::from_hours(24);
 /// Requests that had a key.
 #[derive(Clone)]
 pub struct Repeated {
-    app: App,
     requests: Arc<Requests>,
 }
 
@@ -230,12 +222,12 @@ impl Repeated {
     /// Those of the service's store.
     pub fn of(app: App) -> Self {
         let requests = Arc::new(Requests::of(app.store.path(), clock::timestamp()));
-        Repeated { app, requests }
+        Repeated { requests }
     }
 
     /// The name of a request: its key, among those of its user and run.
     fn name(&self, peer: Option<&Peer>, key: String) -> Name {
-        let run = peer.and_then(|peer| Caller { service: &*self.app.host, peer: peer.clone() }.variable(RUN_MARKER));
+        let run = peer.and_then(Peer::marker);
         Name { user: peer.and_then(Peer::user), run: run.map(|run| run.to_string_lossy().into_owned()), key }
     }
 

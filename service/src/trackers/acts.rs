@@ -7,13 +7,13 @@ use parhelia_agent::briefing::is_ours;
 use parhelia_session::{
     config::integrations::{OnApproval, OnError},
     review::link,
-    run::has_finished,
+    run::{Life, agent_in, has_finished, life},
     state::state_json,
 };
 use parhelia_store::{
     Store,
-    event::LINK_ASKED,
-    projection::{Issue, Session, Status},
+    event::{LINK_ASKED, LINK_CREATED},
+    projection::{Goal, Issue, Run, Session, Status},
     record::Checkpoint,
     view::View,
 };
@@ -28,14 +28,14 @@ use super::{
     found::{Texts, in_beads},
     issues_of, words,
 };
-use crate::outbox::Told;
+use crate::{notify::Priority, outbox::Told};
 
 /// The program that links, as events name it.
 pub const PROGRAM: &str = "tracker";
-/// The beginning of the keys of links to issues that were created.
-const CREATED: &str = "tracker/created";
 /// The same of a session is not said again within this time.
 const REPEAT: SignedDuration = SignedDuration::from_mins(10);
+/// An issue for a death that may be mended by itself waits so long.
+const HELD: SignedDuration = SignedDuration::from_mins(2);
 
 /// Everything that acts are made from, beside the event.
 pub struct Planner<'a> {
@@ -126,7 +126,9 @@ impl Planner<'_> {
             deliveries.extend(match notification.event.as_str() {
                 "checkpoint.linked" => self.of_link(event, notification, &work)?,
                 "session.started" | "session.resumed" => self.on_all(event, notification, &work, None, Some(State::Running))?,
-                "session.error" | "session.lost" => self.of_error(event, notification, &work, told)?,
+                "session.error" | "session.lost" | "session.left_alone" | "session.resume_failed" => {
+                    self.of_error(event, notification, &work, told)?
+                }
                 "session.completed" | "checkpoint.needs_review" | "escalation.triggered" => {
                     self.of_review(event, notification, &work, told)?
                 }
@@ -138,9 +140,10 @@ impl Planner<'_> {
     }
 
     fn of_link(&self, event: &Event, notification: &Notification, work: &Work) -> parhelia_session::Result<Vec<Delivery>> {
-        let is_of_created = event.idempotency_key.as_ref().is_some_and(|key| key.starts_with(CREATED));
+        let is_true = |name: &str| event.data.get(name).and_then(Value::as_bool).unwrap_or_default();
+        let is_of_created = is_true(LINK_CREATED);
         let issue = event.data.get("url").and_then(Value::as_str).and_then(|url| link::parse(url).ok());
-        let is_asked = event.data.get(LINK_ASKED).and_then(Value::as_bool).unwrap_or_default();
+        let is_asked = is_true(LINK_ASKED);
         let is_acted_on = |issue: &Issue| !is_of_created && self.reach.options.acts_on(issue, is_asked, &work.workspace);
         let Some(issue) = issue.filter(is_acted_on) else { return Ok(Vec::new()) };
         let is_running = self.view.newest_run(&work.session)?.is_some_and(|run| run.ended_at.is_none());
@@ -168,8 +171,17 @@ impl Planner<'_> {
         if is_said {
             return Ok(acts);
         }
-        let is_pending = !is_new(told, format!("created {}", work.session.id), self.now, SignedDuration::MAX);
-        if !acts.is_empty() || is_pending || on_error != OnError::Create {
+        if !acts.is_empty() || on_error != OnError::Create {
+            return Ok(acts);
+        }
+        // One that goes on by itself in a moment is no issue.
+        let may_heal = notification.event == "session.error" && notification.priority != Priority::Critical.name();
+        let is_held = may_heal && self.is_resumable(work)?;
+        let is_pending = match is_held {
+            true => !is_new(told, format!("held {}", work.session.id), self.now, HELD),
+            false => !is_new(told, format!("created {}", work.session.id), self.now, SignedDuration::MAX),
+        };
+        if is_pending {
             return Ok(acts);
         }
         let place = self.place_of_new(work, project.on_error.is_some());
@@ -181,9 +193,18 @@ impl Planner<'_> {
         };
         let created = place.map(|(tracker, place)| {
             let mark = mark(&[&self.store.config().id.to_string(), "created", &work.session.id]);
-            self.delivery(event, notification, tracker, &mark, act(place))
+            let delivery = self.delivery(event, notification, tracker, &mark, act(place));
+            let not_before = if is_held { self.now + HELD } else { delivery.not_before };
+            Delivery { not_before, ..delivery }
         });
         Ok(created.into_iter().collect())
+    }
+
+    /// True if a session's agent is one that is resumed by itself when it dies.
+    fn is_resumable(&self, work: &Work) -> parhelia_session::Result<bool> {
+        let newest = self.view.newest_run(&work.session)?;
+        let agent = newest.as_ref().and_then(agent_in);
+        Ok(work.session.goal() == Goal::Running && agent.is_some_and(|agent| !agent.is_headless()))
     }
 
     /// The tracker and the place of a new issue. Nobody has configured Beads: it gets one only where the project's table asks for it.
@@ -303,6 +324,8 @@ impl Planner<'_> {
             error: None,
             notification: notification.clone(),
             act: Some(act),
+            holds_channel: false,
+            lacking: None,
         }
     }
 }
@@ -311,10 +334,18 @@ impl Planner<'_> {
 pub fn link_created(store: &Store, session: &str, issue: &Issue) -> parhelia_session::Result<()> {
     let view = store.refresh()?;
     let Some(head) = view.head(session)? else { return Ok(()) };
-    match link::link_once(store, PROGRAM, &format!("{CREATED}/{session}"), head.record.id, std::slice::from_ref(issue)) {
+    match link::link_created(store, PROGRAM, &format!("tracker/created/{session}"), head.record.id, issue) {
         Err(parhelia_session::Error::Refused(_)) => Ok(()),
         linked => linked.map(drop),
     }
+}
+
+/// True if a session for which an issue was to be created goes on by now: its agent died, and was resumed.
+pub fn is_healed(store: &Store, session: &str) -> parhelia_session::Result<bool> {
+    let view = store.refresh()?;
+    let Some(session) = view.session(session)? else { return Ok(false) };
+    let is_alive = |run: &Run| matches!(life(run), Life::Agent(_) | Life::Elsewhere { .. });
+    Ok(view.newest_run(&session)?.is_some_and(|run| is_alive(&run)))
 }
 
 /// True if a session has the name of its folder.

@@ -161,7 +161,10 @@ impl Tracker for Linear<'_> {
         let url = match self.first(ISSUES, json!({ "id": new }), "/issues/nodes/0/url")? {
             Some(url) => url,
             None => {
-                let found = self.first(TEAMS, json!({ "key": team }), "/teams/nodes/0/id")?;
+                let found = match Uuid::try_parse(team) {
+                    Ok(id) => Some(id.to_string()),
+                    Err(_) => self.first(TEAMS, json!({ "key": team }), "/teams/nodes/0/id")?,
+                };
                 let missing = || Trouble::for_good(format!("there is no team {team}: set integrations.linear.default_team"));
                 let input = json!({ "id": new, "teamId": found.ok_or_else(missing)?, "title": title, "description": text });
                 let url = self.first(CREATE, json!({ "input": input }), "/issueCreate/issue/url")?;

@@ -36,6 +36,11 @@ impl Agents {
         Ok(())
     }
 
+    /// The sessions whose agents are watched.
+    pub fn alive(&self) -> Vec<String> {
+        self.watched.keys().cloned().collect()
+    }
+
     /// Waits for the end of one of them, but not longer than this. True if one has ended.
     pub fn wait(&mut self, limit: Duration) -> bool {
         let mut fds: Vec<PollFd> = self.watched.values().map(|(_, fd)| PollFd::new(fd, PollFlags::IN)).collect();

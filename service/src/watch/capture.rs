@@ -26,11 +26,14 @@ pub struct Captures {
     next: HashMap<String, Instant>,
     /// Those that are being captured.
     under_way: Arc<Mutex<HashSet<String>>>,
-    /// Those whose agent has died since, and that wait for the checkpoint of that.
-    died: Vec<Session>,
+    /// Those whose agent has died since, and that wait for the checkpoint of that; and true if it died alone, which is an error of its own.
+    died: Vec<(Session, bool)>,
     /// The runs of which that was noted.
     noted: HashSet<String>,
 }
+
+/// The words for an agent that is gone together with its supervisor: nothing of its work has failed.
+const GONE: &str = "its agent and its supervisor are gone, as when a machine or a terminal ends";
 
 /// True if a session's agent died together with its supervisor, which was to make the last checkpoint.
 fn ended_unseen(store: &Store, session: &Session) -> Result<bool> {
@@ -44,7 +47,7 @@ impl Captures {
         for session in &missing.dead {
             let was_alone = self.next.remove(&session.id).is_some();
             if (was_alone || ended_unseen(store, session)?) && self.noted.insert(session.run.clone().unwrap_or_default()) {
-                self.died.push(session.clone());
+                self.died.push((session.clone(), was_alone));
             }
         }
         let first = Instant::now() + INTERVAL;
@@ -58,9 +61,13 @@ impl Captures {
 
     /// Starts the checkpoints that are due, as far as there are places for them.
     pub fn go_on(&mut self, app: &App) {
-        while let Some(session) = self.died.pop() {
-            if !self.start(app, &session.id, Trigger::Error, Cause::Died, "its agent died") {
-                self.died.push(session);
+        while let Some((session, was_alone)) = self.died.pop() {
+            let (trigger, cause, detail) = match was_alone {
+                true => (Trigger::Error, Cause::Died, "its agent died"),
+                false => (Trigger::Shutdown, Cause::Shutdown, GONE),
+            };
+            if !self.start(app, &session.id, trigger, cause, detail) {
+                self.died.push((session, was_alone));
                 break;
             }
         }
@@ -76,7 +83,7 @@ impl Captures {
 
     /// True if a session is being captured, or waits for it.
     pub fn has(&self, session: &str) -> bool {
-        self.died.iter().any(|died| died.id == session) || self.lock().contains(session)
+        self.died.iter().any(|(died, _)| died.id == session) || self.lock().contains(session)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashSet<String>> {
@@ -117,7 +124,7 @@ fn capture(app: &App, id: &str, trigger: Trigger, cause: Cause, detail: &str) ->
     let Some(session) = view.session(id)? else { return Ok(()) };
     let newest = view.newest_run(&session)?;
     // Whoever ends an agent on purpose makes the last checkpoint, and that is no error.
-    if cause == Cause::Died && newest.as_ref().is_some_and(was_ended_on_purpose) {
+    if matches!(cause, Cause::Died | Cause::Shutdown) && newest.as_ref().is_some_and(was_ended_on_purpose) {
         return Ok(());
     }
     let run = newest.filter(Run::is_open);

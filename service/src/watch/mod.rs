@@ -5,6 +5,7 @@
 //! that requests take no part of, and resumes to processes of their own, which outlive the service.
 
 mod agents;
+mod attention;
 mod capture;
 mod lifetime;
 mod recovery;
@@ -13,6 +14,7 @@ mod upkeep;
 use std::{
     io,
     path::Path,
+    sync::atomic::Ordering,
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
@@ -24,22 +26,39 @@ use parhelia_session::{
 use parhelia_store::clock;
 use tokio::sync::watch;
 
-use self::{agents::Agents, capture::Captures, lifetime::Lifetime, recovery::Recovery, upkeep::Upkeep};
-use crate::{app::App, feed, log::say};
+use self::{agents::Agents, attention::Attentions, capture::Captures, lifetime::Lifetime, recovery::Recovery, upkeep::Upkeep};
+use crate::{
+    app::App,
+    feed,
+    log::{Lasting, say},
+    systemd,
+};
 
 /// So often it is looked whether the journal has grown, and whether the service ends.
 const TICK: Duration = Duration::from_millis(200);
 /// So often sessions are looked at though nothing has happened that was heard of: leases run out, and other namespaces tell nothing.
 const LOOK: Duration = Duration::from_secs(10);
 
+/// So often systemd is told that sessions are looked after.
+const BEAT: Duration = Duration::from_secs(10);
+
 /// Starts the thread.
 pub fn start(app: App, resumes: bool, stopped: watch::Receiver<bool>) -> io::Result<JoinHandle<()>> {
     let watching = thread::Builder::new().name("watch".into());
     watching.spawn(move || {
         let mut watcher = Watcher::new(app.clone(), resumes);
+        let (mut beat, mut trouble) = (Instant::now(), Lasting::default());
         while !*stopped.borrow() {
-            if let Err(e) = watcher.turn() {
-                say(&format!("sessions could not be looked at: {e}"));
+            let turned = watcher.turn();
+            if beat.elapsed() > BEAT {
+                beat = Instant::now();
+                systemd::tell(&*app.host, "WATCHDOG=1");
+            }
+            app.verdicts.turned(turned.as_ref().err().map(ToString::to_string));
+            let wrong = turned.err().map(|e| format!("sessions could not be looked at: {e}"));
+            let has_failed = wrong.is_some();
+            trouble.say(wrong, "sessions are looked at again");
+            if has_failed {
                 thread::sleep(LOOK / 10);
             }
         }
@@ -61,10 +80,13 @@ struct Watcher {
     /// The thread that brings the store's index up to date, and whether it could.
     absorbing: Option<JoinHandle<bool>>,
     agents: Agents,
+    attentions: Attentions,
     captures: Captures,
     recovery: Option<Recovery>,
     lifetime: Lifetime,
     upkeep: Upkeep,
+    /// Number of reloads of the configuration that it has.
+    reloads: u64,
     /// The time at which sessions are looked at next.
     next: Instant,
 }
@@ -76,14 +98,33 @@ impl Watcher {
         // A configuration that cannot be used is told of where it is needed.
         let options = app.host.config(Path::new("/")).map(|config| config.service).unwrap_or_default();
         let (lifetime, upkeep) = (Lifetime::new(options.max_lifetime_hours), Upkeep::new(options.upkeep_hours));
-        let (agents, captures) = (Agents::default(), Captures::default());
-        Watcher { app, told, absorbing: None, agents, captures, recovery, lifetime, upkeep, next: Instant::now() }
+        let (agents, attentions, captures) = (Agents::default(), Attentions::default(), Captures::default());
+        Watcher {
+            app,
+            told,
+            absorbing: None,
+            agents,
+            attentions,
+            captures,
+            recovery,
+            lifetime,
+            upkeep,
+            reloads: 0,
+            next: Instant::now(),
+        }
     }
 
     /// Waits until something happens, but not long, and does what is to be done.
     fn turn(&mut self) -> Result<()> {
         let has_ended = self.agents.wait(TICK);
+        if let Some(gone) = self.app.store.absence() {
+            return Err(gone.into());
+        }
         let has_grown = self.tell()?;
+        if self.app.store.is_read_only() {
+            return Ok(());
+        }
+        self.reload();
         let is_due = self.next <= Instant::now();
         if has_ended || has_grown || is_due {
             self.absorb();
@@ -91,9 +132,14 @@ impl Watcher {
             self.next = Instant::now() + until_next(&missing);
             self.agents.watch(&self.app.store)?;
             self.captures.note(&self.app.store, &missing)?;
+            // Whoever asks first does not wait until all sessions were read. Where that fails, they hear of it.
+            let _ = self.app.listing.renew(&self.app.store, &self.app.store.view());
             if let Some(recovery) = self.recovery.as_mut().filter(|_| !self.lifetime.is_over()) {
                 recovery.note(&missing);
             }
+        }
+        if let Err(e) = self.attentions.go_on(&self.app, &self.agents.alive()) {
+            say(&format!("what agents say of themselves could not be recorded: {e}"));
         }
         self.captures.go_on(&self.app);
         self.upkeep.go_on(&self.app);
@@ -101,6 +147,19 @@ impl Watcher {
         match self.recovery.as_mut().filter(|_| !self.lifetime.is_over()) {
             Some(recovery) => recovery.go_on(&self.app, |session| !self.captures.has(session)),
             None => Ok(()),
+        }
+    }
+
+    /// Takes the options of the service from the configuration again, where that was asked for.
+    fn reload(&mut self) {
+        let reloads = self.app.reloads.load(Ordering::Relaxed);
+        if reloads == self.reloads {
+            return;
+        }
+        self.reloads = reloads;
+        if let Ok(config) = self.app.host.config(Path::new("/")) {
+            let options = config.service;
+            (self.lifetime, self.upkeep) = (Lifetime::new(options.max_lifetime_hours), Upkeep::new(options.upkeep_hours));
         }
     }
 

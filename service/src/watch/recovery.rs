@@ -3,6 +3,9 @@
 
 use std::{
     collections::HashMap,
+    fs::File,
+    io,
+    os::unix::fs::FileExt as _,
     process::{Child, Stdio},
     time::{Duration, Instant},
 };
@@ -10,6 +13,7 @@ use std::{
 use jiff::SignedDuration;
 use parhelia_session::{
     Result,
+    attention::{self, State},
     host::Host,
     overview::{self, Missing},
     resume::{SET_ASIDE_AFTER, Unasked, set_aside, unasked},
@@ -17,14 +21,14 @@ use parhelia_session::{
 use parhelia_store::{
     Store,
     event::{Actor, NewEvent, kind},
-    projection::{Run, Session},
+    projection::{Goal, Run, Session},
     view::View,
 };
+use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::{
     app::{App, Shared},
     log::say,
-    metrics::Metrics,
     start::{self, Start},
 };
 
@@ -38,8 +42,14 @@ const RUNS_MAX: usize = 3;
 const CRASH_WINDOW: SignedDuration = SignedDuration::from_mins(10);
 /// A resume that failed is tried again after this time, and then after twice as long each time.
 const RETRY: Duration = Duration::from_secs(10);
-/// ... but not less often than this.
-const RETRY_MAX: Duration = Duration::from_secs(600);
+/// After so many resumes that failed, people are told.
+const TOLD_AFTER: u32 = 2;
+/// After so many, within some five minutes, it is left to a person: each try is a run more.
+const TRIES_MAX: u32 = 6;
+/// The width of a terminal in which an agent is started, in characters.
+const TERMINAL_COLUMNS: usize = 80;
+/// So much of the end of what a resume said is read, in bytes.
+const WORDS_BYTES_MAX: u64 = 4096;
 
 /// Sessions that are to be brought back.
 #[derive(Default)]
@@ -51,12 +61,14 @@ pub struct Recovery {
 struct Dead {
     /// The time at which it is resumed.
     due: Instant,
-    /// The process that resumes it.
-    process: Option<Child>,
+    /// The process that resumes it, and the file of its words.
+    process: Option<(Child, File)>,
     /// Resumes that have failed.
     failed: u32,
     /// True if it is left alone, which was said.
     is_left: bool,
+    /// The run that died last.
+    run: Option<String>,
     /// True if its death was said.
     is_told: bool,
 }
@@ -72,10 +84,17 @@ impl Recovery {
             is_dead || dead.process.is_some()
         });
         for session in &missing.dead {
-            if self.dead.contains_key(&session.id) {
-                continue;
+            match self.dead.get_mut(&session.id) {
+                // A person went on with what was left alone, and that has died before anybody looked.
+                Some(dead) if dead.is_left && dead.run != session.run => {}
+                Some(dead) => {
+                    dead.run.clone_from(&session.run);
+                    continue;
+                }
+                None => {}
             }
-            let dead = Dead { due: Instant::now() + DELAY, process: None, failed: 0, is_left: false, is_told: false };
+            let run = session.run.clone();
+            let dead = Dead { due: Instant::now() + DELAY, process: None, failed: 0, is_left: false, run, is_told: false };
             self.dead.insert(session.id.clone(), dead);
         }
     }
@@ -104,7 +123,14 @@ impl Recovery {
 
     /// Starts the resumes that are due, and hears of those that are done. Those that are still to be captured wait.
     pub fn go_on(&mut self, app: &App, is_captured: impl Fn(&str) -> bool) -> Result<()> {
-        self.dead.retain(|id, dead| !dead.is_resumed(id, &app.metrics));
+        let mut outcome = Ok(());
+        self.dead.retain(|id, dead| {
+            let done = dead.is_resumed(id, app);
+            let is_resumed = done.as_ref().is_ok_and(|is_resumed| *is_resumed);
+            outcome = done.map(drop).and(std::mem::replace(&mut outcome, Ok(())));
+            !is_resumed
+        });
+        outcome?;
         self.tell(&app.store)?;
         let now = Instant::now();
         let is_due =
@@ -126,12 +152,14 @@ impl Recovery {
                 continue;
             }
             let start = Start::Resume { session: id.clone(), prompt: None };
-            match start::process(app, &start, Stdio::null(), Stdio::inherit()) {
-                Ok(process) => dead.process = Some(process),
-                Err(e) => {
-                    let pause = dead.later();
-                    say(&format!("session {id} was not resumed: {e}; it is tried again in {} s", pause.as_secs()));
-                }
+            // A file: the process outlives the service, and a pipe would not.
+            let begun = memfd_create("words", MemfdFlags::CLOEXEC).map(File::from).map_err(io::Error::from).and_then(|words| {
+                let process = start::process(app, &start, Stdio::null(), Stdio::from(words.try_clone()?))?;
+                Ok((process, words))
+            });
+            match begun {
+                Ok(begun) => dead.process = Some(begun),
+                Err(e) => dead.has_failed(&id, app, &e.to_string())?,
             }
         }
         Ok(())
@@ -139,25 +167,69 @@ impl Recovery {
 }
 
 impl Dead {
-    /// Puts the next resume off, as one has failed. Returns the time until then.
-    fn later(&mut self) -> Duration {
-        let pause = RETRY.saturating_mul(1 << self.failed.min(16)).min(RETRY_MAX);
+    /// Takes note that a resume failed: it is tried again later, but not for ever, and people are told.
+    fn has_failed(&mut self, id: &str, app: &Shared, why: &str) -> Result<()> {
+        let pause = RETRY.saturating_mul(1 << self.failed.min(16));
         (self.failed, self.due) = (self.failed + 1, Instant::now() + pause);
-        pause
+        self.is_left = self.failed >= TRIES_MAX;
+        // Each try is a run more, and the last one is none that a person began.
+        self.run = app.store.refresh()?.session(id)?.and_then(|session| session.run);
+        match self.is_left {
+            true => say(&format!("session {id} was not resumed: {why}; it is left to a person after {TRIES_MAX} tries")),
+            false => say(&format!("session {id} was not resumed: {why}; it is tried again in {} s", pause.as_secs())),
+        }
+        if self.failed != TOLD_AFTER {
+            return Ok(());
+        }
+        match app.store.refresh()?.session(id)? {
+            Some(session) if session.goal() == Goal::Running => {
+                attention::note(&app.store, &session, Some((State::ResumeFailed, Some(why))), Actor::program("service")).map(drop)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// True if the process that resumes it has done so. One that has failed is followed by another, later.
-    fn is_resumed(&mut self, id: &str, metrics: &Metrics) -> bool {
-        let Some(done) = self.process.as_mut().and_then(|process| process.try_wait().ok().flatten()) else { return false };
-        self.process = None;
-        metrics.resumed(done.success());
-        if done.success() {
-            say(&format!("session {id} is resumed"));
-            return true;
+    fn is_resumed(&mut self, id: &str, app: &Shared) -> Result<bool> {
+        let ended = |(process, _): &mut (Child, File)| process.try_wait().ok().flatten();
+        let Some(done) = self.process.as_mut().and_then(ended) else { return Ok(false) };
+        let words = self.process.take().map(|(_, words)| end_of(&words)).unwrap_or_default();
+        words.lines().for_each(say);
+        app.metrics.resumed(done.success());
+        if !done.success() {
+            let last = last_words(&words);
+            self.has_failed(id, app, &if last.is_empty() { done.to_string() } else { last })?;
+            return Ok(false);
         }
-        let pause = self.later();
-        say(&format!("session {id} was not resumed ({done}); it is tried again in {} s", pause.as_secs()));
-        false
+        say(&format!("session {id} is resumed"));
+        if let Some(session) = app.store.refresh()?.session(id)? {
+            attention::note(&app.store, &session, Some((State::Recovered, None)), Actor::program("service"))?;
+        }
+        Ok(true)
+    }
+}
+
+/// The last that this program said, with what follows as an agent's own words. Those come from a terminal, which breaks lines.
+fn last_words(words: &str) -> String {
+    const OWN: &str = "parhelia: ";
+    let lines: Vec<&str> = words.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+    let from = lines.iter().rposition(|line| line.starts_with(OWN)).unwrap_or(lines.len().saturating_sub(1));
+    let (mut text, mut is_broken) = (String::new(), true);
+    for line in &lines[from..] {
+        text.push_str(if is_broken { "" } else { " " });
+        text.push_str(line.trim_start_matches(OWN));
+        is_broken = line.chars().count() >= TERMINAL_COLUMNS;
+    }
+    text
+}
+
+/// The end of what a process wrote into a file.
+fn end_of(file: &File) -> String {
+    let length = file.metadata().map_or(0, |found| found.len());
+    let mut bytes = vec![0; length.min(WORDS_BYTES_MAX) as usize];
+    match file.read_exact_at(&mut bytes, length.saturating_sub(WORDS_BYTES_MAX)) {
+        Ok(()) => String::from_utf8_lossy(&bytes).into_owned(),
+        Err(_) => String::new(),
     }
 }
 
@@ -177,10 +249,15 @@ fn why_left(app: &Shared, session: &Session) -> Result<Option<String>> {
         None => return Ok(None),
         Some(why) => why,
     };
-    if matches!(why, Unasked::Policy { .. } | Unasked::CrashLoop { .. }) {
-        set_aside(&app.store, session, &why)?;
+    let text = why.to_string();
+    match why {
+        Unasked::Policy { .. } | Unasked::CrashLoop { .. } => set_aside(&app.store, session, &why)?,
+        // It is wanted running all the same: with a prompt, or by whoever may start its program again.
+        Unasked::NoAgent | Unasked::NoPrompt | Unasked::UnknownCommand => {
+            attention::note(&app.store, session, Some((State::LeftAlone, Some(&text))), Actor::program("service"))?;
+        }
     }
-    Ok(Some(why.to_string()))
+    Ok(Some(text))
 }
 
 /// True if a run ended without being asked to: of its own accord, by a signal that nobody of us sent, or unseen.
@@ -198,4 +275,17 @@ fn has_crashed_often(view: &View, session: &Session) -> Result<bool> {
         count += usize::from(view.run(id)?.is_some_and(is_crash));
     }
     Ok(count >= RUNS_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_words_are_whole() {
+        let long = format!("parhelia: cannot start {}", "x".repeat(57));
+        assert_eq!(last_words(&format!("parhelia: other\n{long}\ny z\n\n")), format!("{}y z", &long["parhelia: ".len()..]));
+        assert_eq!(last_words("parhelia: its last lines:\nError: no\n"), "its last lines: Error: no");
+        assert_eq!((last_words("").as_str(), last_words("a\nb").as_str()), ("", "b"));
+    }
 }

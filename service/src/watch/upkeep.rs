@@ -76,7 +76,8 @@ fn keep_up(app: &App) -> Result<()> {
     }
     app.store.note_unreadable();
     let collected = gc::run(&app.store, &GcOptions::default(), &());
-    if found.is_none() && collected.as_ref().is_err_and(parhelia_store::Error::is_damage) {
+    let is_damage = |e: &parhelia_store::Error| e.is_damage() || e.kind() == parhelia_store::ErrorKind::Corrupt;
+    if found.is_none() && collected.as_ref().is_err_and(is_damage) {
         found = said("checked", checked::of_damage(&app.store, &actor, &()));
     }
     if let Some(report) = said("cleaned by gc", collected.map(Some)) {

@@ -4,7 +4,7 @@ use parhelia_store::{
     Store,
     event::{Actor, NewEvent, kind},
     name,
-    projection::{Approval, ApprovalStatus, Run, Session},
+    projection::{Approval, ApprovalStatus},
     record::Checkpoint,
     view::View,
 };
@@ -37,7 +37,7 @@ pub fn decision(
         is_safety: record.is_safety(),
         is_killed: record.tells_of_signal(),
         cost_usd: session.totals.cost_usd,
-        active_seconds: active_seconds(&view, &session, made)?,
+        active_seconds: run::worked(&view, &session, record.created_at)?.as_secs(),
         errors: session.totals.errors,
         changed: if options.escalation.asks_for_changes() {
             changed(store, basis.checkpoint.as_ref(), made)?
@@ -137,18 +137,6 @@ fn secrets_rule((found, missed): (u64, u64)) -> Option<Rule> {
         (0, missed) => Some(RuleKind::Secrets.says(format!("files not scanned for secrets: {missed}"))),
         (found, _) => Some(RuleKind::Secrets.says(format!("secrets found: {found}"))),
     }
-}
-
-/// Time that was worked in a session until a checkpoint was made.
-fn active_seconds(view: &View, session: &Session, made: &Checkpoint) -> Result<u64> {
-    let open = session.run.as_deref().map(|run| view.run(run)).transpose()?.flatten().filter(|run| run.is_open());
-    // A dead run has done nothing since its last sign of life: the machine may have been off for days.
-    let until = |run: &Run| match run::life(run).is_alive() {
-        true => made.record.created_at,
-        false => run.lease.as_ref().map_or(run.started_at, |lease| lease.renewed.unwrap_or(run.started_at)),
-    };
-    let since = open.map_or(0, |run| until(&run).duration_since(run.started_at).as_secs());
-    Ok(session.totals.active_seconds.saturating_add(u64::try_from(since).unwrap_or(0)))
 }
 
 /// Paths of the files whose content is not as it was, as shown. Nothing changed since nothing.

@@ -68,9 +68,13 @@ impl RuleKind {
         if let Some(kind) = data.get(RULE_KIND) {
             return Some(RuleKind::deserialize(kind).unwrap_or(RuleKind::Other));
         }
-        let rule = data.get("rule")?.as_str()?;
+        data.get("rule")?.as_str().map(Self::of_text)
+    }
+
+    /// The kind of a rule by its words: one of the policy's own, or an escalation of which no more is known.
+    pub fn of_text(rule: &str) -> Self {
         let known = NO_ESCALATIONS.iter().find(|(begins, _)| rule.starts_with(begins));
-        Some(known.map_or(RuleKind::Other, |(_, kind)| *kind))
+        known.map_or(RuleKind::Other, |(_, kind)| *kind)
     }
 }
 

@@ -25,7 +25,7 @@ pub(crate) fn earlier(store: &Store, input: &Input, live: Option<&Path>, window_
             let windows = of_transcript(live?, READ_BYTES_MAX).ok()?;
             Some(kept::compacted(&windows, window_tokens)?.to_vec())
         }
-        Why::Replaced => {
+        Why::Replaced | Why::Cleared => {
             let path = input.transcript.as_ref().map(PathBuf::from).filter(|path| path.is_file());
             let windows = path.and_then(|path| of_transcript(&path, READ_BYTES_MAX).ok()).or_else(|| {
                 let checkpoint = store.view().checkpoint(input.checkpoint.parse::<Ulid>().ok()?).ok()??;
@@ -33,7 +33,7 @@ pub(crate) fn earlier(store: &Store, input: &Input, live: Option<&Path>, window_
             });
             Some(kept::replaced(&windows?).to_vec())
         }
-        Why::Resumed | Why::Incomplete => None,
+        Why::Resumed | Why::Incomplete | Why::Earlier => None,
     }
 }
 

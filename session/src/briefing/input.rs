@@ -14,6 +14,17 @@ pub enum Why {
     Forgotten,
     /// Earlier work in this folder was not finished; another conversation begins.
     Incomplete,
+    /// The user has cleared the conversation before it.
+    Cleared,
+    /// Another conversation begins in a folder in which earlier work has ended.
+    Earlier,
+}
+
+impl Why {
+    /// True if what went before is background, and nothing of it is gone on with unless the user says so.
+    pub fn is_background(self) -> bool {
+        matches!(self, Why::Cleared | Why::Earlier)
+    }
 }
 
 /// A tool call without a result.

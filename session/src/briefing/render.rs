@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use parhelia_agent::{
-    briefing::{FORGOTTEN, INCOMPLETE, NEW_CONVERSATION, SAME_CONVERSATION},
+    briefing::{CLEARED, FORGOTTEN, INCOMPLETE, NEW_CONVERSATION, SAME_CONVERSATION},
     transcript::statements::Speaker,
 };
 use parhelia_store::name;
@@ -69,7 +69,8 @@ pub fn render(input: &Input, budget: Budget) -> Injection {
     page.section("Summary", &cut(&input.summary, SUMMARY_CHARACTERS_MAX));
     let by_model = input.by_model.as_deref().unwrap_or_default();
     page.section("Summary (written by a model)", &cut(by_model, BY_MODEL_CHARACTERS_MAX));
-    page.section("Current task", &cut(input.task.as_deref().unwrap_or_default(), TASK_CHARACTERS_MAX));
+    let task = if input.why.is_background() { "The last task" } else { "Current task" };
+    page.section(task, &cut(input.task.as_deref().unwrap_or_default(), TASK_CHARACTERS_MAX));
     page.list("Prompts that were typed and lost: the agent was gone before it took them up", &input.queued, false);
     page.list("Next steps", &input.next_steps, true);
     page.list("Decisions", &input.decisions, false);
@@ -86,7 +87,9 @@ pub fn render(input: &Input, budget: Budget) -> Injection {
     page.list_readable_by("Around this resume", &input.notices, false, format!("parhelia log {}", input.session));
     page.changes();
     page.uncommitted();
-    page.files();
+    if !input.why.is_background() {
+        page.files();
+    }
     page.tail()
 }
 
@@ -332,6 +335,10 @@ fn head(input: &Input) -> String {
         Why::Incomplete => {
             format!("{INCOMPLETE}{session}) was not finished. What is known of it{from}:")
         }
+        Why::Cleared => {
+            format!("{CLEARED}{session}), this was done here{from}. It is background: do what the user asks for from here on.")
+        }
+        Why::Earlier => format!("{INCOMPLETE}{session}) has ended. It is background; what is known of it{from}:"),
     };
     format!("{text}{}\n", input.ending.as_ref().map(|ending| format!(" {ending}")).unwrap_or_default())
 }

@@ -18,9 +18,7 @@ use serde_json::{Value, json};
 
 use super::{CONVERSATION, file};
 use crate::Result;
-use parhelia_agent::transcript::{
-    Activity, Conversation, Located, Summary, conversation, files::RawSet, index::Turn, prefix::Check,
-};
+use parhelia_agent::transcript::{Activity, Conversation, Located, Summary, Turn, conversation, files::RawSet, prefix::Check};
 
 /// Version of `conversation.json`.
 const SCHEMA: u32 = 1;

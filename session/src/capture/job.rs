@@ -8,8 +8,7 @@ use std::{
     time::Duration,
 };
 
-use parhelia_store::clock;
-use parhelia_store::create::Captured;
+use parhelia_store::{clock, create::Captured, record::Part};
 use serde_json::{Value, json};
 
 use super::{file, set_part};
@@ -26,6 +25,8 @@ pub struct Looked {
     pub environment: Option<Value>,
     /// The reason why something in the part could not be read. The part counts as failed, but its files are kept.
     pub error: Option<String>,
+    /// True if nobody was asked for it who may have it.
+    pub is_not_asked: bool,
 }
 
 type Look = dyn Fn() -> Result<Option<Looked>, String> + Send + Sync;
@@ -66,7 +67,7 @@ pub(super) struct Running {
 impl Running {
     /// Waits for it, and takes what it found. Gives the state of git, where that is the part.
     pub(super) fn take(self, captured: &mut Captured) -> Option<git::State> {
-        let mut git = None;
+        let (mut git, mut is_not_asked) = (None, false);
         let looked = self.thread.and_then(|thread| thread.join().unwrap_or_else(|_| Err("its thread ended".into())));
         let outcome = looked.map(|looked| {
             let Some(looked) = looked else { return Ok(false) };
@@ -74,9 +75,13 @@ impl Running {
             captured.git = captured.git.take().or(looked.git.as_ref().map(git::State::record));
             captured.environment = captured.environment.take().or(looked.environment);
             git = looked.git;
+            is_not_asked = looked.is_not_asked;
             looked.error.map_or(Ok(true), Err)
         });
         set_part(&mut captured.parts, self.part, outcome.flatten());
+        if is_not_asked && captured.parts.get(self.part) == Some(&Part::Captured) {
+            captured.parts.insert(self.part.to_owned(), Part::NotAsked);
+        }
         git
     }
 }

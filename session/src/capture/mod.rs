@@ -69,6 +69,8 @@ pub struct Wanted {
     pub context: Option<(PathBuf, config::Context)>,
     /// The last summary by a model, which the session's summary takes in.
     pub by_model: Option<summary::ModelSummary>,
+    /// Prices of models.
+    pub cost: config::Cost,
     /// Folder in which indexes of conversations are kept from one capture to the next.
     pub cache: PathBuf,
 }
@@ -95,12 +97,18 @@ impl State for Capture {
         let running = std::mem::take(&mut self.running);
         let (conversation, later) = self.take_conversation(&mut captured);
         let wanted = &self.wanted;
+        if let Some(conversation) = &conversation {
+            wanted.price(conversation, &mut captured);
+        }
         self.warnings = std::thread::scope(|scope| {
             if let (Some(Ok(source)), Some(index)) = (&wanted.conversation, later.as_ref().or(conversation.as_ref())) {
                 // For the next capture; nothing of this one waits for it, where there is a thread for it.
                 threads::beside_or_here(scope, || conversation::keep(index, source, &wanted.cache));
             }
             let git = running.into_iter().fold(None, |git, running| running.take(&mut captured).or(git));
+            if let Some(git) = git.as_ref().filter(|_| !seen.omissions.is_empty()) {
+                captured.git = Some(git.record_without(&|path| seen.is_left_out(path)));
+            }
             wanted.summarize(conversation.as_ref(), git.as_ref(), &mut captured);
             wanted.list_context(conversation.as_ref(), git.as_ref(), seen, &mut captured)
         });
@@ -114,6 +122,15 @@ impl State for Capture {
 }
 
 impl Wanted {
+    /// Tells the cost by the prices of the models, where the agent does not.
+    fn price(&self, conversation: &Conversation, captured: &mut Captured) {
+        let Some(usage) = captured.usage.as_mut().filter(|usage| usage["cost_estimate_usd"].is_null()) else { return };
+        if let Some(cost) = self.cost.of(&conversation.usage_by_model()) {
+            usage["cost_estimate_usd"] = json!(cost);
+            usage["cost_source"] = json!("prices");
+        }
+    }
+
     /// Sums up the session. A session whose user does not want to have it told what was done has no summary.
     fn summarize(&self, conversation: Option<&Conversation>, git: Option<&git::State>, captured: &mut Captured) {
         let (Some((workspace, settings)), Some(conversation)) = (&self.context, conversation) else { return };

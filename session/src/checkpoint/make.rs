@@ -9,7 +9,7 @@ use parhelia_store::{
     create::{self, FullWalk, Options, Outcome},
     event::NewEvent,
     projection::{Scan, Session},
-    record::{Cause, Checkpoint, Part},
+    record::{Checkpoint, Part},
 };
 
 use super::CheckpointRequest;
@@ -23,7 +23,9 @@ use crate::{
     notice::Notice,
     phase,
     place::Standing,
-    retention, run, scan, summary, verification,
+    retention,
+    review::decide::is_persons_word,
+    run, scan, summary, verification,
 };
 
 /// A checkpoint that was made, and whether it is whole.
@@ -120,13 +122,15 @@ pub fn make(store: &Store, host: &dyn Host, request: &CheckpointRequest<'_>, obs
         }
     }
     let (checkpoint, stored, limit) = (outcome.checkpoint.record.id, outcome.stored_bytes, request.config.capture.warn_bytes);
-    if !outcome.skipped && limit > 0 && stored > limit && is_agents(request, known.as_ref()) {
+    if !outcome.skipped && limit > 0 && stored > limit {
         observer.warn(&Notice::Large { checkpoint, mebibytes: stored >> 20 });
     }
     let scan = scanned(store, &outcome, book, request.config.secrets.on_finding, observer);
     let mut findings: Vec<NewEvent> = verified.iter().flatten().map(|report| verification::event(report, &actor)).collect();
     findings.extend(scan.as_ref().map(|scan| scan::event(outcome.checkpoint.record.id, scan, &actor)));
-    if !outcome.skipped && is_agents(request, known.as_ref()) && !outcome.checkpoint.record.fenced {
+    // Where it cannot be told who asks, nobody counts as a person.
+    let is_judged = is_agents(request, known.as_ref()) || !is_persons_word(store, host, request.session).unwrap_or(false);
+    if !outcome.skipped && is_judged && !outcome.checkpoint.record.fenced {
         findings.extend(decision(store, &outcome.checkpoint, request, scan.as_ref(), observer));
     }
     if !findings.is_empty() {
@@ -188,7 +192,7 @@ fn scanned(
 fn options(host: &dyn Host, request: &CheckpointRequest<'_>, known: Option<&Session>, standing: &Standing) -> Result<Options> {
     // Somebody who restores into a workspace that was moved has not said that the session goes on there.
     let is_elsewhere = known.and_then(|known| known.workspace.as_ref()).is_some_and(|place| place.folder() != request.workspace);
-    let is_safety = request.cause == Cause::Safety;
+    let is_safety = request.cause.is_safety();
     Ok(Options {
         workspace: request.workspace.to_owned(),
         session: request.session.to_owned(),
@@ -249,6 +253,7 @@ fn captured(store: &Store, host: &dyn Host, request: &CheckpointRequest<'_>, kno
     capture::Wanted {
         by_model: by_model.flatten(),
         conversation,
+        cost: request.config.cost.clone(),
         session_state: is_agents.then(|| session_state(request.session, workspace, request.run.or(last), known)),
         jobs,
         context: request.environment.as_ref().map(|_| (workspace.to_owned(), request.config.context.clone())),

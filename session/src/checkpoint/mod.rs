@@ -6,9 +6,11 @@
 mod make;
 mod names;
 mod request;
+mod saved;
 mod spool;
 
 pub use make::{Made, make};
 pub use names::{checked_name, derived_name};
 pub use request::{CheckpointRequest, Conversation};
+pub use saved::SavedWork;
 pub use spool::Spooled;

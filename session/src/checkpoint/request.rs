@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use parhelia_agent::{environment, folder::ConfigFolder, kind::KINDS, transcript::Located};
+use parhelia_agent::{environment, folder::ConfigFolder, kinds::KINDS, transcript::Located};
 use parhelia_store::{
     projection::{Session, Tmux},
     record::{Cause, Rules, Trigger},

@@ -8,7 +8,16 @@ use std::{ffi::OsString, path::PathBuf};
 
 use serde_json::Value;
 
-use super::options::{Kind, Opt};
+use super::options::{Kind, OPTIONS, Opt};
+
+/// Variables that set no option, and say as much as one.
+const BESIDE_OPTIONS: [&str; 1] = ["PARHELIA_PHASES"];
+
+/// The variables that set what is the user's, but for the store.
+pub fn user_variables() -> impl Iterator<Item = &'static str> {
+    let set = OPTIONS.iter().filter(|option| option.inside != Tighter::Free && option.key != "store");
+    set.flat_map(|option| option.variables.iter().copied()).chain(BESIDE_OPTIONS)
+}
 
 /// The direction in which a call from inside an agent may move an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +90,8 @@ pub struct Call {
 /// A setting that does not count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ignored {
+    /// The file that it stands in; none of a variable.
+    pub file: Option<PathBuf>,
     /// The place where it stands, with its line, or the variable.
     pub place: String,
     /// The reason.

@@ -216,7 +216,7 @@ pub(super) fn checked(value: serde_json::Value) -> Result<serde_json::Value, Str
 }
 
 fn no_team(team: &str) -> String {
-    format!("'{team}' is no key of a team; give what stands before the number of its issues, such as ENG")
+    format!("'{team}' is no key of a team; give what stands before the number of its issues, such as ENG, or the team's id")
 }
 
 fn is_repository(text: &str) -> bool {
@@ -227,7 +227,11 @@ fn is_repository(text: &str) -> bool {
     text.split_once('/').is_some_and(|(owner, name)| is_name(owner) && is_name(name))
 }
 
+/// True of a team's key, and of its id, which is a UUID.
 fn is_team(text: &str) -> bool {
+    if uuid::Uuid::try_parse(text).is_ok() {
+        return true;
+    }
     let is_word = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
     text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.len() <= 32 && text.bytes().all(is_word)
 }

@@ -6,12 +6,15 @@
 //! only where it makes them stricter. Whatever in a project's file does not count is named and passed over: no project stops its user's
 //! checkpoints.
 
+mod agents;
 pub mod call;
 pub mod channels;
+mod cost;
 mod file;
 pub mod integrations;
 pub mod notifications;
 pub mod options;
+mod sections;
 pub mod servers;
 pub mod summary;
 mod value;
@@ -23,20 +26,23 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     ffi::OsString,
     path::{Path, PathBuf},
-    time::Duration,
 };
 
-use parhelia_store::{name::Shown as _, record::Rules};
+use parhelia_agent::declaration::Declaration;
+use parhelia_store::name::Shown as _;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub use crate::approval::policy::Approval;
 use crate::error::{Error, Result};
+pub use agents::declared;
 pub use call::{Call, Ignored};
+pub use cost::Cost;
 pub use integrations::Integrations;
 pub use notifications::{Budget, Notifications};
 pub use options::OPTIONS;
 use options::{Level, Opt};
+pub use sections::{Briefing, Capture, Context, Environment, Inject, Mode, OnFinding, Retention, Secrets, Service};
 pub use servers::Mcp;
 pub use summary::Summary;
 pub use value::size;
@@ -65,180 +71,24 @@ pub struct Config {
     pub secrets: Secrets,
     /// Limits of a briefing.
     pub inject: Inject,
+    /// Options of briefings.
+    pub briefing: Briefing,
     /// Summaries by a model.
     pub summary: Summary,
     /// Options of approval.
     pub approval: Approval,
     /// Options of notifications.
     pub notifications: Notifications,
+    /// Options of costs.
+    pub cost: Cost,
     /// The budget of a session.
     pub budget: Budget,
     /// Issue trackers.
     pub integrations: Integrations,
     /// Options of the service.
     pub service: Service,
-}
-
-/// Options of capturing a workspace.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Capture {
-    /// True to leave out what can be proven to be regenerable.
-    pub default_excludes: bool,
-    /// Patterns of what to leave out, in gitignore syntax.
-    pub exclude: Vec<String>,
-    /// Names of entries whose folder is left out.
-    pub exclude_if_present: Vec<String>,
-    /// True to stay on one filesystem.
-    pub one_file_system: bool,
-    /// After how many days every file is read again, whatever its times say; 0 for never.
-    pub read_all_after_days: u64,
-    /// The time limit of git, in seconds.
-    pub git_timeout_seconds: f64,
-    /// A checkpoint that stores more is told of, in bytes; 0 for never.
-    pub warn_bytes: u64,
-}
-
-impl Capture {
-    /// The time limit of git.
-    pub fn git_timeout(&self) -> Duration {
-        Duration::try_from_secs_f64(self.git_timeout_seconds).unwrap_or(Duration::MAX)
-    }
-
-    /// After how many seconds every file is read again, whatever its times say; `None` for never.
-    pub fn read_all_after_secs(&self) -> Option<u64> {
-        (self.read_all_after_days > 0).then(|| self.read_all_after_days.saturating_mul(86_400))
-    }
-
-    /// The rules by which entries are left out where a verb says nothing else.
-    pub fn rules(&self) -> Rules {
-        Rules {
-            defaults: self.default_excludes,
-            patterns: self.exclude.clone(),
-            if_present: self.exclude_if_present.clone(),
-            one_file_system: self.one_file_system,
-            ..Rules::default()
-        }
-    }
-}
-
-/// Options of the service.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Service {
-    /// The age at which the platform ends the container that the service is in, in hours; 0 for never.
-    pub max_lifetime_hours: f64,
-    /// Hours between two times of retention and gc; 0 for never.
-    pub upkeep_hours: f64,
-    /// The share of all data that is read and hashed each day, in percent; 0 for none.
-    pub check_percent: u64,
-    /// Names of variables that agents which the service begins get besides the usual ones; `*` stands for anything.
-    pub agent_variables: Vec<String>,
-}
-
-/// Options of capturing the environment.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Environment {
-    /// Names of variables to capture besides the usual ones; `*` stands for anything.
-    pub variables: Vec<String>,
-    /// Names of variables never to capture, besides those that look like secrets.
-    pub deny_variables: Vec<String>,
-    /// Python packages that are named one by one.
-    pub packages: Vec<String>,
-}
-
-/// The amount of detail that a resumed agent gets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Mode {
-    /// A summary.
-    Summary,
-    /// The files' content, too.
-    #[default]
-    Stateful,
-}
-
-/// Options of the list of files for a resumed agent.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Context {
-    /// Summary, or files too.
-    pub mode: Mode,
-    /// True to list files.
-    pub capture_files: bool,
-    /// True to list work done and decisions.
-    pub capture_analysis: bool,
-    /// Largest file that is listed as fit to be shown, in bytes.
-    pub max_file_bytes: u64,
-    /// Bytes of all of them together.
-    pub max_total_bytes: u64,
-    /// Patterns of what not to list, in gitignore syntax.
-    pub exclude: Vec<String>,
-    /// Tokens of the model's context window; 0 for those of the model.
-    pub window_tokens: u64,
-}
-
-/// Retention of checkpoints.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Retention {
-    /// True to remove a session's old checkpoints after each new one.
-    pub automatic: bool,
-    /// The number of newest checkpoints of a session that are always kept.
-    pub keep_last: u64,
-    /// The number of hours of which the newest checkpoint is kept.
-    pub keep_hourly: u64,
-    /// The same for days.
-    pub keep_daily: u64,
-    /// The same for weeks.
-    pub keep_weekly: u64,
-    /// The same for months.
-    pub keep_monthly: u64,
-    /// The same for years.
-    pub keep_yearly: u64,
-    /// The maximum age of a checkpoint of an agent's session, in hours.
-    pub max_age_hours: u64,
-    /// The maximum age of a checkpoint of a folder that no agent has worked in, in hours.
-    pub folder_max_age_hours: u64,
-    /// True to keep checkpoints at a task's end for good.
-    pub keep_complete: bool,
-    /// True to keep checkpoints at an error for good.
-    pub keep_error: bool,
-    /// For how long every checkpoint is kept, in hours.
-    pub all_hours: u64,
-    /// For how long one an hour is kept, in hours; later one a day.
-    pub hourly_hours: u64,
-    /// Bytes that the store may take; 0 is no limit.
-    pub max_store_bytes: u64,
-}
-
-/// The consequence of a possible secret.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OnFinding {
-    /// It is reported.
-    #[default]
-    Report,
-    /// The checkpoint asks for a review, too.
-    Review,
-    /// The file is left out of the checkpoint.
-    LeaveOut,
-}
-
-/// The scan for secrets.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Secrets {
-    /// True to scan what is new in a checkpoint.
-    pub scan: bool,
-    /// The consequence of a possible secret.
-    pub on_finding: OnFinding,
-    /// Patterns of files that are not scanned, in gitignore syntax.
-    pub allow: Vec<String>,
-}
-
-/// Limits of a briefing.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Inject {
-    /// Most tokens.
-    pub max_tokens: u64,
-    /// Most characters.
-    pub max_characters: u64,
+    /// Kinds of agents beside those that are built in.
+    pub agent: Vec<Declaration>,
 }
 
 /// Origin of a value.
@@ -349,7 +199,7 @@ pub fn load(places: &ConfigFiles, env: Env) -> Result<Loaded> {
     let config = serde_json::from_value(nested(&effective));
     let config: Config = config.map_err(|e| Error::Config { place: "configuration".into(), reason: e.to_string() })?;
     let fault = config.approval.fault().or_else(|| config.notifications.fault());
-    let fault = fault.or_else(|| config.integrations.fault()).or_else(|| config.summary.fault());
+    let fault = fault.or_else(|| config.integrations.fault()).or_else(|| config.summary.fault()).or_else(|| config.cost.fault());
     if let Some((key, why)) = fault {
         let origin = effective.iter().find(|found| found.key == key).map(|found| &found.origin);
         return Err(Error::Config { place: place(origin), reason: format!("`{key}`: {why}") });
@@ -395,8 +245,11 @@ impl Settings {
         };
         self.files.push(path.to_owned());
         let (mut settings, mut note) = (Vec::new(), |error: Error| match error {
-            Error::Config { place, reason } => self.ignored.push(Ignored { place, why: reason }),
-            error => self.ignored.push(Ignored { place: path.shown().to_string(), why: error.to_string() }),
+            Error::Config { place, reason } => self.ignored.push(Ignored { file: Some(path.to_owned()), place, why: reason }),
+            error => {
+                let (file, place) = (Some(path.to_owned()), path.shown().to_string());
+                self.ignored.push(Ignored { file, place, why: error.to_string() });
+            }
         });
         match found {
             Ok(found) => found.into_iter().for_each(|setting| match setting {
@@ -419,7 +272,7 @@ impl Settings {
         for (name, text) in &call.variables {
             let Some(option) = OPTIONS.iter().find(|option| option.variables.contains(&name.as_str())) else {
                 let why = "from inside an agent, it is as the agent's user had it".into();
-                self.ignored.push(Ignored { place: place_of(name), why });
+                self.ignored.push(Ignored { file: None, place: place_of(name), why });
                 continue;
             };
             let name = option.variables.iter().copied().find(|known| known == name).unwrap_or_default();
@@ -429,7 +282,7 @@ impl Settings {
             };
             match asked {
                 Ok(asked) => self.tighten(option, asked, Origin::Environment { name }),
-                Err(error) => self.ignored.push(Ignored { place: place_of(name), why: error.to_string() }),
+                Err(error) => self.ignored.push(Ignored { file: None, place: place_of(name), why: error.to_string() }),
             }
         }
     }
@@ -437,7 +290,7 @@ impl Settings {
     fn tighten(&mut self, option: &'static Opt, asked: Value, origin: Origin) {
         let now = self.values.get(option.key).map_or_else(|| (option.default)(), |(value, _)| value.clone());
         if !option.inside.allows(option.kind, &now, &asked) {
-            self.ignored.push(Ignored { place: place(Some(&origin)), why: call::looser(option) });
+            self.ignored.push(Ignored { file: None, place: place(Some(&origin)), why: call::looser(option) });
         } else if now != asked {
             self.values.insert(option.key, (asked, origin));
         }

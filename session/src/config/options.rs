@@ -54,11 +54,13 @@ macro_rules! option {
 
 /// Every option, by section.
 #[rustfmt::skip]
-pub static OPTIONS: [Opt; 98] = [
+pub static OPTIONS: [Opt; 101] = [
     option!("store", Kind::Path, null, ["PARHELIA_STORE"], User,
         "The store's folder. Default: $XDG_DATA_HOME/parhelia, or ~/.local/share/parhelia."),
     option!("lock_timeout_seconds", Kind::Seconds, 60.0, ["PARHELIA_LOCK_TIMEOUT"], User,
         "How long to wait for another process's commit, or its checkpoint or rollback of the session."),
+    option!("agent", Kind::Agents, [], [], User,
+        "Kinds of agents beside those that are built in: `[[agent]]` tables with the program, the words of a resume, and where it\nkeeps its conversations (docs/agents.md, \"Another kind\")."),
 
     option!("capture.default_excludes", Kind::Bool, true, ["PARHELIA_DEFAULT_EXCLUDES"], Project,
         "Leave out what can be proven to be regenerable, such as `target` beside a `Cargo.toml`."),
@@ -149,6 +151,9 @@ pub static OPTIONS: [Opt; 98] = [
     option!("inject.max_characters", Kind::Count, 10_000, ["PARHELIA_INJECT_MAX_CHARACTERS"], Project,
         "Most characters; agents cut longer text off."),
 
+    option!("briefing.after_clear", Kind::Bool, true, [], Project,
+        "Tell a conversation that begins after /clear, or newly in a folder, of the work before it."),
+
     option!("summary.command", Kind::List, [], [], User,
         "Have a model sum sessions up: the command that is asked, as its program and arguments. It gets the text on standard\ninput, and answers on standard output. Off unless this or `url` is set (docs/sessions.md, \"A model's summary\")."),
     option!("summary.url", Kind::Text, null, [], User,
@@ -215,6 +220,9 @@ pub static OPTIONS: [Opt; 98] = [
         "The channels of what needs attention: an escalation, a budget that is nearly used up."),
     option!("notifications.routing.critical", Kind::List, null, [], User,
         "The channels of what needs it at once: a session that was lost, secrets, a budget that is used up."),
+    option!("cost.prices", Kind::List, [], [], User,
+        "Prices of models, for conversations whose agent does not tell what they cost: each as \"MODEL INPUT OUTPUT CACHE_WRITE CACHE_READ\",\nthe beginning of a model's name and US dollars for a million tokens; the last two may be left out."),
+
     option!("budget.session_usd", Kind::Number, 0.0, ["PARHELIA_BUDGET_USD"], User LessNotNone,
         "What a session may cost, in US dollars; you are told when it is used up. 0: no budget."),
     option!("budget.warn_percent", Kind::Count, 80, [], User,

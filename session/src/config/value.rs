@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use toml::de::DeValue;
 
-use super::{channels, integrations, servers};
+use super::{agents, channels, integrations, servers};
 
 /// The kind of an option's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +36,8 @@ pub enum Kind {
     Projects,
     /// MCP servers by name, each a table.
     Servers,
+    /// Kinds of agents, each a table.
+    Agents,
 }
 
 impl Kind {
@@ -60,6 +62,7 @@ impl Kind {
             Kind::Servers => {
                 "tables with state_files, a list of paths, supports_checkpoint, true or false, and timeout_seconds".into()
             }
+            Kind::Agents => "tables, as docs/agents.md has them".into(),
         }
     }
 
@@ -90,6 +93,10 @@ impl Kind {
                 Some(value @ Value::Object(_)) => return servers::checked(value),
                 _ => None,
             },
+            Kind::Agents => match json_of(value) {
+                Some(value @ Value::Array(_)) => return agents::checked(value),
+                _ => None,
+            },
         };
         found.ok_or_else(|| format!("expected {}", self.describe()))
     }
@@ -109,7 +116,7 @@ impl Kind {
             Kind::Number => text.parse().ok().and_then(number),
             Kind::Text => (!text.is_empty()).then(|| text.into()),
             // Nothing that fits a variable.
-            Kind::Policies | Kind::Channels | Kind::Secret | Kind::Projects | Kind::Servers => None,
+            Kind::Policies | Kind::Channels | Kind::Secret | Kind::Projects | Kind::Servers | Kind::Agents => None,
             // Relative to where the command is run, as a flag's value is.
             Kind::Path => Some(text.into()),
             Kind::Choice(words) => words.contains(&text).then(|| text.into()),

@@ -45,8 +45,7 @@ pub(super) fn write_files(
     kept: &Node,
     extent: Extent,
     (kind, conversation): (kind::Kind, &str),
-    config: &Path,
-    folder: &Path,
+    (config, folder, place): (&Path, &Path, &Path),
     aside: &Path,
 ) -> Result<Vec<PathBuf>> {
     let Some((tree, _)) = kept.as_folder() else { return Ok(Vec::new()) };
@@ -56,24 +55,27 @@ pub(super) fn write_files(
     let mut moved = Vec::new();
     if extent == (Extent::All { is_whole: true }) {
         let names: HashSet<&Path> = files.iter().map(|(path, _)| Path::new(path)).collect();
-        let located = Located::from_hook(&kind.place(config, folder, conversation));
+        let located = Located::from_hook(place);
         let there = located.and_then(|located| RawSet::find(&located)).map(|set| set.files).unwrap_or_default();
         // What has a name that no checkpoint holds is left.
-        for later in there.iter().filter(|file| !names.contains(&*file.name) && file.name.to_str().is_some()) {
+        let is_its = |name: &Path| !kind.is_shared(name) && !names.contains(name) && name.to_str().is_some();
+        for later in there.iter().filter(|file| is_its(&file.name)) {
             moved.push(keep(&later.source, &aside.join(later.name.parent().unwrap_or(Path::new(""))))?);
         }
     }
     for (path, node) in files {
-        let (Kind::File { blob, size, .. }, Some(to)) =
-            (&node.kind, kind.destination(Path::new(&path), config, folder, conversation))
-        else {
+        let to = match &*path == TRANSCRIPT {
+            true => Some(place.to_owned()),
+            false => kind.destination(Path::new(&path), config, folder, conversation),
+        };
+        let (Kind::File { blob, size, .. }, Some(to)) = (&node.kind, to) else {
             continue;
         };
         if is_same(store, &to, *blob, *size)? {
             continue;
         }
         if to.symlink_metadata().is_ok() {
-            if extent == Extent::Transcript && path != TRANSCRIPT {
+            if extent == Extent::Transcript && path != TRANSCRIPT || kind.is_shared(Path::new(&path)) {
                 continue;
             }
             moved.push(keep(&to, &aside.join(Path::new(&path).parent().unwrap_or(Path::new(""))))?);

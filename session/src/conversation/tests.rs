@@ -25,7 +25,7 @@ fn put_back_from(here: &str, elsewhere: &str) -> (String, Vec<String>) {
         File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
     }
     let aside = folder.path().join("aside");
-    let done = put_back(&store, None, CONVERSATION, &config, &work, &aside, false).unwrap();
+    let done = put_back(&store, None, (CONVERSATION, None), &config, &work, &aside, false).unwrap();
     assert_eq!(done.transcript.as_deref(), Some(place.as_path()));
     let mut kept: Vec<String> = done.moved.iter().map(|path| fs::read_to_string(path).unwrap()).collect();
     kept.sort();

@@ -3,7 +3,7 @@
 use parhelia_store::{
     Store,
     event::{NewEvent, kind},
-    projection::{By, End, Goal, Session, Status},
+    projection::{By, End, Goal, Run, Session, Status},
     record::{Cause, Trigger},
 };
 
@@ -13,8 +13,9 @@ use crate::{
     error::{Refusal, Result},
     host::{Host, Observer},
     intent,
-    notice::Notice,
-    run::{self, Current, Life},
+    notice::{Notice, Unfinished},
+    review::acts,
+    run::{self, Current, Life, RunHooks},
 };
 
 /// A session that has ended.
@@ -24,6 +25,10 @@ pub struct Over {
     pub made: Option<Result<Made>>,
     /// True if its agent is alive, and was left alone.
     pub is_alive: bool,
+    /// True if an event of that agent's hooks has come, which make checkpoints of it.
+    pub has_hooks: bool,
+    /// The reason why it is not known whether an agent of it lives.
+    pub unknown: Option<String>,
 }
 
 /// Ends a session. A live agent is refused, unless it is left alone, and captured once more.
@@ -38,19 +43,34 @@ pub fn end(store: &Store, host: &dyn Host, session: &Session, leave_agent: bool,
     if life.is_alive() && !leave_agent {
         return Err(Refusal::AgentAlive { session: session.id }.into());
     }
+    if life.is_alive() {
+        // An agent whose run is over looks like nobody's to whoever cannot see it.
+        acts::ensure_person(store, host, "session end --leave-agent", Some(&session.id), observer)?;
+    }
     let is_here = matches!(life, Life::Agent(_) | Life::Starting(_));
     let made =
         is_here.then(|| of_session(store, host, &session, newest.as_ref(), (Trigger::Shutdown, Cause::End, "end"), observer));
-    if let Some(run) = newest.as_ref().filter(|run| run.is_open()) {
-        let over = (Status::Ended, Some(Goal::Ended));
-        let end = (End::asked(By::End), By::End.reason());
-        run::end(store, &Current::of(run, Some(&session)), end, over, host.actor())?;
-    } else {
-        let ended = NewEvent::new(kind::SESSION_STATUS, &session.id, host.actor()).with("status", Status::Ended.name());
-        store.append_events(&[ended.with("reason", "ended")], &())?;
+    let unknown = newest.as_ref().and_then(run::why_unknown);
+    let hooks = newest.as_ref().filter(|_| life.is_alive()).map(|run| run::hooks_of(store, &session, run)).transpose()?;
+    let is_open = newest.as_ref().is_some_and(Run::is_open);
+    match newest.as_ref().filter(|run| run.is_open() && life.is_alive()) {
+        Some(run) => {
+            let over = (Status::Ended, Some(Goal::Ended));
+            let end = (End::asked(By::End), By::End.reason());
+            run::end(store, &Current::of(run, Some(&session)), end, over, host.actor())?;
+        }
+        None => {
+            let ended = NewEvent::new(kind::SESSION_STATUS, &session.id, host.actor()).with("status", Status::Ended.name());
+            let reason = if is_open { By::End.reason() } else { "ended" };
+            store.append_events(&[ended.with("wanted", Goal::Ended.name()).with("reason", reason)], &())?;
+        }
     }
+    // Of one that died unseen, and of older ones, nobody else will tell, but for a supervisor that makes the last checkpoint.
+    run::end_unheard(store, &session.id, host.actor(), |run| {
+        (!run::is_finishing(run)).then(|| run::why_over(run, By::End.reason()))
+    })?;
     if let Some(intent) = intent::open(&session) {
-        observer.warn(&Notice::RollbackInterrupted { session: session.id, target: intent.target });
+        observer.warn(&Notice::Unfinished(Unfinished::RollbackInterrupted { session: session.id, target: intent.target }));
     }
-    Ok(Over { made, is_alive: life.is_alive() })
+    Ok(Over { made, is_alive: life.is_alive(), has_hooks: hooks == Some(RunHooks::Heard), unknown })
 }

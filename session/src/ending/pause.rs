@@ -14,7 +14,7 @@ use crate::{
     checkpoint::Made,
     error::{Refusal, Result},
     host::{Host, Observer},
-    run::{self, Life},
+    run::{self, Life, RunHooks},
 };
 
 /// The time that an agent may take to end, before and after it is killed.
@@ -25,26 +25,26 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub struct Paused {
     /// The checkpoint; none where the session was set aside before.
     pub made: Option<Made>,
-    /// True if its agent has ended with it.
+    /// True if its agent was ended with it.
     pub has_ended_agent: bool,
     /// True if its agent is alive, and was left alone.
     pub is_alive: bool,
-    /// True if a prompt in that agent takes the session up again.
+    /// True if an event of its hooks has come, so that a prompt in that agent takes the session up again.
     pub has_hooks: bool,
 }
 
-/// Makes a checkpoint, ends a live agent unless `leave_agent`, and sets the session aside.
-pub fn pause(store: &Store, host: &dyn Host, session: &Session, leave_agent: bool, observer: &dyn Observer) -> Result<Paused> {
+/// Makes a checkpoint and sets the session aside. With `end_agent`, a live agent is ended; else it stays.
+pub fn pause(store: &Store, host: &dyn Host, session: &Session, end_agent: bool, observer: &dyn Observer) -> Result<Paused> {
     if session.status == Status::Ended {
         return Err(Refusal::HasEnded { session: session.id.clone() }.into());
     }
     let newest = store.view().newest_run(session)?;
     let alive = newest.as_ref().is_some_and(|run| run::life(run).is_alive());
-    let ends = newest.as_ref().filter(|_| alive && !leave_agent);
+    let ends = newest.as_ref().filter(|_| alive && end_agent);
     if let Some(run) = ends {
         ensure_within_reach(host, session, run)?;
     }
-    let has_hooks = newest.as_ref().map_or(Ok(false), |run| run::calls_hooks(store, session, run))?;
+    let has_hooks = newest.as_ref().map(|run| run::hooks_of(store, session, run)).transpose()? == Some(RunHooks::Heard);
     // One whose agent has died may be wanted running: setting it aside keeps it from being recovered.
     if session.goal() == Goal::Paused && !alive {
         return Ok(Paused { made: None, has_ended_agent: false, is_alive: false, has_hooks });

@@ -24,6 +24,8 @@ pub struct Stopped {
     pub made: Option<Made>,
     /// True if an agent was alive.
     pub was_alive: bool,
+    /// The reason why it is not known whether one was.
+    pub unknown: Option<String>,
     /// The goal of the session from here on.
     pub goal: Goal,
 }
@@ -44,7 +46,7 @@ pub fn stop(
         // An agent that was left alone when its session ended.
         let run = alive.ok_or_else(|| Refusal::EndedWithoutAgent { session: session.id.clone() })?;
         run::end_agent(store, host, session, run, patience, (By::Stop, None), || Ok(()))?;
-        return Ok(Stopped { made: None, was_alive: true, goal: Goal::Ended });
+        return Ok(Stopped { made: None, was_alive: true, unknown: None, goal: Goal::Ended });
     }
     if !run::has_agent(session) {
         return Err(Refusal::NoAgent { action: "stop", session: session.id.clone() }.into());
@@ -64,5 +66,6 @@ pub fn stop(
             None
         }
     };
-    Ok(Stopped { was_alive: made.is_some(), made, goal })
+    let unknown = newest.as_ref().filter(|_| made.is_none()).and_then(run::why_unknown);
+    Ok(Stopped { was_alive: made.is_some(), unknown, made, goal })
 }

@@ -4,6 +4,7 @@
 
 use std::{io::Write, path::PathBuf};
 
+use jiff::SignedDuration;
 use parhelia_agent::{briefing::BRIEFED, command::Agent, hooks::Event, process::RUN_MARKER};
 use parhelia_store::{Store, id::Ulid, projection::Session, record::Checkpoint};
 use serde_json::json;
@@ -17,6 +18,11 @@ use crate::{
     phase::Home,
     run::{self, Current, Sender},
 };
+
+/// A new conversation is told of work that ended so many days ago at most.
+const EARLIER_DAYS: i64 = 14;
+/// The share of the budget for background, in percent.
+const BACKGROUND_PERCENT: usize = 50;
 
 /// The words for an agent.
 #[derive(Clone, Debug)]
@@ -32,6 +38,8 @@ pub fn answer(store: &Store, host: &dyn Host, event: &Event, sender: &Sender, bu
     let before = store.view();
     let Some(current) = run::run_of(store, event, true, sender, &|name| host.variable(name))? else { return Ok(None) };
     mark(host, &current, sender);
+    // Not to have it recorded is no reason to say nothing.
+    let _ = run::note_hooks(store, host, &current, &event.hook_event_name);
     let is_new = before.run(&current.run)?.is_none();
     let begins = matches!(event.source.as_deref(), None | Some("startup" | "resume"));
     if begins && host.variable(BRIEFED).is_some_and(|run| *run == *current.run) {
@@ -47,6 +55,7 @@ pub fn answer(store: &Store, host: &dyn Host, event: &Event, sender: &Sender, bu
     let left = known.iter().chain(&phase).fold(budget, |left, told| left.minus(told).minus("\n\n"));
     let said = input.map(|input| {
         let window_tokens = host.config(&current.workspace).map_or(0, |config| config.context.window_tokens);
+        let left = if input.why.is_background() { left.part(BACKGROUND_PERCENT) } else { left };
         let pieces = earlier(store, &input, event.transcript_path.as_deref(), window_tokens);
         render_with(&input, pieces.as_deref(), left)
     });
@@ -145,13 +154,34 @@ fn input(store: &Store, host: &dyn Host, current: &Current, is_new: bool, event:
     }
     match source {
         "resume" if is_new => by_hand(store, host, &session, current),
-        "startup" => unfinished(store, host, current),
+        "startup" => match unfinished(store, host, current)? {
+            None if is_told(host, current)? => done_before(store, host, current),
+            found => Ok(found),
+        },
         "compact" => {
             Ok(Some(input_for(store, host, &session, view.head(&session.id)?.as_ref(), current, (Why::Forgotten, None))?))
         }
-        // Who clears a conversation wants to begin afresh.
+        "clear" if is_told(host, current)? && session.conversations.iter().any(|known| known.id != event.session_id) => {
+            let but = Some(event.session_id.as_str());
+            Ok(Some(input_for(store, host, &session, view.head(&session.id)?.as_ref(), current, (Why::Cleared, but))?))
+        }
         _ => Ok(None),
     }
+}
+
+/// True if a conversation that begins is told of those before it.
+fn is_told(host: &dyn Host, current: &Current) -> Result<bool> {
+    Ok(host.config(&current.workspace)?.briefing.after_clear)
+}
+
+/// The newest work in this folder that has ended, where that is not long ago.
+fn done_before(store: &Store, host: &dyn Host, current: &Current) -> Result<Option<Input>> {
+    let since = host.now() - SignedDuration::from_hours(24 * EARLIER_DAYS);
+    let Some(session) = run::left(store, &current.workspace, &current.session, since)?.into_iter().next() else {
+        return Ok(None);
+    };
+    let head = store.view().head(&session.id)?;
+    Ok(Some(input_for(store, host, &session, head.as_ref(), current, (Why::Earlier, None))?))
 }
 
 fn input_for(

@@ -71,11 +71,17 @@ pub fn work(store: &Store, host: &dyn Host, event: &Event, sender: &Sender, obse
         return Ok(Taken::StoppedForRollback);
     }
     note_permission_mode(store, &current, event)?;
+    if let Err(e) = run::note_hooks(store, host, &current, &event.hook_event_name) {
+        observer.warn(&Notice::NotRecorded { what: "that the agent's hooks run was not recorded", why: e.to_string() });
+    }
     if let Err(e) = run::note_launch(store, host, &current) {
         observer.warn(&Notice::NotRecorded { what: "the variables of the agent's launch were not recorded", why: e.to_string() });
     }
     if event.kind() == Kind::Prompt {
         first_prompt(store, &current, event)?;
+        if let Some(prompt) = &event.prompt {
+            run::note_given_prompt(store, &current, prompt)?;
+        }
         if is_set_aside {
             take_up(store, &current)?;
         }
@@ -136,6 +142,8 @@ fn make(
             let has_failed = head.is_some_and(|head| head.record.trigger == Trigger::Error);
             if has_failed { Trigger::Shutdown } else { Trigger::Complete }
         }
+        // The user has left it, and its last turn is done.
+        Trigger::Shutdown if event.is_left() && run::has_ended_turn(store, &current.session, &current.run) => Trigger::Complete,
         trigger => trigger,
     };
     let request = CheckpointRequest {

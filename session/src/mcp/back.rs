@@ -97,7 +97,7 @@ impl One<'_> {
         if let Kept::Failed { error } = &server.kept {
             return Err(format!("it could not be captured ({error})"));
         }
-        if matches!(server.kept, Kept::Stateless { .. }) {
+        if matches!(server.kept, Kept::Stateless { .. } | Kept::NotAsked { .. }) {
             return Ok(None);
         }
         // One that only its proxy was known by is configured where this does not look.
@@ -129,7 +129,7 @@ impl One<'_> {
                 let declared = declared::paths(own, place, &self.request.workspace, home.as_deref());
                 self.write(files, &declared).map(|()| None)
             }
-            Kept::Stateless { .. } | Kept::Failed { .. } => Ok(None),
+            Kept::Stateless { .. } | Kept::NotAsked { .. } | Kept::Failed { .. } => Ok(None),
         }
     }
 
@@ -149,7 +149,7 @@ impl One<'_> {
                     Told::State(_) => Err(format!(
                         "what it has is another one, and may be newer\n`session resume --from {id}` gives this one back"
                     )),
-                    Told::Stateless { why } | Told::Failed { why } => Err(why),
+                    Told::Stateless { why } | Told::NotAsked { why } | Told::Failed { why } => Err(why),
                     Told::Ended => Err(ENDED.into()),
                 };
             }

@@ -118,12 +118,15 @@ fn looked(around: &Around) -> Result<Option<Looked>, String> {
     }
     files.push((SERVERS.into(), serde_json::to_vec_pretty(&saved).map_err(|e| e.to_string())?));
     let error = (!failed.is_empty()).then(|| failed.join("; "));
-    Ok(Some(Looked { files, error, ..Looked::default() }))
+    let is_not_asked = saved.beads.is_none()
+        && saved.servers.values().all(|server| matches!(server.kept, Kept::NotAsked { .. }))
+        && !saved.servers.is_empty();
+    Ok(Some(Looked { files, error, is_not_asked, ..Looked::default() }))
 }
 
 /// The servers that an agent is configured with, where that is known of its kind.
 pub fn configured(request: &environment::Request) -> Result<BTreeMap<String, Configured>, String> {
-    if request.kind != parhelia_agent::kind::KINDS[0] {
+    if request.kind != parhelia_agent::kinds::KINDS[0] {
         return Ok(BTreeMap::new());
     }
     mcp::configured(&Places::of(&request.workspace, &|name| variable(&request.variables, name), &request.mcp_config))
@@ -194,7 +197,7 @@ fn server(
         && answer.is_none_or(|answer| match answer.told {
             Told::Ended => true,
             Told::Failed { .. } => around.is_over(),
-            Told::State(_) | Told::Stateless { .. } => false,
+            Told::State(_) | Told::Stateless { .. } | Told::NotAsked { .. } => false,
         });
     let last = if is_over { last::known(&around.store, &whose, name) } else { None };
     let as_of = last.as_ref().map(|last| last.at);
@@ -206,7 +209,7 @@ fn server(
     let is_in_files = !paths.is_empty()
         && match told {
             Told::State(_) => false,
-            Told::Stateless { .. } | Told::Ended => true,
+            Told::Stateless { .. } | Told::NotAsked { .. } | Told::Ended => true,
             Told::Failed { .. } => is_over,
         };
     let (kept, files) = match told {
@@ -224,6 +227,7 @@ fn server(
             )
         }
         Told::Stateless { why } => (Kept::Stateless { why }, Vec::new()),
+        Told::NotAsked { why } => (Kept::NotAsked { why }, Vec::new()),
         Told::Failed { why } => (Kept::Failed { error: why }, Vec::new()),
         Told::Ended => (Kept::Failed { error: ENDED.into() }, Vec::new()),
     };
@@ -247,22 +251,22 @@ fn told(
     if let Some(answer) = answer {
         return answer.told.clone();
     }
-    let stateless = |why: &str| Told::Stateless { why: why.into() };
+    let not_asked = |why: &str| Told::NotAsked { why: why.into() };
     let failed = |why: &str| Told::Failed { why: why.into() };
     let is_asked = around.settings.servers.get(name).is_some_and(|own| own.supports_checkpoint);
     let is_proxied = configured.is_some_and(Configured::is_proxied);
     match reached {
         Some(Reached::Remote(server)) => match around.client.filter(|_| around.settings.asks_over_http(name, configured)) {
             Some(client) => client.state(server, around.settings.limit(name), around.settings.max_state_bytes),
-            None => stateless(&format!("it is reached over HTTP, and {NOT_ASKED}")),
+            None => not_asked(&format!("it is reached over HTTP, and {NOT_ASKED}")),
         },
-        None if configured.is_some() => stateless("it is reached in another way than over standard streams or HTTP"),
+        None if configured.is_some() => not_asked("it is reached in another way than over standard streams or HTTP"),
         _ if is_asked && !is_proxied => {
             failed("it supports checkpoints, and no proxy stands before it (`parhelia hooks install --mcp`)")
         }
         _ if is_asked && !around.is_over() => failed("its proxy does not run"),
-        _ if is_proxied => stateless("it does not run, and no state of it is known"),
-        _ => stateless("no proxy stands before it"),
+        _ if is_proxied => not_asked("it does not run, and no state of it is known"),
+        _ => not_asked("no proxy stands before it"),
     }
 }
 
@@ -294,7 +298,7 @@ fn rename(kept: &mut Kept, place: &dyn Fn(&str) -> String) {
     match kept {
         Kept::State { file, .. } => *file = place(file),
         Kept::Files { files } => files.iter_mut().filter_map(|file| file.file.as_mut()).for_each(|file| *file = place(file)),
-        Kept::Stateless { .. } | Kept::Failed { .. } => {}
+        Kept::Stateless { .. } | Kept::NotAsked { .. } | Kept::Failed { .. } => {}
     }
 }
 

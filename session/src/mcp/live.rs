@@ -55,6 +55,11 @@ pub enum Told {
         /// The reason.
         why: String,
     },
+    /// It was not asked.
+    NotAsked {
+        /// The reason.
+        why: String,
+    },
     /// It has ended, or does so.
     Ended,
     /// It could not be had: the reason.

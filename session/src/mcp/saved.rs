@@ -73,6 +73,11 @@ pub enum Kept {
         /// The reason.
         why: String,
     },
+    /// Nothing: it was not asked, and may have a state.
+    NotAsked {
+        /// The reason.
+        why: String,
+    },
     /// Nothing: it could not be had.
     Failed {
         /// The reason.

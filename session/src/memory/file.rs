@@ -15,7 +15,7 @@ use super::{
     document::{Memory, SCHEMA},
     project::Project,
 };
-use crate::error::{Error, IoContext, Refusal, Result};
+use crate::error::{Error, IoContext, KnowledgeRefusal, Refusal, Result};
 
 /// The longest document, in bytes.
 const BYTES_MAX: u64 = 8 << 20;
@@ -112,6 +112,6 @@ pub fn projects(store: &Path) -> (Vec<Project>, Vec<Error>) {
 pub fn ensure_known(store: &Path, project: &Project) -> Result<()> {
     match Folder::inside(store, FOLDER).and_then(|folder| folder.stat(&name(&project.id))) {
         Ok(_) => Ok(()),
-        Err(_) => Err(Refusal::NoMemory { project: project.name.clone() }.into()),
+        Err(_) => Err(Refusal::Knowledge(KnowledgeRefusal::NoMemory { project: project.name.clone() }).into()),
     }
 }

@@ -25,10 +25,14 @@ pub use recall::{Hit, recall, relevant, said};
 pub use suggest::{Suggestion, accept, dismiss, suggestions};
 
 use crate::{
-    error::{Error, Refusal, Result},
+    approval::rejections::Rejections,
+    error::{Error, KnowledgeRefusal, Refusal, Result},
     host::Host,
     person::Via,
-    review::decide::belongs_to,
+    review::{
+        acts::{self, ensure_may_unsay},
+        decide::{belongs_to, who},
+    },
     scan::Detector,
     summary,
     target::own_run,
@@ -78,9 +82,14 @@ pub fn read(store: &Path, project: &Project, now: Timestamp) -> Result<Memory> {
 /// Remembers something.
 pub fn save(store: &Store, host: &dyn Host, project: &Project, new: &New) -> Result<Kept> {
     let run = belongs_to(store, host)?;
-    let is_agent = run.is_some() || host.actor().via == Via::Agent.name();
+    let is_agent = run.is_some() || is_agent(store, host)?;
     let by = if is_agent { AddedBy::Agent } else { AddedBy::Person };
     let run = run.map_or_else(|| own_run(store, host), |run| Ok(Some(run)))?;
+    if new.replaces {
+        let (section, key) = Section::of(&new.key);
+        let is_meant = |each: Section, entry: &Entry| each == section && key.is_some() && entry.key.as_deref() == key;
+        ensure_may_remove(store, host, project, "memory save --replace", &is_meant)?;
+    }
     add(&store.layout().root, project, new, (by, run.map(|run| run.session)), host.now())
 }
 
@@ -91,7 +100,7 @@ pub fn save_for_agent(store: &Store, host: &dyn Host, project: &Project, new: &N
 
 /// Has a folder share what is known of the project that it says it is of, as a person wants it. Returns the folder; none where that was so.
 pub fn confirm(store: &Store, host: &dyn Host, project: &Project) -> Result<Option<String>> {
-    ensure_person(store, host)?;
+    ensure_person(store, host, "memory confirm")?;
     let Some(folder) = project.folder.clone() else { return Ok(None) };
     if file::is_confirmed(&store.layout().root, project, &folder) {
         return Ok(None);
@@ -102,14 +111,15 @@ pub fn confirm(store: &Store, host: &dyn Host, project: &Project) -> Result<Opti
     })
 }
 
-/// Fails where an agent would have its folder know what is known of another project.
-pub fn ensure_person(store: &Store, host: &dyn Host) -> Result<()> {
-    if is_agent(store, host)? { Err(Refusal::PersonConfirms.into()) } else { Ok(()) }
+/// Fails where an agent would have its folder know what is known of another project. The attempt is recorded.
+pub fn ensure_person(store: &Store, host: &dyn Host, words: &str) -> Result<()> {
+    acts::ensure_person(store, host, words, None, &())
 }
 
-/// True if an agent acts, or something that it has started.
+/// True if an agent acts, or something that it has started, or may have started unseen.
 fn is_agent(store: &Store, host: &dyn Host) -> Result<bool> {
-    Ok(host.actor().via == Via::Agent.name() || belongs_to(store, host)?.is_some())
+    let says_so = host.call().is_agents || host.actor().via == Via::Agent.name();
+    Ok(says_so || who(store, host, &[])?.why_not_person().is_some())
 }
 
 /// Remembers something that somebody has found out in a session.
@@ -128,7 +138,9 @@ fn add(store: &Path, project: &Project, new: &New, (by, session): (AddedBy, Opti
     };
     file::change(store, project, now, |memory| {
         let known = memory.knowledge.of_mut(section);
-        let is_same = |other: &&Entry| other.key == entry.key && other.description == entry.description;
+        // An agent adds nothing to what is not an agent's.
+        let may_add = |other: &Entry| by != AddedBy::Agent || other.added_by == AddedBy::Agent;
+        let is_same = |other: &&Entry| other.key == entry.key && other.description == entry.description && may_add(other);
         if let Some(place) = known.iter().position(|other| is_same(&other)).filter(|_| !new.replaces) {
             let same = &mut known[place];
             let more: Vec<String> = new.files.iter().filter(|file| !same.key_files.contains(file)).cloned().collect();
@@ -144,7 +156,8 @@ fn add(store: &Path, project: &Project, new: &New, (by, session): (AddedBy, Opti
             return Ok((has_changed, Kept { section, entry: same, contradicts, is_new: false }));
         }
         if new.replaces {
-            known.retain(|other| other.key != entry.key || entry.key.is_none());
+            let is_kept = |other: &Entry| by == AddedBy::Agent && other.added_by != AddedBy::Agent;
+            known.retain(|other| other.key != entry.key || entry.key.is_none() || is_kept(other));
         }
         known.push(entry.clone());
         let contradicts = memory.knowledge.contradictory(section, &entry).into_iter().cloned().collect();
@@ -185,26 +198,49 @@ fn ensure_sane(new: &New) -> Result<()> {
     }
 }
 
-/// Forgets the entries of an id, or of a key.
-pub fn forget(store: &Path, project: &Project, which: &str, now: Timestamp) -> Result<Vec<(Section, Entry)>> {
+/// Fails where an agent would take away what a person has said: an entry that is meant. The attempt is recorded.
+fn ensure_may_remove(
+    store: &Store,
+    host: &dyn Host,
+    project: &Project,
+    words: &str,
+    is_meant: &dyn Fn(Section, &Entry) -> bool,
+) -> Result<()> {
+    let mut memory = read(&store.layout().root, project, host.now())?;
+    let is_persons = |section: Section, entry: &&Entry| entry.added_by != AddedBy::Agent && is_meant(section, entry);
+    let found = Section::ALL.into_iter().find_map(|each| {
+        memory.knowledge.of_mut(each).iter().find(|entry| is_persons(each, entry)).map(|entry| entry.id.clone())
+    });
+    match found {
+        Some(id) => ensure_may_unsay(store, host, (words, format!("entry {id}, which a person has added")), &()),
+        None => Ok(()),
+    }
+}
+
+/// Forgets the entries of an id, or of a key. An agent forgets none that a person has added.
+pub fn forget(store: &Store, host: &dyn Host, project: &Project, which: &str) -> Result<Vec<(Section, Entry)>> {
     let (section, key) = Section::of(which);
-    file::change(store, project, now, |memory| {
+    let is_meant =
+        |each: Section, entry: &Entry| entry.id == which || (each == section && key.is_some() && entry.key.as_deref() == key);
+    ensure_may_remove(store, host, project, "memory forget", &is_meant)?;
+    file::change(&store.layout().root, project, host.now(), |memory| {
         let mut gone = Vec::new();
         for each in Section::ALL {
-            let is_it = |entry: &Entry| entry.id == which || (each == section && key.is_some() && entry.key.as_deref() == key);
+            let is_it = |entry: &Entry| is_meant(each, entry);
             let known = memory.knowledge.of_mut(each);
             let (forgotten, kept) = std::mem::take(known).into_iter().partition(is_it);
             *known = kept;
             gone.extend(Vec::into_iter(forgotten).map(|entry| (each, entry)));
         }
         match gone.is_empty() {
-            true => Err(Refusal::NotRemembered { which: which.to_owned() }.into()),
+            true => Err(Refusal::Knowledge(KnowledgeRefusal::NotRemembered { which: which.to_owned() }).into()),
             false => Ok((true, gone)),
         }
     })
 }
 
-/// Remembers how a session ended, as a person has decided about a checkpoint. A rejection counts only of a session that was approved before.
+/// Remembers how a session ended, as a person has decided about a checkpoint. A rejection counts only of a session that was approved before, and
+/// only of the checkpoint that it is remembered by: one of an older checkpoint says nothing of what a person approved later.
 pub fn learn(store: &Store, host: &dyn Host, checkpoint: &Checkpoint, status: ApprovalStatus) -> Result<()> {
     let view = store.view();
     let Some(session) = view.session(&checkpoint.record.session)? else { return Ok(()) };
@@ -216,13 +252,24 @@ pub fn learn(store: &Store, host: &dyn Host, checkpoint: &Checkpoint, status: Ap
     let outcome = Outcome {
         session_id: session.id.clone(),
         summary: summary_of(store, checkpoint, session.first_prompt.as_deref())?,
-        outcome: if status == ApprovalStatus::Approved { "approved" } else { "rejected" }.into(),
+        outcome: if status == ApprovalStatus::Approved { APPROVED } else { "rejected" }.into(),
         timestamp: host.now(),
         checkpoint: Some(checkpoint.id()),
         extra: Map::new(),
     };
+    let rejections = Rejections::of(store)?;
+    let stands = |other: &Outcome| {
+        let other = other.checkpoint.as_ref().filter(|id| **id != checkpoint.id()).and_then(|id| id.parse().ok());
+        let other = other.and_then(|id| view.checkpoint(id).ok().flatten());
+        other.is_some_and(|other| rejections.taint(&other).is_ok_and(|taint| !taint.is_some_and(|taint| taint.is_rejection())))
+    };
     file::change(&store.layout().root, &project, host.now(), |memory| {
         let history = &mut memory.session_history;
+        let is_of_older = status != ApprovalStatus::Approved
+            && history.iter().any(|other| other.session_id == session.id && other.outcome == APPROVED && stands(other));
+        if is_of_older {
+            return Ok((false, ()));
+        }
         let had = history.len();
         history.retain(|other| other.session_id != outcome.session_id);
         if status == ApprovalStatus::Approved || history.len() < had {
@@ -233,6 +280,9 @@ pub fn learn(store: &Store, host: &dyn Host, checkpoint: &Checkpoint, status: Ap
         Ok((true, ()))
     })
 }
+
+/// The outcome of a session whose checkpoint a person approved.
+const APPROVED: &str = "approved";
 
 /// The work that was done, in a sentence: the checkpoint's message, else what the session was asked for last, or first.
 fn summary_of(store: &Store, checkpoint: &Checkpoint, first_prompt: Option<&str>) -> Result<String> {

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use parhelia_agent::transcript::story::NO_STEP;
 use parhelia_store::{Store, projection::Session};
 
-use super::{AddedBy, Kept, New, add, document::Memory, file, is_agent, project::Project};
+use super::{AddedBy, Kept, New, add, document::Memory, ensure_person, file, project::Project};
 use crate::{
-    error::{Refusal, Result},
+    error::{KnowledgeRefusal, Refusal, Result},
     host::Host,
     summary::{self, Summary},
 };
@@ -102,14 +102,15 @@ fn suggestion(key: &str, text: String, files: Vec<String>, sessions: BTreeSet<&s
 }
 
 fn named<'a>(found: &'a [Suggestion], id: &str) -> Result<&'a Suggestion> {
-    found.iter().find(|one| one.id == id).ok_or_else(|| Refusal::NotSuggested { id: id.to_owned() }.into())
+    found
+        .iter()
+        .find(|one| one.id == id)
+        .ok_or_else(|| Refusal::Knowledge(KnowledgeRefusal::NotSuggested { id: id.to_owned() }).into())
 }
 
 /// Remembers a suggestion, as a person wants it.
 pub fn accept(store: &Store, host: &dyn Host, project: &Project, memory: &Memory, id: &str) -> Result<Kept> {
-    if is_agent(store, host)? {
-        return Err(Refusal::PersonAccepts.into());
-    }
+    ensure_person(store, host, "memory suggest --accept")?;
     let found = suggestions(store, project, memory)?;
     let suggestion = named(&found, id)?;
     let new =
@@ -120,9 +121,7 @@ pub fn accept(store: &Store, host: &dyn Host, project: &Project, memory: &Memory
 
 /// Has a suggestion never be made again, as a person wants it.
 pub fn dismiss(store: &Store, host: &dyn Host, project: &Project, memory: &Memory, id: &str) -> Result<()> {
-    if is_agent(store, host)? {
-        return Err(Refusal::PersonAccepts.into());
-    }
+    ensure_person(store, host, "memory suggest --dismiss")?;
     named(&suggestions(store, project, memory)?, id)?;
     file::change(&store.layout().root, project, host.now(), |memory| {
         memory.dismissed.push(id.to_owned());

@@ -93,7 +93,7 @@ fn what_is_forgotten_is_gone_and_nothing_else() {
     let scratch = scratch();
     let kept = scratch.save("gotchas", "stays");
     let gone = scratch.save("conventions.testing", "pytest");
-    let forget = |which: &str| forget(&scratch.store.layout().root, &scratch.project, which, Timestamp::UNIX_EPOCH);
+    let forget = |which: &str| forget(&scratch.store, &NOBODY, &scratch.project, which);
     assert_eq!(forget(&gone.entry.id).unwrap().len(), 1);
     assert!(matches!(forget("conventions.testing"), Err(Error::Refused(_))));
     assert!(matches!(forget("gotchas"), Err(Error::Refused(_))), "a section is not forgotten as a whole");

@@ -1,5 +1,7 @@
 //! Parts of the sentences of notices.
 
+use std::path::Path;
+
 use parhelia_agent::folder::ConfigFolder;
 use parhelia_store::{id::Ulid, name::Shown as _};
 
@@ -9,6 +11,14 @@ pub(super) fn not_secured(is_interrupted: bool, made: Option<Ulid>) -> String {
         (true, Some(made)) => format!("safety checkpoint {made} is made; nothing was restored, and no file was changed"),
         (_, None) => "no safety checkpoint could be made, and nothing was changed".into(),
         (false, Some(made)) => format!("safety checkpoint {made} is made, but does not do, and no file was changed"),
+    }
+}
+
+/// The reason why nothing brings an agent's hooks.
+pub(super) fn no_plugin(plugin: Option<&Path>) -> String {
+    match plugin {
+        Some(plugin) => format!("{} is not there", plugin.shown()),
+        None => "its declaration has no `hooks`".into(),
     }
 }
 

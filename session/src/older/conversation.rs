@@ -7,9 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use parhelia_agent::transcript::{
-    Conversation, conversation::Captured as Indexed, files::TRANSCRIPT, index::Turn, prefix::Check,
-};
+use parhelia_agent::transcript::{Conversation, Turn, conversation::Captured as Indexed, files::TRANSCRIPT, prefix::Check};
 use parhelia_store::{
     Store,
     create::Captured,

@@ -31,6 +31,8 @@ pub struct SafetyRequest<'a> {
     pub session: &'a Session,
     /// The folder that is about to be changed.
     pub workspace: &'a Path,
+    /// Its cause, one of those of safety checkpoints.
+    pub cause: Cause,
     /// The reason, for whoever looks at it later.
     pub message: String,
     /// The rules by which entries are left out; none for the configuration's.
@@ -47,7 +49,7 @@ pub struct SafetyRequest<'a> {
 pub fn safety(store: &Store, host: &dyn Host, wanted: SafetyRequest<'_>, observer: &dyn Observer) -> Result<Checkpoint> {
     let request = CheckpointRequest {
         trigger: Trigger::Manual,
-        cause: Cause::Safety,
+        cause: wanted.cause,
         detail: Some(SAFETY.to_owned()),
         message: Some(wanted.message),
         rules: wanted.rules,
@@ -78,7 +80,7 @@ pub fn secure(
     paths: &[PathBuf],
     observer: &dyn Observer,
 ) -> Result<Vec<Checkpoint>> {
-    let (workspace, actor, message) = (wanted.workspace.to_owned(), host.actor(), wanted.message.clone());
+    let (workspace, actor, cause, message) = (wanted.workspace.to_owned(), host.actor(), wanted.cause, wanted.message.clone());
     let judge = scan::judge(store, &wanted.settings.secrets)?;
     let session = wanted.session.id.clone();
     let whole = safety(store, host, wanted, observer)?;
@@ -94,7 +96,7 @@ pub fn secure(
         session,
         actor,
         trigger: Trigger::Manual,
-        cause: Cause::Safety,
+        cause,
         trigger_detail: Some(SAFETY.to_owned()),
         message: Some(format!("{message}: what the checkpoint of all leaves out")),
         rules: Rules { defaults: false, listed_only: true, ..Rules::default() },

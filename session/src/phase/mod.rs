@@ -17,7 +17,7 @@ pub use job::job;
 pub use state::{Criterion, CriterionStatus, PHASES_MAX, Phase};
 
 use crate::{
-    error::{Error, Refusal, Result},
+    error::{Error, KnowledgeRefusal, Refusal, Result},
     host::Host,
 };
 use folder::Folder;
@@ -116,9 +116,9 @@ impl Home {
 
     /// The one with an id.
     pub fn load(&self, id: &str) -> Result<Saved> {
-        self.checkpoints()
-            .find(id)?
-            .ok_or_else(|| Refusal::NoPhase { id: id.to_owned(), folder: self.0.join("checkpoints") }.into())
+        self.checkpoints().find(id)?.ok_or_else(|| {
+            Refusal::Knowledge(KnowledgeRefusal::NoPhase { id: id.to_owned(), folder: self.0.join("checkpoints") }).into()
+        })
     }
 
     /// All of them, or those that are completed or not, the newest first.

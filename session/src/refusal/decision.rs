@@ -1,30 +1,57 @@
 //! Refusals of decisions about checkpoints, of the policies that make them, and because of them.
 
+use std::fmt;
+
 use jiff::Timestamp;
 use parhelia_store::id::Ulid;
+
+/// The fate of an attempt that was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attempt {
+    /// It is in the journal.
+    Recorded,
+    /// It could not be written.
+    Lost,
+    /// It was none: somebody asked what would be done.
+    Asked,
+}
+
+impl fmt::Display for Attempt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Attempt::Recorded => "; the attempt is recorded",
+            // A notice has the reason.
+            Attempt::Lost | Attempt::Asked => "",
+        })
+    }
+}
 
 /// The reason for which somebody cannot decide, or a decision is against what was asked for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecisionRefusal {
     /// The caller may not decide about the checkpoint.
-    #[error("cannot decide about checkpoint {checkpoint}: {why}; the attempt is recorded")]
+    #[error("cannot decide about checkpoint {checkpoint}: {why}{attempt}")]
     MayNotDecide {
         /// The checkpoint.
         checkpoint: Ulid,
         /// The reason.
         why: String,
+        /// The fate of the attempt.
+        attempt: Attempt,
     },
     /// The caller may not delete the checkpoint.
-    #[error("cannot delete checkpoint {checkpoint}: {why}; the attempt is recorded")]
+    #[error("cannot delete checkpoint {checkpoint}: {why}{attempt}")]
     MayNotDelete {
         /// The checkpoint.
         checkpoint: Ulid,
         /// The reason.
         why: String,
+        /// The fate of the attempt.
+        attempt: Attempt,
     },
     /// The caller may not take a mark off a checkpoint.
-    #[error("cannot take {mark} off checkpoint {checkpoint}: no agent has put it there, and {why}")]
+    #[error("cannot take {mark} off checkpoint {checkpoint}: no agent has put it there, and {why}{attempt}")]
     MayNotUnmark {
         /// The checkpoint.
         checkpoint: Ulid,
@@ -32,20 +59,28 @@ pub enum DecisionRefusal {
         mark: String,
         /// The reason.
         why: String,
+        /// The fate of the attempt.
+        attempt: Attempt,
     },
-    /// The caller may not put another session's folder back.
-    #[error("cannot roll session {session} back: its folder is not of the agent that asks, whose folder is {own}")]
-    MayNotRollBack {
-        /// The session.
-        session: String,
-        /// The agent's folder, for messages.
-        own: String,
+    /// The caller may not act on a session that is not its own.
+    #[error("refusing `{act}` for {of}: {why}{attempt}")]
+    MayNotAct {
+        /// The act, such as `session end`.
+        act: String,
+        /// The session, or whatever it would have been done to.
+        of: String,
+        /// The reason.
+        why: String,
+        /// The fate of the attempt.
+        attempt: Attempt,
     },
     /// The caller may not remove checkpoints by rules of its own.
-    #[error("cannot remove checkpoints: {why}; the attempt is recorded")]
+    #[error("cannot remove checkpoints: {why}{attempt}")]
     MayNotPrune {
         /// The reason.
         why: String,
+        /// The fate of the attempt.
+        attempt: Attempt,
     },
     /// Somebody has decided otherwise.
     #[error("checkpoint {checkpoint} was {status} by {user} on {}; that holds, and this decision is recorded as refused",
@@ -88,7 +123,7 @@ pub enum DecisionRefusal {
         why: String,
     },
     /// The checkpoint was rejected.
-    #[error("checkpoint {checkpoint} {why}; choose another one")]
+    #[error("checkpoint {checkpoint} {why}")]
     Rejected {
         /// The checkpoint.
         checkpoint: Ulid,

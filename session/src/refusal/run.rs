@@ -22,6 +22,14 @@ pub enum RunRefusal {
         /// The run.
         run: String,
     },
+    /// A session takes no answer now.
+    #[error("session {session} takes no answer now: {why}")]
+    NotAnswered {
+        /// The session.
+        session: String,
+        /// The reason.
+        why: String,
+    },
     /// A session takes no prompt now.
     #[error("session {session} takes no prompt now: {why}")]
     NotPrompted {

@@ -1,15 +1,19 @@
 //! Resuming a session that is alive.
 
+use std::path::PathBuf;
+
 use parhelia_store::{
     Store,
     event::{NewEvent, kind},
-    projection::{Run, Session, Status},
+    name::Shown as _,
+    projection::{Place, Run, Session, Status},
 };
 
 use super::{ResumeRequest, meant};
 use crate::{
     error::{Refusal, Result},
     host::Host,
+    place::is_gone,
     run::{self, Life},
 };
 
@@ -22,6 +26,19 @@ pub struct Alive {
     pub run: Run,
     /// True if it was set aside, and is active again.
     pub is_active_again: bool,
+    /// Its workspace, where that is gone: nothing is restored below an agent that runs.
+    pub gone: Option<PathBuf>,
+}
+
+impl Alive {
+    /// A sentence about a workspace that is gone; the caller names the next step.
+    pub fn warning(&self) -> Option<String> {
+        let gone = self.gone.as_ref()?.shown();
+        let (session, process) = (&self.run.session, self.process);
+        Some(format!(
+            "the workspace {gone} of session {session} is gone, and is not restored while its agent (process {process}) is alive"
+        ))
+    }
 }
 
 /// The live run of a session; none where it is dead. One that was set aside is active again. Fails where somebody wants it to go on from
@@ -44,5 +61,7 @@ pub fn if_alive(store: &Store, host: &dyn Host, session: &Session, request: &Res
         let active = NewEvent::new(kind::SESSION_STATUS, &session.id, host.actor()).with("status", Status::Active.name());
         store.append_events(&[active.with("reason", "resumed")], &())?;
     }
-    Ok(Some(Alive { process, run, is_active_again }))
+    let folder = session.workspace.as_ref().map(Place::folder);
+    let gone = folder.filter(|folder| is_gone(store, folder).unwrap_or_default());
+    Ok(Some(Alive { process, run, is_active_again, gone }))
 }

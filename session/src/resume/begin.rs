@@ -14,17 +14,19 @@ use serde_json::json;
 use super::{Choice, Prepared, Resume, ResumeRequest, Workspace, bring_back, choose, plan::is_kept};
 use crate::{
     approval::policy::Prefer,
-    conversation::{Restored, aside, put_back},
+    conversation::{Restored, aside, put_back, seen_at},
     error::{Error, Refusal, Result, RunRefusal},
     host::{Host, Observer},
     intent::Turn,
     mcp::{self, Back},
-    notice::Notice,
+    notice::{self, Notice},
     overrides::overridden,
     place::move_to,
+    review::decide::is_persons_word,
     run::{self, Begin, Current},
     scan::left_out_of,
     supervise,
+    worktrees::dead_git,
 };
 
 /// The time that processes of a dead run may take to end, before and after they are forced.
@@ -111,9 +113,10 @@ pub fn take_on(store: &Store, host: &dyn Host, session: Session, run: &str, requ
         launched: run::launch_variables(&run).unwrap_or_default(),
         also: host.config(&current.workspace)?.environment.variables,
         may_steer: request.launch_variables,
+        other: None,
         workspace: current.workspace.clone(),
         conversation: run.conversation.clone(),
-        permission_mode: run.permission_mode.clone(),
+        permission_mode: run::mode_within(run.permission_mode.clone(), run::agent_in(&run).as_ref()),
         config: run::config_of(&run),
         seen_epoch: run.epoch,
         before: run.extra.get(GOAL_BEFORE).and_then(|goal| Goal::deserialize(goal).ok()).unwrap_or(Goal::Running),
@@ -153,6 +156,7 @@ pub(super) fn take_over(
         store,
         &Begin {
             launch_variables: Some(launched),
+            settings: Some(run::settings_of_caller(host)),
             session: prepared.session.id.clone(),
             workspace: prepared.workspace.clone(),
             argv: prepared.argv.clone(),
@@ -161,6 +165,7 @@ pub(super) fn take_over(
             permission_mode: prepared.permission_mode.clone(),
             at_terminal: prepared.agent.as_ref().map(|agent| agent.is_at_terminal()),
             config: prepared.config.clone(),
+            resumed_by_agent: !is_persons_word(store, host, &prepared.session.id)?,
             resumed_from: prepared.choice.checkpoint.as_ref().map(|c| c.record.id),
             seen_epoch: Some(seen_epoch),
             tmux,
@@ -198,6 +203,7 @@ fn everything_back(
             prepared.notices.push(Notice::WorkspaceRestored { files: report.counts.files });
             prepared.notices.extend(checkpoint.map(|restored| left_out_of(store, restored)).transpose()?.flatten());
             prepared.notices.extend(skipped(&report));
+            prepared.notices.extend(dead_git(&prepared.workspace).map(|git| Notice::Git(notice::Git::Gone { git })));
         }
         Workspace::GitRestored { report, aside } => {
             prepared.notices.push(Notice::GitRestored { aside });
@@ -209,10 +215,14 @@ fn everything_back(
         move_to(store, &prepared.session, &prepared.workspace, true, &host.actor())?;
     }
     let restored = conversation(store, prepared, request.from.is_some())?;
+    if let Some(checkpoint) = restored.from_checkpoint.filter(|_| request.from.is_none() && !is_made_anew) {
+        prepared.notices.push(Notice::ConversationRestored { checkpoint });
+    }
     if let Some(checkpoint) = &prepared.choice.checkpoint {
         let back = if request.from.is_some() { Back::Chosen } else { Back::Missing };
         prepared.notices.extend(mcp::give_back(store, host, &prepared.workspace, checkpoint, back));
     }
+    prepared.notices.extend(restored.not_adopted.clone().map(|why| Notice::NotAdopted { why }));
     if let Some(first) = restored.moved.first() {
         prepared.notices.push(Notice::ConversationKeptAside { files: restored.moved.len(), first: first.clone() });
     }
@@ -234,5 +244,5 @@ fn conversation(store: &Store, prepared: &Prepared, exactly: bool) -> Result<Res
     let (Some(id), Some(config)) = (&prepared.conversation, &prepared.config) else { return Ok(Restored::default()) };
     let config = config.path.as_path();
     let (aside, checkpoint) = (aside(config, &prepared.session.id), prepared.choice.checkpoint.as_ref());
-    put_back(store, checkpoint, id, config, &prepared.workspace, &aside, exactly)
+    put_back(store, checkpoint, (id, seen_at(&prepared.session, id).as_deref()), config, &prepared.workspace, &aside, exactly)
 }

@@ -7,16 +7,17 @@ use parhelia_store::{
     Store,
     id::Ulid,
     projection::{Approval, ApprovalStatus, Session},
-    record::Checkpoint,
+    record::{Checkpoint, Trigger},
 };
 
 use crate::{
     approval::{
         policy::Prefer,
         rejections::{Rejections, Taint},
+        rule::RuleKind,
     },
     error::{DecisionRefusal, Refusal, Result},
-    intent,
+    intent, run,
 };
 
 /// A checkpoint to go on from.
@@ -85,6 +86,9 @@ fn best_from(store: &Store, mut next: Option<Checkpoint>, chosen: &HashSet<Ulid>
     let mut passed: Vec<(Ulid, String)> = Vec::new();
     let mut best: Option<(Rank, Checkpoint, usize)> = None;
     let mut leaves_newer_work = false;
+    // Finished work is not lost for want of a look at it, unless something was found in what led to it.
+    let mut finished: Option<(Checkpoint, usize, bool)> = None;
+    let mut is_suspect = prefer != Prefer::AutoApproved;
     while let Some(checkpoint) = next {
         let id = checkpoint.record.id;
         next = view.ancestor(&checkpoint)?;
@@ -93,13 +97,19 @@ fn best_from(store: &Store, mut next: Option<Checkpoint>, chosen: &HashSet<Ulid>
             passed.push((id, why));
             continue;
         }
-        let approval = view.marks(id)?.approval;
+        let (approval, is_tainted) = (view.marks(id)?.approval, taint.is_some());
         let (rank, why) = match taint {
-            // Somebody who has gone to one by naming it has said enough.
+            // A person who has gone to one by naming it has said enough.
             _ if chosen.contains(&id) => (Rank::Best, String::new()),
             Some(taint) if prefer != Prefer::Newest => (Rank::Pending, named(&taint.text())),
             _ => ranked(approval.as_ref(), prefer),
         };
+        if rank == Rank::Pending {
+            is_suspect |= is_tainted || is_escalated(approval.as_ref());
+            if checkpoint.record.trigger == Trigger::Complete && finished.is_none() {
+                finished = Some((checkpoint.clone(), passed.len(), best.is_some()));
+            }
+        }
         if best.as_ref().is_none_or(|(other, ..)| rank < *other) {
             leaves_newer_work = best.is_some();
             best = Some((rank, checkpoint, passed.len()));
@@ -108,6 +118,11 @@ fn best_from(store: &Store, mut next: Option<Checkpoint>, chosen: &HashSet<Ulid>
             break;
         }
         passed.push((id, why));
+    }
+    let is_good_older = best.as_ref().is_some_and(|(rank, ..)| *rank != Rank::Pending);
+    if let Some((checkpoint, newer, leaves_newer_work)) = finished.filter(|_| is_good_older && !is_suspect) {
+        passed.truncate(newer);
+        return Ok(Choice { checkpoint: Some(checkpoint), skipped: passed, leaves_newer_work });
     }
     let Some((_, checkpoint, newer)) = best else { return Ok(Choice { skipped: passed, ..Choice::of(None) }) };
     passed.truncate(newer);
@@ -125,6 +140,11 @@ fn ranked(approval: Option<&Approval>, prefer: Prefer) -> (Rank, String) {
         Some(_) => (Rank::Best, String::new()),
         None => (Rank::Undecided, named("was not judged by any policy")),
     }
+}
+
+/// True if a checkpoint waits for a person for something that was found in its work, and not for its trigger alone.
+fn is_escalated(approval: Option<&Approval>) -> bool {
+    approval.and_then(|approval| approval.rule.as_deref()).is_none_or(|rule| RuleKind::of_text(rule).is_escalation())
 }
 
 /// The reason for which something better is preferred, and the way around that.
@@ -151,13 +171,15 @@ pub fn candidates(store: &Store, session: &Session, count: usize) -> Result<Vec<
     Ok(found)
 }
 
-/// Checkpoints that somebody has gone to by naming them: with the last rollback or undo, or to resume from. A safety checkpoint among them
-/// is the session's own state, and no longer only a way back.
+/// Checkpoints that a person has gone to by naming them: with the last rollback or undo, or to resume from. A safety checkpoint among them
+/// is the session's own state, and no longer only a way back. An agent that goes to one says nothing of whether it is good.
 fn gone_to(store: &Store, session: &Session) -> Result<HashSet<Ulid>> {
     let view = store.view();
-    let mut found: HashSet<Ulid> = intent::last(session).map(|last| last.target).into_iter().collect();
+    let mut found: HashSet<Ulid> =
+        intent::last(session).filter(|last| !last.by_agent).map(|last| last.target).into_iter().collect();
     for id in &session.runs {
-        found.extend(view.run(id)?.and_then(|run| run.resumed_from?.parse::<Ulid>().ok()));
+        let run = view.run(id)?.filter(|run| !run::is_resumed_by_agent(run));
+        found.extend(run.and_then(|run| run.resumed_from?.parse::<Ulid>().ok()));
     }
     Ok(found)
 }

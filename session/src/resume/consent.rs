@@ -24,10 +24,10 @@ pub enum Consent {
     RunAgain(String),
 }
 
-/// The consent that a resume needs. An agent that answers a single prompt acts at once, and a command that has done its work does it again.
+/// The consent that a resume needs, by the run whose command it would run. An agent that answers a single prompt acts at once, and a command that has done its work does it again.
 /// A person at a terminal (`is_attended`) who resumes an agent means that.
-pub fn consent(session: &Session, newest: Option<&Run>, request: &ResumeRequest, is_attended: bool) -> Result<Consent> {
-    let Some(run) = newest else { return Ok(Consent::None) };
+pub fn consent(session: &Session, own: Option<&Run>, request: &ResumeRequest, is_attended: bool) -> Result<Consent> {
+    let Some(run) = own else { return Ok(Consent::None) };
     match run::agent_in(run) {
         Some(agent) if agent.is_headless() && request.prompt.is_none() && request.new_conversation => {
             Err(Refusal::NewNeedsPrompt.into())
@@ -43,6 +43,9 @@ pub fn consent(session: &Session, newest: Option<&Run>, request: &ResumeRequest,
 /// The reason for which a session is not resumed by somebody who does not look at it: its program would act without having been asked to.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unasked {
+    /// The command that started it is not known: an agent that somebody started by hand told of it, whose command line no known kind has.
+    #[error("it is not known how its agent is started")]
+    UnknownCommand,
     /// The program is no agent.
     #[error("its program is no agent, and would do everything again")]
     NoAgent,
@@ -65,8 +68,11 @@ pub enum Unasked {
 
 /// The reason for which a session's program is not started again unseen, where there is one.
 pub fn unasked(store: &Store, host: &dyn Host, session: &Session, prompt: Option<&str>) -> Result<Option<Unasked>> {
-    let newest = store.view().newest_run(session)?;
-    match newest.as_ref().and_then(run::agent_in) {
+    let own = run::commands_of(store, session)?.own;
+    // What a supervisor has started is what the user named; else only an agent's own events have told of it.
+    let is_launched = own.as_ref().is_some_and(|own| own.extra.contains_key(run::LAUNCHER) || run::is_elsewhere(own));
+    match own.as_ref().and_then(run::agent_in) {
+        None if !is_launched => return Ok(Some(Unasked::UnknownCommand)),
         None => return Ok(Some(Unasked::NoAgent)),
         Some(agent) if agent.is_headless() && prompt.is_none() => return Ok(Some(Unasked::NoPrompt)),
         Some(_) => {}

@@ -3,7 +3,11 @@
 use parhelia_store::{Store, projection::Session};
 
 use super::{Choice, Fate, choose::ensure_not_rejected, foresee, others};
-use crate::{error::Error, host::Host};
+use crate::{
+    error::{Error, Refusal},
+    host::Host,
+    run,
+};
 
 /// The effect that resuming would have on a workspace.
 #[derive(Debug)]
@@ -19,8 +23,17 @@ pub enum Foreseen {
 impl Foreseen {
     /// Predicts the effect of a resume on a session's workspace. `is_chosen` is true where somebody has chosen the checkpoint. Changes nothing.
     pub fn of(store: &Store, host: &dyn Host, session: &Session, choice: &Choice, is_chosen: bool) -> Self {
-        let fate = foresee(store, session, choice.checkpoint.as_ref());
-        match fate.and_then(|fate| others(store, host, session, choice, is_chosen, false).map(|_| fate)) {
+        let fate = || {
+            let own = run::commands_of(store, session)?.own;
+            let own = own.ok_or_else(|| Refusal::UnknownCommand { session: session.id.clone() })?;
+            let fate = foresee(store, session, choice.checkpoint.as_ref())?;
+            // A program that is no agent has no conversation that it goes on with.
+            if run::agent_in(&own).is_some() {
+                others(store, host, session, choice, is_chosen, false)?;
+            }
+            Ok(fate)
+        };
+        match fate() {
             Ok(Fate::Keep | Fate::RestoreGit) if is_chosen => Foreseen::PutBack,
             Ok(fate @ (Fate::Keep | Fate::RestoreGit)) => match ensure_not_rejected(store, session) {
                 Ok(()) => Foreseen::Fate(fate),

@@ -6,13 +6,15 @@ use std::{
 };
 
 use parhelia_agent::{
-    command::{Agent, Bypass},
+    command::Agent,
     environment::{missing, steers},
     folder::ConfigFolder,
+    words::Bypass,
 };
 use parhelia_store::{
     Store,
     id::Ulid,
+    name::{Shown as _, display},
     pin::Pin,
     projection::{ApprovalStatus, Goal, Place, Run, Session},
     selector::{find, is_relative},
@@ -32,7 +34,7 @@ use crate::{
     notice::Notice,
     place::{ensure_place, is_gone},
     rollback::{self, Rollback},
-    run::{self, Variables},
+    run::{self, Commands, Variables},
 };
 
 /// The variable that names the checkpoint from which something goes on.
@@ -63,6 +65,8 @@ pub struct Prepared {
     pub(super) also: Vec<String>,
     /// True if those of them are set again, too, that say where the agent connects, or what it loads and runs.
     pub(super) may_steer: bool,
+    /// What an agent ran that took the session up by hand, where that is not what its launch ran.
+    pub(super) other: Option<Box<ByHand>>,
     pub(super) permission_mode: Option<String>,
     pub(super) seen_epoch: u64,
     /// The goal of the session before.
@@ -71,6 +75,16 @@ pub struct Prepared {
     pub(super) is_restored: bool,
     /// Keeps the checkpoint there until everything is back.
     pub(super) pin: Option<Pin>,
+}
+
+/// What an agent was started with that took a session up without a launch.
+#[derive(Clone, Debug)]
+pub(super) struct ByHand {
+    agent: Option<Agent>,
+    argv: Vec<OsString>,
+    config: Option<ConfigFolder>,
+    launched: Variables,
+    permission_mode: Option<String>,
 }
 
 /// A resume that is planned. It has the session's turn.
@@ -125,7 +139,7 @@ impl Resume {
         request: &ResumeRequest,
         observer: &dyn Observer,
     ) -> Result<Self> {
-        let newest = store.view().newest_run(&session)?;
+        let commands = run::commands_of(store, &session)?;
         let turn = intent::held(store, &session.id, observer)?;
         let seen_epoch = session.epoch;
         // Whoever had the turn before may have moved it.
@@ -139,7 +153,7 @@ impl Resume {
         if session.epoch != seen_epoch {
             return Err(Refusal::TakenOver { session: session.id }.into());
         }
-        let mut prepared = prepare(store, host, session, newest.as_ref(), request)?;
+        let mut prepared = prepare(store, host, session, &commands, request)?;
         if request.from.is_none() && !request.recreate_workspace {
             // Whoever may still be alive elsewhere is not fenced for a resume that cannot be.
             fate(store, &prepared.session, prepared.choice.checkpoint.as_ref(), &prepared.workspace)?;
@@ -172,8 +186,29 @@ impl Resume {
         self.prepared.may_steer = true;
     }
 
-    /// Says what is set again.
+    /// The command of an agent that took the session up by hand, its words for people, where it is not the one that is run.
+    pub fn other_command(&self) -> Option<String> {
+        self.prepared.other.as_ref().map(|other| other.shown())
+    }
+
+    /// The command that is run, its words for people.
+    pub fn command(&self) -> String {
+        words_of(&self.prepared.argv)
+    }
+
+    /// Runs the command of the agent that took the session up by hand in place of the launch's: a person has seen it.
+    pub fn take_other_command(&mut self) {
+        let Some(other) = self.prepared.other.take() else { return };
+        let ByHand { agent, argv, config, launched, permission_mode } = *other;
+        let prepared = &mut self.prepared;
+        (prepared.agent, prepared.argv, prepared.launched) = (agent, argv, launched);
+        prepared.config = config.or(prepared.config.take());
+        prepared.permission_mode = permission_mode;
+    }
+
+    /// Says what is set again, and what is not run.
     pub(super) fn note_variables(&mut self, host: &dyn Host) {
+        self.prepared.notices.extend(self.other_command().map(|command| Notice::OtherCommand { command }));
         let notices: Vec<Notice> = self.prepared.of_variables(host).collect();
         self.prepared.notices.extend(notices);
     }
@@ -183,6 +218,17 @@ impl Resume {
         self.went_back = true;
         self.prepared.notices.push(Notice::PutBack { checkpoint: target });
     }
+}
+
+impl ByHand {
+    fn shown(&self) -> String {
+        let folder = self.config.as_ref().map(|config| format!(" (its own folder is {})", config.path.shown()));
+        format!("{}{}", words_of(&self.argv), folder.unwrap_or_default())
+    }
+}
+
+fn words_of(argv: &[OsString]) -> String {
+    argv.iter().map(|word| display(word.as_encoded_bytes())).collect::<Vec<_>>().join(" ")
 }
 
 /// The rollback with which a resume from a chosen checkpoint begins.
@@ -203,7 +249,8 @@ pub fn rollback_first<'a>(
 }
 
 /// Finds out what there is to go on with. Changes nothing.
-fn prepare(store: &Store, host: &dyn Host, session: Session, newest: Option<&Run>, request: &ResumeRequest) -> Result<Prepared> {
+fn prepare(store: &Store, host: &dyn Host, session: Session, commands: &Commands, request: &ResumeRequest) -> Result<Prepared> {
+    let own = commands.own.as_ref();
     let from = request.from.as_ref().map(|text| chosen(store, &session, text)).transpose()?;
     if from.is_none() && is_kept(store, &session) {
         ensure_not_rejected(store, &session)?;
@@ -218,24 +265,47 @@ fn prepare(store: &Store, host: &dyn Host, session: Session, newest: Option<&Run
     }
     notices.extend(unreviewed(store, &choice)?);
     let workspace = place.ok_or_else(|| Refusal::NoWorkspace { session: session.id.clone() })?;
-    let argv: Vec<OsString> = newest.map(Run::command).unwrap_or_default();
+    let argv: Vec<OsString> = own.map(Run::command).unwrap_or_default();
     if argv.is_empty() {
         return Err(Refusal::UnknownCommand { session: session.id }.into());
     }
-    let agent = newest.and_then(run::agent_in);
+    let agent = own.and_then(run::agent_in);
+    if let Some(program) = argv.first().filter(|_| agent.is_none() && request.prompt.is_some()) {
+        let program = display(program.as_encoded_bytes());
+        return Err(Refusal::PromptOfNoAgent { session: session.id, program }.into());
+    }
     let conversation = goes_on_with(&session, &choice, request.from.is_some());
     let (seen_epoch, before) = (session.epoch, session.goal());
-    let permission_mode = newest.and_then(|run| run.permission_mode.clone());
+    let newest = match &commands.other {
+        Some(_) => None,
+        None => store.view().newest_run(&session)?,
+    };
+    let permission_mode = newest.as_ref().or(own).and_then(|run| run.permission_mode.clone());
+    let permission_mode = run::mode_within(permission_mode, agent.as_ref());
     let mode_bypasses = || permission_mode.as_deref().filter(|mode| *mode == "bypassPermissions").map(|_| Bypass::On);
     if let Some(bypass) = agent.as_ref().and_then(|agent| agent.bypass().or_else(mode_bypasses)) {
         notices.push(Notice::BypassesPermissions { is_on: bypass == Bypass::On });
     }
-    let config = run::config_for(store, host, &session)?;
+    let seen = run::config_for(store, host, &session)?;
     if agent.is_some() {
         notices.extend(others(store, host, &session, &choice, request.from.is_some(), request.take_over)?);
     }
+    let other = match &commands.other {
+        None => None,
+        Some(other) => Some(Box::new(ByHand {
+            agent: run::agent_in(other),
+            argv: other.command(),
+            config: seen.clone(),
+            launched: run::launch_variables_in(store, &session.runs)?.unwrap_or_default(),
+            permission_mode: run::mode_within(other.permission_mode.clone(), run::agent_in(other).as_ref()),
+        })),
+    };
+    let config = own.filter(|_| other.is_some()).and_then(run::config_of).or(seen);
+    if let Some(config) = config.as_ref().filter(|_| agent.is_some()) {
+        notices.extend(run::moved_folder(store, &session, config)?);
+    }
     notices.extend(config.as_ref().filter(|_| agent.is_some()).and_then(|config| run::other_folder(host, config)));
-    let launched = run::launch_variables_in(store, &session.runs)?.unwrap_or_default();
+    let launched = run::launch_variables_in(store, &commands.until)?.unwrap_or_default();
     let also = host.config(&workspace)?.environment.variables;
     Ok(Prepared {
         session,
@@ -249,6 +319,7 @@ fn prepare(store: &Store, host: &dyn Host, session: Session, newest: Option<&Run
         launched,
         also,
         may_steer: request.launch_variables,
+        other,
         permission_mode,
         seen_epoch,
         before,

@@ -5,10 +5,10 @@ use std::ffi::OsString;
 
 use parhelia_agent::{
     briefing::{BRIEFED, GO_ON, with_prompt},
-    command::{Agent, Resume, new_conversation_id},
+    command::{Agent, new_conversation_id},
     environment::Request,
     transcript::Located,
-    trouble::trouble,
+    words::Resume,
 };
 use parhelia_store::{
     Store,
@@ -57,6 +57,7 @@ impl Begun {
         drop(prepared.pin.take());
         let mut start = Start { store, host, request, stops, observer, prepared };
         let code = start.run(&current);
+        run::forget_private(store);
         supervise::or_ended(store, host, &current, observer, code)
     }
 }
@@ -70,7 +71,12 @@ impl Start<'_> {
         let seen = self.state(&current.session)?;
         let (config, workspace) = (self.prepared.config.as_ref(), &self.prepared.workspace);
         let hooks = run::hooks_for(self.store, self.host, &agent, config, workspace, self.observer)?;
-        let resume = Resume { permission_mode: self.prepared.permission_mode.clone(), hooks, ..Resume::default() };
+        let resume = Resume {
+            permission_mode: self.prepared.permission_mode.clone(),
+            hooks,
+            earlier_prompts: run::prompts_of(self.store, &self.prepared.session)?,
+            ..Resume::default()
+        };
         let known = self.prepared.conversation.clone().filter(|_| !self.request.new_conversation);
         let code = match known {
             None => 1,
@@ -105,7 +111,7 @@ impl Start<'_> {
             self.prepared.notices.push(Notice::ConversationForgotten { conversation });
             return Ok(ended);
         }
-        if let Some(trouble) = trouble(agent.kind(), &ended.said) {
+        if let Some(trouble) = agent.kind().trouble(&ended.said) {
             self.observer.warn(&Notice::Trouble(trouble));
         }
         // What it says on a plain terminal cannot be seen from here; without a transcript it cannot know its conversation.
@@ -225,6 +231,7 @@ impl Start<'_> {
             is_captured: prepared.is_restored,
             is_quiet: self.request.is_quiet,
             removed: Default::default(),
+            is_silent: Default::default(),
         };
         supervise::supervise(self.store, &supervised, self.stops, self.observer)
     }

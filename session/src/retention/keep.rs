@@ -138,7 +138,9 @@ impl About<'_> {
         // An import is asked for by a person, whatever the trigger was where it comes from.
         let is_asked_for = brief.trigger == Some(Trigger::Manual) || brief.is_imported;
         let reasons = [
-            (self.is_latest, Kept::Latest),
+            (self.is_latest && !brief.is_safety, Kept::Latest),
+            // The newest one of a session stays, whatever its age.
+            (self.is_latest, Kept::Safety),
             (self.is_parent, Kept::Parent),
             (self.is_resumed, Kept::ResumedFrom),
             (self.is_rolled_back, Kept::RolledBack),

@@ -87,7 +87,9 @@ pub(super) fn keep_to(
         remove(store, None, &chosen.remove, actor, progress, report)?;
         report.overruled = chosen.overruled.min((report.removed.len() - before) as u64);
     }
-    report.freed_bytes += gc::run(store, &GcOptions::default(), progress)?.freed_bytes;
+    if !chosen.remove.is_empty() || chosen.is_enough_without {
+        report.freed_bytes += gc::run(store, &GcOptions::default(), progress)?.freed_bytes;
+    }
     report.store_bytes = store_bytes(store)?;
     let all = plan(store, policy, None, now)?;
     report.kept = (all.keep.len() + all.remove.len()) as u64;

@@ -8,9 +8,9 @@ use parhelia_store::{
     view::View,
 };
 
-use super::mark;
+use super::{acts::ensure_may_mark, mark};
 use crate::{
-    error::{Refusal, Result},
+    error::{MarkRefusal, Refusal, Result},
     host::{Host, Observer},
 };
 
@@ -25,7 +25,7 @@ impl Text {
     /// The text as it is recorded: without blank lines around it, and with `\n` at the end of lines. Refuses what is empty, too long, or
     /// steers a terminal.
     pub fn new(given: &str) -> Result<Self, Refusal> {
-        let refused = |why| Err(Refusal::NoAnnotation { why });
+        let refused = |why| Err(Refusal::Mark(MarkRefusal::NoAnnotation { why }));
         let text = given.replace("\r\n", "\n");
         let text = text.trim_end().trim_start_matches('\n');
         match text {
@@ -52,7 +52,7 @@ pub fn annotate(
     text: &Text,
     observer: &dyn Observer,
 ) -> Result<(Annotation, usize)> {
-    let actor = host.actor();
+    let actor = ensure_may_mark(store, host, "checkpoint annotate", checkpoint, observer)?.actor(host);
     let (before, appended) = mark(store, checkpoint, observer, &|marks| {
         let event = NewEvent::new(kind::CHECKPOINT_ANNOTATED, checkpoint.to_string(), actor.clone());
         Ok((vec![event.with("text", text.as_str())], marks.annotations.len()))

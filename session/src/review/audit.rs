@@ -59,7 +59,7 @@ pub struct Entry {
 }
 
 /// Names of all acts.
-pub const ACTIONS: [&str; 17] = [
+pub const ACTIONS: [&str; 21] = [
     "checkpoint.approve",
     "checkpoint.reject",
     "checkpoint.auto_approve",
@@ -71,9 +71,13 @@ pub const ACTIONS: [&str; 17] = [
     "checkpoint.delete_refused",
     "checkpoint.untag",
     "checkpoint.unlink",
+    "checkpoint.untag_refused",
+    "checkpoint.unlink_refused",
     "journal.cut",
     "policy.change",
     "safety.override",
+    "session.act_refused",
+    "session.answer",
     "session.rollback",
     "setting.ignore",
     "workspace.overwrite",
@@ -83,18 +87,21 @@ pub const ACTIONS: [&str; 17] = [
 pub const AUTOMATIC: &str = "checkpoint.auto_approve";
 
 /// Kinds of events that may record an act.
-const KINDS: [&str; 12] = [
+const KINDS: [&str; 15] = [
+    kind::ACT_REFUSED,
     kind::CHECKPOINT_DECIDED,
     kind::CHECKPOINT_DECISION_REFUSED,
     kind::CHECKPOINT_DELETED,
     kind::DELETION_REFUSED,
     kind::CHECKPOINT_UNTAGGED,
     kind::CHECKPOINT_UNLINKED,
+    kind::UNMARKING_REFUSED,
     kind::JOURNAL_CUT,
     kind::POLICY_CHANGED,
     kind::SAFETY_OVERRIDDEN,
     kind::SETTING_IGNORED,
     kind::WORKSPACE_OVERWRITTEN,
+    kind::SESSION_ANSWERED,
     kind::SESSION_CHANGED,
 ];
 
@@ -115,14 +122,18 @@ fn action(event: &Event) -> Option<&'static str> {
         (kind::CHECKPOINT_DECISION_REFUSED, Some("approved")) => Some("checkpoint.approve_refused"),
         (kind::CHECKPOINT_DECISION_REFUSED, _) => Some("checkpoint.reject_refused"),
         (kind::CHECKPOINT_DELETED, _) => Some("checkpoint.delete"),
+        (kind::ACT_REFUSED, _) => Some("session.act_refused"),
         (kind::DELETION_REFUSED, _) => Some("checkpoint.delete_refused"),
         // Retention removes what nobody marks any more.
         (kind::CHECKPOINT_UNTAGGED, _) => Some("checkpoint.untag"),
         (kind::CHECKPOINT_UNLINKED, _) => Some("checkpoint.unlink"),
+        (kind::UNMARKING_REFUSED, _) if event.data.contains_key("tag") => Some("checkpoint.untag_refused"),
+        (kind::UNMARKING_REFUSED, _) => Some("checkpoint.unlink_refused"),
         (kind::JOURNAL_CUT, _) => Some("journal.cut"),
         (kind::POLICY_CHANGED, _) => Some("policy.change"),
         (kind::SAFETY_OVERRIDDEN, _) => Some("safety.override"),
         (kind::SETTING_IGNORED, _) => Some("setting.ignore"),
+        (kind::SESSION_ANSWERED, _) => Some("session.answer"),
         (kind::WORKSPACE_OVERWRITTEN, _) => Some("workspace.overwrite"),
         (kind::SESSION_CHANGED, _) if event.data.get(intent::LAST).is_some_and(|last| !last.is_null()) => {
             Some("session.rollback")

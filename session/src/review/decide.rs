@@ -3,14 +3,15 @@
 //! The first decision of a person holds. Another one is recorded and refused, unless it says that it changes the first. Whoever acts from
 //! inside the agent that made the checkpoint does not decide, which is recorded as well.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::SignedDuration;
 use parhelia_agent::process::{boot_id, sees_all};
 use parhelia_store::{
-    Error as StoreError, Store,
-    event::{Actor, NewEvent, kind},
+    Error as StoreError, Store, clock,
+    event::{Actor, NewEvent, SELF_APPROVAL, kind},
     id::Ulid,
-    projection::{Approval, ApprovalStatus, Marks, Run},
+    projection::{Approval, ApprovalStatus, EndKind, Marks, Run},
     rejected::{self, Rejected},
     view::View,
 };
@@ -30,7 +31,7 @@ use crate::{
     host::{Host, Observer},
     memory,
     notice::Notice,
-    refusal::DecisionRefusal,
+    refusal::{Attempt, DecisionRefusal},
     run,
     target::own_run,
 };
@@ -132,7 +133,7 @@ impl Caller {
             });
         };
         let session = &checkpoint.record.session;
-        let runs = runs_around(&view, std::slice::from_ref(session))?;
+        let runs = runs_around(&view, host, std::slice::from_ref(session))?;
         let own = one_of(store, host, &runs)?;
         if own.is_some() || host.call().is_below {
             actor.via = "agent".into();
@@ -144,12 +145,9 @@ impl Caller {
             _ if request.options.self_approval => None,
             Some(own) if own.session == *session => Some("the caller is the agent whose work it is, or was started by it".into()),
             Some(own) => Some(format!("the caller is an agent, that of session {}, or was started by it", own.session)),
-            None if host.call().is_below => Some(STRANGER.into()),
+            None if host.call().is_below => Some(stranger(host)),
             None if host.call().is_unseen => Some("nothing shows who has started the caller, as /proc cannot be read".into()),
-            None if runs.values().any(is_hidden) => Some(
-                "the agent may have started the caller, which cannot be seen from inside this container; decide from outside"
-                    .into(),
-            ),
+            None if runs.values().any(is_hidden) => Some(hidden_by(&runs, is_hidden)),
             None if actor.user.is_none() => Some("no person asked for it".into()),
             None => None,
         };
@@ -181,25 +179,42 @@ impl Caller {
 }
 
 /// The run of whose agent the caller is a descendant, or says to be. A process that drops the marker from its environment still descends from
-/// it. By the API, the marker of an open run is enough; on the command line, a person's shell may have inherited it from the agent's tmux.
+/// it. The marker of an open run is enough: the agent may have had another program start the caller, as a server of tmux does. That of a run that is over
+/// is in many a person's shell, and counts only below the agent.
 fn one_of(store: &Store, host: &dyn Host, runs: &BTreeMap<String, Run>) -> Result<Option<Run>> {
     let line = host.line();
-    let descends = |run: &&Run| run::roots_of(run).all().any(|root| line.iter().any(|known| known.is_same(root)));
+    let descends = |run: &&Run| run::is_above(run, &line);
     if let Some(run) = runs.values().find(descends) {
         return Ok(Some(run.clone()));
     }
-    Ok(own_run(store, host)?.filter(|run| run::is_inside(run, host) || host.is_by_api() && run.is_open()))
+    Ok(own_run(store, host)?.filter(|run| run.is_open() || run::is_inside(run, host)))
 }
 
 /// Open runs, and those of some sessions also if they are over: an agent may have been left alone.
-fn runs_around(view: &View, sessions: &[String]) -> Result<BTreeMap<String, Run>> {
-    let mut runs = view.runs()?;
-    runs.retain(|_, run| run.is_open() || sessions.contains(&run.session));
+fn runs_around(view: &View, host: &dyn Host, sessions: &[String]) -> Result<BTreeMap<String, Run>> {
+    let (mut runs, line) = (view.runs()?, host.line());
+    // An agent is one also where it has ended its own session.
+    runs.retain(|_, run| run.is_open() || sessions.contains(&run.session) || run::has_recorded(run, &line));
     Ok(runs)
 }
 
 /// The reason against the caller where this store has no run of the agent that started it.
-const STRANGER: &str = "an agent, of which this store knows no run, has started the caller";
+fn stranger(host: &dyn Host) -> String {
+    let named = run::agent_among(&host.line()).map(|(process, program)| format!(" ({program}, process {process})"));
+    format!("an agent{}, of which this store knows no run, has started the caller", named.unwrap_or_default())
+}
+
+/// The reason against a caller that the agent of one of some runs may have started.
+fn hidden_by(runs: &BTreeMap<String, Run>, is_it: impl Fn(&Run) -> bool) -> String {
+    let Some(run) = runs.values().rfind(|run| is_it(run)) else { return String::new() };
+    let heard = run.lease.as_ref().and_then(|lease| lease.renewed);
+    let heard = heard.map(|at| format!(", last heard of at {}", at.strftime("%Y-%m-%d %H:%M:%S UTC"))).unwrap_or_default();
+    format!(
+        "run {} of session {} is recorded as open{heard}, and its agent may have started the caller, which cannot be seen from in here: do it from \
+         outside, or when that run has ended",
+        run.id, run.session
+    )
+}
 
 /// The caller, as far as agents go.
 #[derive(Clone, Debug)]
@@ -208,55 +223,87 @@ pub(crate) enum Who {
     Person,
     /// It is the agent of a run, or was started by it.
     Agent(Box<Run>),
-    /// It was started by an agent of which this store has no run.
-    Stranger,
-    /// It is in a container, from where it cannot be seen who started it.
-    Unseen,
+    /// It was started by an agent of which this store has no run: the reason against it.
+    Stranger(String),
+    /// It cannot be seen who started it, as from inside a container.
+    Unseen {
+        /// The sessions of agents at work that may have done so.
+        near: BTreeSet<String>,
+        /// The reason against the caller; empty where none is at work.
+        why: String,
+    },
 }
 
 /// The caller of something that concerns some sessions.
 pub(crate) fn who(store: &Store, host: &dyn Host, sessions: &[String]) -> Result<Who> {
-    let runs = runs_around(&store.view(), sessions)?;
+    let runs = runs_around(&store.view(), host, sessions)?;
     Ok(match one_of(store, host, &runs)? {
         Some(run) => Who::Agent(Box::new(run)),
-        None if host.call().is_below => Who::Stranger,
-        None if host.call().is_unseen || runs.values().any(is_hidden) => Who::Unseen,
+        None if host.call().is_below => Who::Stranger(stranger(host)),
+        None if host.call().is_unseen => Who::Unseen { near: near(&runs, Run::is_open), why: hidden_by(&runs, Run::is_open) },
+        None if runs.values().any(is_hidden) => Who::Unseen { near: near(&runs, is_hidden), why: hidden_by(&runs, is_hidden) },
         None => Who::Person,
     })
+}
+
+fn near(runs: &BTreeMap<String, Run>, is_it: impl Fn(&Run) -> bool) -> BTreeSet<String> {
+    runs.values().filter(|run| is_it(run)).map(|run| run.session.clone()).collect()
 }
 
 impl Who {
     /// The reason against an agent; none for anybody else.
     pub(crate) fn why_agent(&self) -> Option<String> {
         match self {
-            Who::Stranger => Some(STRANGER.into()),
+            Who::Stranger(why) => Some(why.clone()),
             who => {
                 who.session().map(|session| format!("the caller is an agent, that of session {session}, or was started by it"))
             }
         }
     }
 
-    /// Fails where an agent would take off a mark that no agent has made, by which a checkpoint may lose its protection.
-    pub(crate) fn ensure_may_unmark(&self, checkpoint: Ulid, marks: &Marks, mark: &str) -> Result<(), Refusal> {
-        match self.why_agent().filter(|_| !marks.by_agents.contains(mark) && !marks.asked.contains(mark)) {
-            None => Ok(()),
-            Some(why) => Err(DecisionRefusal::MayNotUnmark { checkpoint, mark: mark.to_owned(), why }.into()),
+    /// The reason against an agent, and whoever may have been started by one.
+    pub(crate) fn why_not_person(&self) -> Option<String> {
+        match self {
+            Who::Unseen { near, why } if !near.is_empty() => Some(why.clone()),
+            who => who.why_agent(),
         }
+    }
+
+    /// The refusal where an agent would take off a mark that no agent has made, by which a checkpoint may lose its protection. The caller has
+    /// [`Who::unmarking_refused`] appended before it returns that.
+    pub(crate) fn may_not_unmark(&self, checkpoint: Ulid, marks: &Marks, mark: &str) -> Option<Refusal> {
+        let why = self.why_not_person().filter(|_| !marks.by_agents.contains(mark) && !marks.asked.contains(mark))?;
+        Some(DecisionRefusal::MayNotUnmark { checkpoint, mark: mark.to_owned(), why, attempt: Attempt::Recorded }.into())
+    }
+
+    /// The event of an attempt to take a mark off a checkpoint, given as the field that names its kind and its text.
+    pub(crate) fn unmarking_refused(&self, host: &dyn Host, checkpoint: Ulid, (kind_of_mark, mark): (&str, &str)) -> NewEvent {
+        let event = NewEvent::new(kind::UNMARKING_REFUSED, checkpoint.to_string(), self.actor(host)).with(kind_of_mark, mark);
+        let event = event.with("why", self.why_not_person());
+        self.session().into_iter().fold(event, |event, session| event.with("session", session))
     }
 
     /// The agent's session.
     pub(crate) fn session(&self) -> Option<&str> {
         match self {
             Who::Agent(run) => Some(&run.session),
-            Who::Person | Who::Stranger | Who::Unseen => None,
+            Who::Person | Who::Stranger(_) | Who::Unseen { .. } => None,
+        }
+    }
+
+    /// The agent's session, or those that may be.
+    pub(crate) fn sessions(&self) -> Vec<&str> {
+        match self {
+            Who::Unseen { near, .. } => near.iter().map(String::as_str).collect(),
+            who => who.session().into_iter().collect(),
         }
     }
 
     /// The actor, as events name it.
     pub(crate) fn actor(&self, host: &dyn Host) -> Actor {
         match self {
-            Who::Agent(_) | Who::Stranger => Actor { via: "agent".into(), ..host.actor() },
-            Who::Person | Who::Unseen => host.actor(),
+            Who::Agent(_) | Who::Stranger(_) => Actor { via: "agent".into(), ..host.actor() },
+            Who::Person | Who::Unseen { .. } => host.actor(),
         }
     }
 }
@@ -268,18 +315,37 @@ pub(crate) fn belongs_to(store: &Store, host: &dyn Host) -> Result<Option<Run>> 
     one_of(store, host, &runs)
 }
 
+/// True if somebody's choice about a session is a person's, as far as it can be seen: no agent's, and nobody's whom one may have started.
+pub(crate) fn is_persons_word(store: &Store, host: &dyn Host, session: &str) -> Result<bool> {
+    Ok(who(store, host, &[session.to_owned()])?.why_not_person().is_none())
+}
+
 /// True if a person acts on a session: no agent, nothing that one started, and nobody who may be either.
 pub(crate) fn is_persons(store: &Store, host: &dyn Host, session: &str) -> Result<bool> {
     let mut runs = store.refresh()?.runs()?;
     runs.retain(|_, run| run.is_open() || run.session == session);
-    let is_agents = one_of(store, host, &runs)?.is_some() || runs.values().any(|run| run.session == session && is_hidden(run));
+    let is_agents = host.call().is_below
+        || one_of(store, host, &runs)?.is_some()
+        || runs.values().any(|run| run.session == session && is_hidden(run));
     Ok(!is_agents && host.actor().user.is_some())
 }
 
-/// True if a run is at work on this machine where this process cannot see who started it: outside of the container that it is in.
-fn is_hidden(run: &Run) -> bool {
+/// True if a run is at work on this machine where this process cannot see who started it: outside of the container that it is in. A run in another
+/// container of which nothing was heard since its lease ran out is none; of one outside of all containers, whoever is there sees whether it lives.
+pub(crate) fn is_hidden(run: &Run) -> bool {
     let is_here = |boot: &str| boot_id().is_ok_and(|own| own == boot);
-    run.is_open() && !sees_all() && run::roots_of(run).all().any(|root| !root.is_visible() && is_here(&root.boot_id))
+    let may_be = || run::roots_of(run).all().any(|root| !root.is_visible() && is_here(&root.boot_id));
+    (run.is_open() && !run::is_silent(run) || may_be_left(run)) && !sees_all() && may_be()
+}
+
+/// So long an agent may be alive that has said itself that its session ends, which nobody saw.
+const LEFT_HOURS: i64 = 1;
+
+/// True of a run that is over by its agent's word alone.
+fn may_be_left(run: &Run) -> bool {
+    let is_said = run.ending().is_some_and(|end| end.kind == EndKind::SessionEnd);
+    let since = SignedDuration::from_hours(LEFT_HOURS);
+    is_said && run.ended_at.is_some_and(|ended| clock::timestamp().duration_since(ended) < since)
 }
 
 /// The field of a decision that was refused which is set where the caller may decide, but had to say that something is changed.
@@ -295,7 +361,9 @@ fn made(request: &DecisionRequest<'_>, caller: &Caller, marks: &Marks) -> (Vec<N
     };
     let refused = |why: String| event(kind::CHECKPOINT_DECISION_REFUSED).with("why", why);
     if let Some(why) = caller.barred.clone() {
-        return (vec![refused(why.clone())], Err(DecisionRefusal::MayNotDecide { checkpoint: id, why }.into()));
+        // It is returned where the event was appended, and nowhere else.
+        let refusal = DecisionRefusal::MayNotDecide { checkpoint: id, why: why.clone(), attempt: Attempt::Recorded };
+        return (vec![refused(why)], Err(refusal.into()));
     }
     let before = marks.approval.clone();
     if let Some(first) = before.as_ref().filter(|before| before.is_by_person() && !request.changes) {
@@ -325,12 +393,13 @@ fn made(request: &DecisionRequest<'_>, caller: &Caller, marks: &Marks) -> (Vec<N
     }
     if caller.is_agent {
         // Only where that was allowed.
-        decided = decided.with("self_approval", true);
+        decided = decided.with(SELF_APPROVAL, true);
     }
     decided.epoch = caller.epoch;
     let approval = Approval {
         status,
         user: caller.actor.user.clone(),
+        by_agent: caller.is_agent,
         timestamp: jiff::Timestamp::UNIX_EPOCH,
         reason: request.reason.map(|reason| reason.as_str().to_owned()),
         policy,

@@ -18,11 +18,11 @@ use super::{
     marks_of,
 };
 use crate::{
-    error::{Error, Refusal, Result},
+    error::{Error, MarkRefusal, Refusal, Result},
     host::{Host, Observer},
     notice::Notice,
     overrides::overridden,
-    refusal::DecisionRefusal,
+    refusal::{Attempt, DecisionRefusal},
 };
 
 /// Deletes checkpoints, all or none. One that is tagged or linked, that somebody has decided about, or that waits for that, is refused, unless
@@ -38,8 +38,8 @@ pub fn delete(
     let view = store.refresh()?;
     let who = who(store, host, &sessions_of(&view, checkpoints)?)?;
     if let Some((checkpoint, why)) = barred(store, &view, &who, checkpoints, with_protected)? {
-        record(store, host, &who, (checkpoint.to_string(), &why, reason), observer);
-        return Err(DecisionRefusal::MayNotDelete { checkpoint, why }.into());
+        let attempt = record(store, host, &who, (checkpoint.to_string(), &why, reason), observer);
+        return Err(DecisionRefusal::MayNotDelete { checkpoint, why, attempt }.into());
     }
     let refused = RefCell::new(None);
     let choose = |view: &View| {
@@ -68,30 +68,39 @@ pub fn ensure_may_delete(store: &Store, host: &dyn Host, checkpoints: &[Ulid], w
     let view = store.refresh()?;
     let who = who(store, host, &sessions_of(&view, checkpoints)?)?;
     if let Some((checkpoint, why)) = barred(store, &view, &who, checkpoints, with_protected)? {
-        return Err(DecisionRefusal::MayNotDelete { checkpoint, why }.into());
+        return Err(DecisionRefusal::MayNotDelete { checkpoint, why, attempt: Attempt::Asked }.into());
     }
     checkpoints.iter().filter(|_| !with_protected).try_for_each(|id| ensure_unprotected(&view, *id))
 }
 
-/// Fails where the caller is an agent, or was started by one: those remove nothing by rules that they choose. The attempt is recorded.
-pub fn ensure_may_prune(store: &Store, host: &dyn Host, observer: &dyn Observer) -> Result<()> {
+/// Fails where the caller is an agent, or may have been started by one: those remove nothing by rules that they choose. The attempt is recorded, unless
+/// it is only asked what would be removed.
+pub fn ensure_may_prune(store: &Store, host: &dyn Host, dry_run: bool, observer: &dyn Observer) -> Result<()> {
     store.refresh()?;
     let who = who(store, host, &[])?;
-    let Some(why) = who.why_agent() else { return Ok(()) };
-    record(store, host, &who, ("store".to_owned(), &why, None), observer);
-    Err(DecisionRefusal::MayNotPrune { why }.into())
+    let Some(why) = who.why_not_person() else { return Ok(()) };
+    let attempt = match dry_run {
+        true => Attempt::Asked,
+        false => record(store, host, &who, ("store".to_owned(), &why, None), observer),
+    };
+    Err(DecisionRefusal::MayNotPrune { why, attempt }.into())
 }
 
 /// The first checkpoint that the caller may not delete, and the reason.
 fn barred(store: &Store, view: &View, who: &Who, checkpoints: &[Ulid], with_protected: bool) -> Result<Option<(Ulid, String)>> {
     let (own, why) = match who {
         Who::Person => return Ok(None),
-        // It may be a person in the agent's container: what nobody has marked may go.
-        Who::Unseen if !with_protected => return Ok(None),
-        Who::Unseen => (None, "an agent may have started the caller, which cannot be seen from inside this container".to_owned()),
+        // It may be a person in a container, with no agent at work: what nobody has marked may go.
+        Who::Unseen { near, .. } if near.is_empty() && !with_protected => return Ok(None),
+        Who::Unseen { near, .. } if near.is_empty() => (None, "nothing shows who has started the caller".to_owned()),
+        Who::Unseen { near, .. } => {
+            // Of one agent alone, it is at most that one.
+            let only = near.first().filter(|_| near.len() == 1).map_or("", String::as_str);
+            (Some(only), who.why_not_person().unwrap_or_default())
+        }
         Who::Agent(run) => (Some(run.session.as_str()), who.why_agent().unwrap_or_default()),
         // Nothing here is of its session.
-        Who::Stranger => (Some(""), who.why_agent().unwrap_or_default()),
+        Who::Stranger(_) => (Some(""), who.why_agent().unwrap_or_default()),
     };
     let used: HashSet<Ulid> = match own {
         Some(_) => {
@@ -131,11 +140,15 @@ fn record(
     who: &Who,
     (subject, why, reason): (String, &str, Option<&str>),
     observer: &dyn Observer,
-) {
+) -> Attempt {
     let event = NewEvent::new(kind::DELETION_REFUSED, subject, who.actor(host)).with("why", why).with("reason", reason);
     let event = who.session().into_iter().fold(event, |event, session| event.with("session", session));
-    if let Err(e) = store.append_events(&[event], observer) {
-        observer.warn(&Notice::NotRecorded { what: "the attempt was not recorded", why: e.to_string() });
+    match store.append_events(&[event], observer) {
+        Ok(_) => Attempt::Recorded,
+        Err(e) => {
+            observer.warn(&Notice::NotRecorded { what: "the attempt was not recorded", why: e.to_string() });
+            Attempt::Lost
+        }
     }
 }
 
@@ -143,7 +156,7 @@ fn record(
 pub fn ensure_unprotected(view: &View, checkpoint: Ulid) -> Result<()> {
     match protection(&marks_of(view, checkpoint)?) {
         None => Ok(()),
-        Some(why) => Err(Refusal::IsProtected { checkpoint, why }.into()),
+        Some(why) => Err(Refusal::Mark(MarkRefusal::IsProtected { checkpoint, why }).into()),
     }
 }
 

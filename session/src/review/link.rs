@@ -16,18 +16,19 @@ use std::collections::BTreeSet;
 use fluent_uri::{Iri, Uri};
 use parhelia_store::{
     Store,
-    event::{Actor, LINK_ASKED, NewEvent, kind},
+    event::{Actor, LINK_ASKED, LINK_CREATED, NewEvent, kind},
     id::Ulid,
     projection::Issue,
     view::View,
 };
 
 use super::{
+    acts::ensure_may_mark,
     decide::{is_persons, who},
     distinct, mark,
 };
 use crate::{
-    error::{Refusal, Result},
+    error::{MarkRefusal, Refusal, Result},
     host::{Host, Observer},
 };
 
@@ -38,7 +39,7 @@ const BEADS: &str = "beads:";
 
 /// The issue that a text names.
 pub fn parse(text: &str) -> Result<Issue, Refusal> {
-    understood(text).map_err(|why| Refusal::NoLink { link: text.to_owned(), why })
+    understood(text).map_err(|why| Refusal::Mark(MarkRefusal::NoLink { link: text.to_owned(), why }))
 }
 
 fn understood(text: &str) -> Result<Issue, &'static str> {
@@ -202,19 +203,36 @@ pub struct Linked {
 
 /// Links a checkpoint to issues. A person's link confirms one that an agent asked for.
 pub fn link(store: &Store, host: &dyn Host, checkpoint: Ulid, issues: &[Issue], observer: &dyn Observer) -> Result<Linked> {
-    let found = store.refresh()?.checkpoint(checkpoint)?;
-    // One that does not exist is refused where its marks are read.
+    let who = ensure_may_mark(store, host, "checkpoint link", checkpoint, observer)?;
+    let found = store.view().checkpoint(checkpoint)?;
     let is_persons = found.map(|found| is_persons(store, host, &found.record.session)).transpose()?.unwrap_or_default();
-    let by = By { actor: host.actor(), is_asked: !is_persons, confirms: is_persons };
+    let by = By { actor: who.actor(host), is_asked: !is_persons, confirms: is_persons };
     link_by(store, &|event| event, &by, checkpoint, issues, observer)
 }
 
 /// Links a checkpoint to issues by a program, each at most once under a key that begins so: a link that a person removed does not come again.
 pub fn link_once(store: &Store, program: &str, key: &str, checkpoint: Ulid, issues: &[Issue]) -> Result<Linked> {
+    link_by_program(store, program, key, &|event| event, checkpoint, issues)
+}
+
+/// Links a checkpoint to an issue that a program has created for its session, as [`link_once()`] does.
+pub fn link_created(store: &Store, program: &str, key: &str, checkpoint: Ulid, issue: &Issue) -> Result<Linked> {
+    let created = |event: NewEvent| event.with(LINK_CREATED, true);
+    link_by_program(store, program, key, &created, checkpoint, std::slice::from_ref(issue))
+}
+
+fn link_by_program(
+    store: &Store,
+    program: &str,
+    key: &str,
+    made: &dyn Fn(NewEvent) -> NewEvent,
+    checkpoint: Ulid,
+    issues: &[Issue],
+) -> Result<Linked> {
     let once = |event: NewEvent| {
         let url = event.data.get("url").and_then(|url| url.as_str()).unwrap_or_default();
         let key = format!("{key}:{url}");
-        event.once(key)
+        made(event.once(key))
     };
     let by = By { actor: Actor::program(program), is_asked: false, confirms: false };
     link_by(store, &once, &by, checkpoint, issues, &())
@@ -273,19 +291,21 @@ pub fn unlink(store: &Store, host: &dyn Host, checkpoint: Ulid, issues: &[Issue]
         let is_meant = |known: &&Issue| issues.iter().any(|issue| are_same(known, issue));
         if let Some(missing) = issues.iter().find(|issue| !marks.links.iter().any(|known| are_same(known, issue))) {
             let has = marks.links.iter().map(|known| known.url.clone()).collect();
-            return Err(Refusal::NotLinked { checkpoint, link: missing.url.clone(), has });
+            return Err(Refusal::Mark(MarkRefusal::NotLinked { checkpoint, link: missing.url.clone(), has }));
         }
         let (removed, left): (Vec<&Issue>, Vec<&Issue>) = marks.links.iter().partition(is_meant);
-        for issue in &removed {
-            who.ensure_may_unmark(checkpoint, marks, &issue.url)?;
+        let barred = |issue: &&Issue| Some((issue.url.clone(), who.may_not_unmark(checkpoint, marks, &issue.url)?));
+        if let Some((url, refusal)) = removed.iter().copied().find_map(|issue| barred(&issue)) {
+            return Ok((vec![who.unmarking_refused(host, checkpoint, ("url", &url))], Err(refusal)));
         }
         let event = |issue: &&Issue| {
             NewEvent::new(kind::CHECKPOINT_UNLINKED, checkpoint.to_string(), who.actor(host)).with("url", issue.url.as_str())
         };
         let events = removed.iter().map(event).collect();
-        Ok((events, Unlinked { removed: removed.into_iter().cloned().collect(), links: left.into_iter().cloned().collect() }))
+        let unlinked = Unlinked { removed: removed.into_iter().cloned().collect(), links: left.into_iter().cloned().collect() };
+        Ok((events, Ok(unlinked)))
     })?;
-    Ok(unlinked)
+    Ok(unlinked?)
 }
 
 #[cfg(test)]

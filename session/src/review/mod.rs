@@ -6,6 +6,7 @@
 //!
 //! Retention never removes what is tagged, linked or approved, and [`delete()`] refuses it unless a person tells it otherwise.
 
+pub mod acts;
 pub mod annotation;
 pub mod audit;
 pub mod decide;
@@ -30,7 +31,7 @@ use parhelia_store::{
 };
 
 use crate::{
-    error::{Error, Refusal, Result},
+    error::{Error, MarkRefusal, Refusal, Result},
     host::Observer,
 };
 
@@ -67,7 +68,7 @@ fn marks_of(view: &View, checkpoint: Ulid) -> Result<Marks> {
         return Ok(marks);
     }
     match marks.deleted {
-        Some(deletion) => Err(Refusal::IsDeleted { checkpoint, at: deletion.at, user: deletion.user }.into()),
+        Some(deletion) => Err(Refusal::Mark(MarkRefusal::IsDeleted { checkpoint, at: deletion.at, user: deletion.user }).into()),
         None => Err(StoreError::NoCheckpoint { selector: checkpoint.to_string() }.into()),
     }
 }

@@ -15,9 +15,9 @@ use parhelia_store::{
     view::View,
 };
 
-use super::{decide::who, distinct, mark};
+use super::{acts::ensure_may_mark, decide::who, distinct, mark};
 use crate::{
-    error::{Refusal, Result},
+    error::{MarkRefusal, Refusal, Result},
     host::{Host, Observer},
 };
 
@@ -47,7 +47,7 @@ impl FromStr for Tag {
     fn from_str(text: &str) -> Result<Self, Refusal> {
         match fault(text) {
             None => Ok(Tag(text.to_owned())),
-            Some(why) => Err(Refusal::NoTag { tag: text.to_owned(), why }),
+            Some(why) => Err(Refusal::Mark(MarkRefusal::NoTag { tag: text.to_owned(), why })),
         }
     }
 }
@@ -90,7 +90,7 @@ impl FromStr for Pattern {
     type Err = Refusal;
 
     fn from_str(text: &str) -> Result<Self, Refusal> {
-        let refused = |why: String| Refusal::NoPattern { pattern: text.to_owned(), why };
+        let refused = |why: String| Refusal::Mark(MarkRefusal::NoPattern { pattern: text.to_owned(), why });
         let text = text.strip_suffix('/').unwrap_or(text);
         if text.is_empty() {
             return Err(refused("it is empty".into()));
@@ -117,7 +117,8 @@ pub struct Tagged {
 
 /// Adds tags to a checkpoint.
 pub fn tag(store: &Store, host: &dyn Host, checkpoint: Ulid, tags: &[Tag], observer: &dyn Observer) -> Result<Tagged> {
-    let (tags, actor) = (distinct(tags, Tag::eq), who(store, host, &[])?.actor(host));
+    let who = ensure_may_mark(store, host, "checkpoint tag", checkpoint, observer)?;
+    let (tags, actor) = (distinct(tags, Tag::eq), who.actor(host));
     let (tagged, _) = mark(store, checkpoint, observer, &|marks| {
         let (had, added): (Vec<Tag>, Vec<Tag>) = tags.iter().cloned().partition(|tag| marks.tags.contains(tag.as_str()));
         let all = marks.tags.iter().cloned().chain(added.iter().map(Tag::to_string)).collect();
@@ -139,16 +140,18 @@ pub fn untag(
     let (left, _) = mark(store, checkpoint, observer, &|marks| {
         if let Some(missing) = tags.iter().find(|tag| !marks.tags.contains(tag.as_str())) {
             let has = marks.tags.iter().cloned().collect();
-            return Err(Refusal::NotTagged { checkpoint, tag: missing.to_string(), has });
+            return Err(Refusal::Mark(MarkRefusal::NotTagged { checkpoint, tag: missing.to_string(), has }));
         }
-        for tag in &tags {
-            who.ensure_may_unmark(checkpoint, marks, tag.as_str())?;
+        if let Some((tag, refusal)) =
+            tags.iter().find_map(|tag| Some((tag, who.may_not_unmark(checkpoint, marks, tag.as_str())?)))
+        {
+            return Ok((vec![who.unmarking_refused(host, checkpoint, ("tag", tag.as_str()))], Err(refusal)));
         }
         let left = marks.tags.iter().filter(|has| !tags.iter().any(|tag| tag.as_str() == has.as_str())).cloned().collect();
         let events = tags.iter().map(|tag| event(kind::CHECKPOINT_UNTAGGED, &who.actor(host), checkpoint, tag)).collect();
-        Ok((events, left))
+        Ok((events, Ok(left)))
     })?;
-    Ok(left)
+    Ok(left?)
 }
 
 fn event(kind: &str, actor: &Actor, checkpoint: Ulid, tag: &Tag) -> NewEvent {
@@ -250,7 +253,7 @@ mod tests {
         assert_eq!(matched("{v1,x/*}"), ["v1", "x/v1"]);
         assert_eq!(matched("**").len(), 7);
         for bad in ["", "/", "a[", "{a"] {
-            assert!(matches!(bad.parse::<Pattern>(), Err(Refusal::NoPattern { .. })), "{bad}");
+            assert!(matches!(bad.parse::<Pattern>(), Err(Refusal::Mark(MarkRefusal::NoPattern { .. }))), "{bad}");
         }
     }
 

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use parhelia_store::{
     Store, name,
     omitted::{Omission, Reason},
+    projection::ApprovalStatus,
     record::{Checkpoint, Rules},
 };
 
@@ -31,9 +32,9 @@ pub struct ByRule {
 /// Everything that a review of a checkpoint cannot show.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unseen {
-    /// What somebody's rules leave out, by rule.
+    /// Entries that somebody's rules leave out, by rule.
     pub by_rule: Vec<ByRule>,
-    /// What is left out because it can be made again, as its name and its neighbours say.
+    /// Entries that are left out because they can be made again, as their names and their neighbours say.
     pub regenerable: ByRule,
     /// Rules that the older checkpoint did not have; all of them where there is none that a person approved.
     pub rules_added: Vec<String>,
@@ -42,8 +43,12 @@ pub struct Unseen {
 }
 
 impl Unseen {
-    /// Of a checkpoint, beside the last one before it that a person approved, if there is any.
+    /// Of a checkpoint, beside the last one before it that a person approved, if there is any. Where a person has approved the checkpoint
+    /// itself, nothing of it is new.
     pub fn of(store: &Store, approved: Option<&Checkpoint>, now: &Checkpoint) -> Result<Self> {
+        let decision = store.view().marks(now.record.id)?.approval;
+        let is_settled = decision.is_some_and(|decision| decision.status == ApprovalStatus::Approved && decision.is_by_person());
+        let approved = if is_settled { Some(now) } else { approved };
         let before = approved.map(|approved| store.omissions(approved)).transpose()?;
         let rules_before = approved.map(|approved| in_words(&approved.record.rules)).unwrap_or_default();
         let rules_now = in_words(&now.record.rules);

@@ -10,7 +10,7 @@ use parhelia_store::{
     id::Ulid,
     omitted::Omission,
     progress::Progress,
-    record::{Checkpoint, Rules},
+    record::{Cause, Checkpoint, Rules},
     restore::{self, Options, Plan, RestoreReport, Skipped, Why},
     tree::Time,
 };
@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     checkpoint::Conversation,
-    conversation::{aside, put_back},
+    conversation::{aside, put_back, seen_at},
     error::{Error, Refusal, Result},
     host::{Host, Observer},
     intent::{self, GoesBack, Intent, Last},
@@ -30,6 +30,7 @@ use crate::{
     overrides::overridden,
     overwrite::{self, SafetyRequest},
     place::move_to,
+    review::decide::is_persons_word,
     scan,
 };
 
@@ -191,8 +192,11 @@ pub fn execute(
     }
     let message = format!("parhelia: before the rollback to {}", target.id());
     let stash = stash::make(host, &look.workspace, &message, &store.layout().cache());
-    let intent =
-        Intent { leave_unwritable: wanted.options.leave_unwritable, ..intended(look, target, &safety, &stash, spare, undone) };
+    let intent = Intent {
+        leave_unwritable: wanted.options.leave_unwritable,
+        by_agent: !is_persons_word(store, host, &look.session.id)?,
+        ..intended(look, target, &safety, &stash, spare, undone)
+    };
     if let Err(e) = intent::commit(store, &look.session.id, &intent, actor) {
         if let Some(commit) = &intent.stash {
             let _ = stash::drop_entry(host, &intent.workspace, commit, &store.layout().cache());
@@ -236,6 +240,7 @@ fn intended(
         },
         spare,
         leave_unwritable: false,
+        by_agent: false,
         conversation: look.conversation.clone().map(|(id, config)| GoesBack { id, config }),
         conversation_before: look.session.conversations.last().map(|last| last.id.clone()),
         conversation_after: match (&look.conversation, undone) {
@@ -253,6 +258,7 @@ fn safety(store: &Store, look: &Look, wanted: &RollbackRequest<'_>, progress: &d
     let of_all = SafetyRequest {
         session: &look.session,
         workspace: &look.workspace,
+        cause: Cause::Safety,
         message: format!("before the rollback to {}", wanted.target.id()),
         rules: Some(rules(&wanted.target.record.rules, &wanted.settings.capture.rules())),
         conversation: Conversation::of(Some(&look.session), goes_back, wanted.config.clone()),
@@ -329,7 +335,9 @@ fn may_be_left(why: Why, leaves_unwritable: bool) -> bool {
 fn conversation(store: &Store, session: &str, intent: &Intent, target: &Checkpoint) -> Result<Vec<PathBuf>> {
     let Some(GoesBack { id, config }) = &intent.conversation else { return Ok(Vec::new()) };
     let aside = aside(config, session);
-    Ok(put_back(store, Some(target), id, config, &intent.workspace, &aside, true)?.moved)
+    let session = store.view().session(&target.record.session)?;
+    let seen = session.and_then(|session| seen_at(&session, id));
+    Ok(put_back(store, Some(target), (id, seen.as_deref()), config, &intent.workspace, &aside, true)?.moved)
 }
 
 /// Back to what was before. Returns the error that led here, with what came of going back.

@@ -21,7 +21,7 @@ use crate::{
     conversation::{held, position},
     error::{Error, Refusal, Result},
     host::Host,
-    notice::Notice,
+    notice::{self, Notice},
     place::ensure_place,
     run::{self, Life, has_agent},
 };
@@ -222,8 +222,11 @@ impl Look {
             Ok(Some(state)) => state,
             Ok(None) => return Ok(()),
             Err(e) if wanted.options.any_git_state => {
-                self.notices.push(Notice::GitSilent { why: e.to_string() });
+                self.notices.push(Notice::Git(notice::Git::Silent { why: e.to_string() }));
                 return Ok(());
+            }
+            Err(parhelia_agent::Error::StrangersRepository { root, uid }) => {
+                return refuse(Refusal::GitOfAnother { root, uid });
             }
             Err(e) => {
                 return refuse(Refusal::GitUnknown { why: e.to_string() });
@@ -249,12 +252,12 @@ impl Look {
         {
             let (then, now) = (&then[..then.len().min(12)], &now[..now.len().min(12)]);
             let (now, then, relation) = (now.to_owned(), then.to_owned(), relation.to_string());
-            self.notices.push(Notice::HeadStays { now, then, relation });
+            self.notices.push(Notice::Git(notice::Git::HeadStays { now, then, relation }));
         }
         for below in state.below.iter().filter(|below| below.kind == git::Kind::Nested) {
             let path = name::parse(&below.path);
             if store.node_at(wanted.target, &path).is_err() {
-                self.notices.push(Notice::RepositoryKept { path: below.path.clone() });
+                self.notices.push(Notice::Git(notice::Git::RepositoryKept { path: below.path.clone() }));
                 self.nested.push(path);
             }
         }

@@ -86,6 +86,7 @@ impl Fixture {
             conversation_before: None,
             conversation_after: None,
             leave_unwritable: false,
+            by_agent: false,
             goes_back: false,
         }
     }
@@ -301,7 +302,15 @@ fn the_last_rollback_of_several_sessions_goes_by_the_order_of_commits() {
     };
     let done = |safety: &Checkpoint, sequence| {
         let (target, safety) = (Ulid::generate(), safety.record.id);
-        serde_json::json!(Last { target, safety, sequence, head: Some(target), with_conversation: false, conversation: None })
+        serde_json::json!(Last {
+            target,
+            safety,
+            sequence,
+            head: Some(target),
+            by_agent: false,
+            with_conversation: false,
+            conversation: None
+        })
     };
     append("noted", "last_rolled_back", serde_json::Value::Null);
     append("earlier", "last_rollback", done(&old, Some(old.sequence)));

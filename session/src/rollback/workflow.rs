@@ -5,10 +5,9 @@ use std::{
     time::Duration,
 };
 
-use parhelia_agent::{environment::Request, folder::ConfigFolder, process::canonical};
+use parhelia_agent::{environment::Request, folder::ConfigFolder};
 use parhelia_store::{
     Store,
-    name::Shown as _,
     projection::{By, Goal, Session},
     record::Checkpoint,
     restore::{RestoreChange, Skipped, Why},
@@ -24,10 +23,9 @@ use crate::{
     error::{Error, Refusal, Result},
     host::{Host, Observer},
     intent::{held, last_rolled_back},
-    notice::Notice,
+    notice::{Notice, Unfinished},
     overwrite,
-    refusal::DecisionRefusal,
-    review::decide::belongs_to,
+    review::acts,
     run,
     safety::restored_since,
     summary,
@@ -133,7 +131,7 @@ pub fn begin(store: &Store, host: &dyn Host, session: &str, dry_run: bool, obser
     if !dry_run {
         super::finish_earlier(store, host, session, observer)?;
     } else if let Some(intent) = store.refresh()?.session(session)?.as_ref().and_then(open) {
-        observer.warn(&Notice::FinishedFirst { target: intent.target });
+        observer.warn(&Notice::Unfinished(Unfinished::FinishedFirst { target: intent.target }));
     }
     Ok(turn)
 }
@@ -174,7 +172,7 @@ pub fn to_undo(store: &Store, session: &str, dry_run: bool) -> Result<(Last, Che
     }
     let none = || Refusal::NotRolledBack { session: session.to_owned() };
     let last = known.as_ref().and_then(last).ok_or_else(none)?;
-    let gone = || parhelia_store::Error::NoCheckpoint { selector: last.safety.to_string() };
+    let gone = || Refusal::SafetyDeleted { session: session.to_owned(), safety: last.safety };
     let safety = view.checkpoint(last.safety)?.ok_or_else(gone)?;
     match restored_since(store, session, safety.sequence) {
         None => Ok((last, safety)),
@@ -197,13 +195,8 @@ fn left(asked: &[Vec<u8>], skipped: impl Iterator<Item = Skipped>) -> Vec<Skippe
 
 /// Fails where an agent would put back a folder that is not its own, or below its own.
 fn ensure_own_folder(store: &Store, host: &dyn Host, target: &Checkpoint, workspace: &Path) -> Result<()> {
-    let Some(run) = belongs_to(store, host)? else { return Ok(()) };
-    let own = run::Current::of(&run, store.view().session(&run.session)?.as_ref()).workspace;
-    if run.session == target.record.session || canonical(workspace).starts_with(canonical(&own)) {
-        return Ok(());
-    }
-    let own = own.shown().to_string();
-    Err(DecisionRefusal::MayNotRollBack { session: target.record.session.clone(), own }.into())
+    let session = store.view().session(&target.record.session)?;
+    acts::ensure_may_overwrite(store, host, "checkpoint rollback", (workspace, session.as_slice()), &())
 }
 
 impl<'a> Rollback<'a> {

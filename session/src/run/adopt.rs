@@ -5,6 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use jiff::Timestamp;
 use parhelia_store::{
     Store,
     event::{Actor, NewEvent, kind},
@@ -19,20 +20,40 @@ use super::{
     find::{Current, Sender, current, of_conversation},
     life::{HOOKED_AGENT, agent_of, hooked_agent_of, life},
     meaning::meaning,
+    settings::settings_of_agent,
 };
 use crate::error::{Error, Result};
-use crate::{conversation::seen, host::tmux_of};
+use crate::{conversation::seen, host::tmux_of, review::decide::is_hidden};
 use parhelia_agent::{
     command::Agent,
     folder::ConfigFolder,
     hooks::{Event, Kind},
-    kind::KINDS,
-    process::{Identity, canonical, is_at_terminal},
+    kinds::KINDS,
+    process::{Identity, canonical, folder_of, is_at_terminal},
 };
 
 /// True of a mode in which an agent asks nobody before it acts.
 pub(crate) fn bypasses(mode: &str) -> bool {
     mode == "bypassPermissions"
+}
+
+/// A mode's place among those of all agents, the strictest first. One that only a later release knows may let an agent do anything.
+fn laxity(mode: &str) -> u8 {
+    match mode {
+        "plan" => 0,
+        "default" | "manual" | "dontAsk" => 1,
+        "acceptEdits" => 2,
+        "auto" => 3,
+        mode if bypasses(mode) => 5,
+        _ => 4,
+    }
+}
+
+/// The mode that a run was in last, as far as a resume has it: none that is laxer than that of the launch, as anybody can write an event.
+pub(crate) fn mode_within(last: Option<String>, launched: Option<&Agent>) -> Option<String> {
+    let launch = launched.and_then(Agent::permission_mode);
+    let most = launch.as_deref().map_or_else(|| laxity("default"), laxity);
+    last.filter(|mode| laxity(mode) <= most)
 }
 
 /// The actor of a hook.
@@ -55,6 +76,9 @@ pub fn run_of(
     variable: &dyn Fn(&str) -> Option<OsString>,
 ) -> Result<Option<Current>> {
     let above = sender.above();
+    if is_hidden_among_others(store, event, sender)? {
+        return Ok(None);
+    }
     if let Some(current) = current(store, sender, event.cwd.as_deref())? {
         let view = store.view();
         note_conversation(store, view.session(&current.session)?.as_ref(), &current, event)?;
@@ -94,7 +118,21 @@ pub fn run_of(
     if !may_begin || event.kind() == Kind::SessionEnd || sender.is_left_by_a_tool {
         return Ok(None);
     }
-    adopt(store, event, known.map(|(session, _)| session), above, variable).map(Some)
+    let policy = policy_above(store, sender)?;
+    adopt(store, event, known.map(|(session, _)| session), (above, policy), variable).map(Some)
+}
+
+/// True if an event for a session whose run is not seen above its sender may come from another session's agent, which is not seen either: neither a
+/// marker nor a conversation's id tells which it is.
+fn is_hidden_among_others(store: &Store, event: &Event, sender: &Sender) -> Result<bool> {
+    let runs = store.view().runs()?;
+    if runs.values().any(|run| run.is_open() && sender.descends_from(run)) {
+        return Ok(false);
+    }
+    let of_marker = sender.marker.as_ref().and_then(|id| runs.get(id)).map(|run| run.session.clone());
+    let of_conversation = || Ok::<_, Error>(of_conversation(store, &event.session_id)?.map(|(session, _)| session.id));
+    let Some(session) = of_marker.map_or_else(of_conversation, |session| Ok(Some(session)))? else { return Ok(false) };
+    Ok(runs.values().any(|run| run.is_open() && run.session != session && is_hidden(run)))
 }
 
 /// True if an event about a session's conversation comes from inside the run of another session, and not from the session's own: whatever runs
@@ -103,6 +141,13 @@ fn is_of_another(store: &Store, sender: &Sender, session: &Session) -> Result<bo
     let runs = store.view().runs()?;
     let above: Vec<_> = runs.values().filter(|run| run.is_open() && sender.descends_from(run)).collect();
     Ok(!above.is_empty() && above.iter().all(|run| run.session != session.id))
+}
+
+/// The policy of the session inside whose run an event is sent; none outside of runs, and of a session that has chosen none.
+fn policy_above(store: &Store, sender: &Sender) -> Result<Option<String>> {
+    let view = store.view();
+    let run = view.runs()?.into_values().find(|run| run.is_open() && sender.descends_from(run));
+    Ok(run.map(|run| view.session(&run.session)).transpose()?.flatten().and_then(|session| session.policy))
 }
 
 /// The run of a session that an agent was started in, by its marker, where a later one has taken over.
@@ -117,7 +162,7 @@ fn adopt(
     store: &Store,
     event: &Event,
     known: Option<Session>,
-    above: Option<Agents>,
+    (above, policy): (Option<Agents>, Option<String>),
     variable: &dyn Fn(&str) -> Option<OsString>,
 ) -> Result<Current> {
     let folder: PathBuf = event.cwd.clone().ok_or_else(|| Error::Invalid("the event names no folder".into()))?;
@@ -132,7 +177,12 @@ fn adopt(
     }
     let place = known.as_ref().and_then(|session| session.workspace.as_ref()).map(Place::folder);
     let workspace = place.filter(|place| place.is_dir()).unwrap_or_else(|| folder.clone());
-    let argv = above.as_ref().map(|(_, argv)| argv.clone()).unwrap_or_default();
+    // It is resumed from the workspace, wherever it was started.
+    let executed = |(agent, argv): &Agents| match folder_of(agent.process) {
+        Some(folder) => Agent::found_anywhere(argv.clone(), &folder),
+        None => argv.clone(),
+    };
+    let argv = above.as_ref().map(executed).unwrap_or_default();
     let agent = Agent::of(&argv);
     let from_argv = agent.as_ref().and_then(Agent::permission_mode);
     let kind = agent.map_or(KINDS[0], |agent| agent.kind());
@@ -142,6 +192,7 @@ fn adopt(
         &Begin {
             session: known.as_ref().map_or_else(|| new_session_id(&workspace), |session| session.id.clone()),
             name: workspace.file_name().map(|name| name.to_string_lossy().into_owned()),
+            policy,
             workspace,
             argv,
             folder,
@@ -152,6 +203,7 @@ fn adopt(
             seen_epoch: known.as_ref().map(|session| session.epoch),
             at_terminal,
             tmux: tmux_of(variable),
+            settings: above.as_ref().and_then(|(agent, _)| settings_of_agent(agent)),
             agent: above.map(|(agent, _)| agent),
             config: event
                 .transcript_path
@@ -225,6 +277,22 @@ pub fn incomplete(store: &Store, workspace: &Path, but: &str) -> Result<Vec<Sess
     Ok(found)
 }
 
+/// Sessions of a workspace whose agents have ended, and that were changed since, newest first: work that was done there.
+pub fn left(store: &Store, workspace: &Path, but: &str, since: Timestamp) -> Result<Vec<Session>> {
+    let view = store.view();
+    let workspace = canonical(workspace);
+    let is_here = |session: &Session| session.workspace.as_ref().is_some_and(|place| canonical(&place.folder()) == workspace);
+    let mut found = Vec::new();
+    for session in view.sessions()?.into_iter().filter(|s| s.id != but && s.head.is_some() && s.changed_at >= since) {
+        let has_said = !session.conversations.is_empty() && is_here(&session);
+        if has_said && view.newest_run(&session)?.is_some_and(|run| !life(&run).is_alive()) {
+            found.push(session);
+        }
+    }
+    found.sort_by_key(|session| std::cmp::Reverse(session.changed_sequence));
+    Ok(found)
+}
+
 #[cfg(test)]
 mod tests {
     use parhelia_agent::process::ancestors;
@@ -250,6 +318,22 @@ mod tests {
         begin(&store, &mine).unwrap();
         store.refresh().unwrap();
         assert_eq!(taken(&store), None);
+    }
+
+    #[test]
+    fn a_resume_has_no_laxer_mode_than_the_launch() {
+        let launched = |line: &str| Agent::of(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
+        let within = |mode: &str, line: &str| mode_within(Some(mode.into()), launched(line).as_ref()).is_some();
+        for (line, may, may_not) in [
+            ("claude --permission-mode plan", &["plan"][..], &["default", "acceptEdits", "bypassPermissions", "new"][..]),
+            ("claude", &["plan", "default"], &["acceptEdits", "auto", "bypassPermissions", "new"]),
+            ("claude --permission-mode acceptEdits", &["plan", "default", "acceptEdits"], &["auto", "bypassPermissions", "new"]),
+            ("claude --dangerously-skip-permissions", &["plan", "acceptEdits", "bypassPermissions", "new"], &[]),
+        ] {
+            assert!(may.iter().all(|mode| within(mode, line)), "{line}");
+            assert!(!may_not.iter().any(|mode| within(mode, line)), "{line}");
+        }
+        assert_eq!(mode_within(None, None), None);
     }
 
     #[test]

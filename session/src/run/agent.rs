@@ -10,8 +10,10 @@ use parhelia_agent::{
     command::Agent,
     folder::ConfigFolder,
     hooks::{self, HookCommand},
-    kind::{KINDS, Kind},
+    kind::Kind,
+    kinds::KINDS,
     process::{RUN_MARKER, SESSION_MARKER},
+    transcript::Located,
 };
 use parhelia_store::{
     Store, name,
@@ -19,7 +21,7 @@ use parhelia_store::{
 };
 use serde_json::Value;
 
-use super::{Current, Sender, config_of_session, sessions_in, strangers_in};
+use super::{Current, Sender, config_of_session, heard_hooks, hooked_agent_of, private, sessions_in, strangers_in, variables_of};
 use crate::{
     error::{Error, Refusal, Result},
     host::{Host, Observer},
@@ -70,12 +72,32 @@ pub fn agent_of_event(store: &Store, current: &Current, sender: &Sender) -> Resu
     })
 }
 
-/// The folder in which the agent of a session keeps its conversations: the recorded one, else that of the caller's environment.
+/// The folder in which the agent of a session keeps its conversations: the recorded one, else that of the caller's environment. A recorded one
+/// that is gone yields to that of the caller where this has the conversation: it was moved, and a second copy of it would go another way.
 pub fn config_for(store: &Store, host: &dyn Host, session: &Session) -> Result<Option<ConfigFolder>> {
-    if let Some(found) = config_of_session(store, session)? {
-        return Ok(Some(found));
+    let Some(recorded) = config_of_session(store, session)? else { return Ok(host.config_folder(kind_of(store, session)?)) };
+    Ok(Some(moved_to(host, session, &recorded).unwrap_or(recorded)))
+}
+
+/// The folder to which the agent's own was moved; none where it is where it was, or nothing tells.
+fn moved_to(host: &dyn Host, session: &Session, recorded: &ConfigFolder) -> Option<ConfigFolder> {
+    if recorded.path.exists() {
+        return None;
     }
-    Ok(host.config_folder(kind_of(store, session)?))
+    let here = host.config_folder(recorded.kind())?;
+    let newest = session.conversations.last()?;
+    let has_it = match recorded.kind().keeps_files() {
+        true => Located::by_session(&here.path, &newest.id).is_ok(),
+        // Only the agent itself can tell what is in its folder.
+        false => here.path.exists(),
+    };
+    has_it.then_some(here)
+}
+
+/// A notice where the agent's own folder was moved.
+pub fn moved_folder(store: &Store, session: &Session, now: &ConfigFolder) -> Result<Option<Notice>> {
+    let recorded = config_of_session(store, session)?.filter(|recorded| !recorded.path.exists() && recorded.path != now.path);
+    Ok(recorded.map(|from| Notice::ConfigFolderMoved { from, to: now.clone() }))
 }
 
 /// True of a session that some program was started or seen in. Others are folders of which checkpoints are made.
@@ -128,8 +150,29 @@ pub fn environment_of(store: &Store, current: &Current) -> Vec<(String, OsString
     ]
 }
 
+/// The command of hooks that are installed for this store, and whose program is there.
+fn installed(store: &Store, host: &dyn Host, kind: Kind, config: Option<&ConfigFolder>, workspace: &Path) -> Option<HookCommand> {
+    let own = fs::canonicalize(store.path()).ok();
+    let path = host.variable("PATH");
+    let is_ours = |command: &HookCommand| {
+        let is_of_store = command.store.as_ref().is_none_or(|named| own.is_some() && fs::canonicalize(named).ok() == own);
+        is_of_store && hooks::is_there(&command.program, path.as_deref())
+    };
+    let layers = hooks::layers(kind, config.map(|config| config.path.as_path()), workspace);
+    let mut commands = layers.iter().rev().flat_map(|layer| &layer.commands).filter_map(|command| HookCommand::of_text(command));
+    commands.find(is_ours)
+}
+
+/// The reason why our hooks do not run in an agent, as far as its settings tell.
+pub fn dead_hooks(host: &dyn Host, kind: Kind, config: Option<&Path>, workspace: &Path) -> Option<hooks::Dead> {
+    hooks::dead(&hooks::layers(kind, config, workspace), host.variable("PATH").as_deref())
+}
+
 /// True if our hooks for this store are in the settings of an agent's own folder, or of its folder of the workspace, and are on.
 fn hooks_are_installed(store: &Store, kind: Kind, config: Option<&ConfigFolder>, workspace: &Path) -> bool {
+    if kind.declaration().is_some() {
+        return kind.plugin().is_some_and(Path::exists);
+    }
     let places = [config.map(|config| config.path.clone()), Some(workspace.join(kind.folder_names().in_home))];
     let own = fs::canonicalize(store.path()).ok();
     // Hooks that name another store keep what they capture there.
@@ -146,14 +189,41 @@ fn hooks_are_installed(store: &Store, kind: Kind, config: Option<&ConfigFolder>,
     places.into_iter().flatten().any(is_installed)
 }
 
-/// True if the agent of a session's run calls our hooks: they are installed, or were brought for its start.
-pub(crate) fn calls_hooks(store: &Store, session: &Session, run: &Run) -> Result<bool> {
-    let Some(agent) = agent_in(run).filter(Agent::has_hooks) else { return Ok(false) };
-    if agent.kind().abilities().brings_hooks {
-        return Ok(true);
+/// The hooks of a run's agent, by what has come of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RunHooks {
+    /// An event has come of one.
+    Heard,
+    /// None has come, though they are installed, or were brought for its start.
+    Silent {
+        /// The reason, where its settings tell one.
+        why: Option<String>,
+    },
+    /// It has none.
+    None,
+}
+
+/// The hooks of the agent of a session's run. That they are in its settings does not say that they run: an event does.
+pub fn hooks_of(store: &Store, session: &Session, run: &Run) -> Result<RunHooks> {
+    if heard_hooks(run).is_some() || hooked_agent_of(run).is_some() {
+        return Ok(RunHooks::Heard);
     }
-    let Some(place) = session.workspace.as_ref().map(Place::folder) else { return Ok(false) };
-    Ok(hooks_are_installed(store, agent.kind(), config_of_session(store, session)?.as_ref(), &place))
+    let place = session.workspace.as_ref().map(Place::folder);
+    let (Some(agent), Some(place)) = (agent_in(run).filter(Agent::has_hooks), place) else { return Ok(RunHooks::None) };
+    let (kind, config) = (agent.kind(), config_of_session(store, session)?);
+    if !kind.abilities().brings_hooks && !hooks_are_installed(store, kind, config.as_ref(), &place) {
+        return Ok(RunHooks::None);
+    }
+    let layers = hooks::layers(kind, config.as_ref().map(|config| config.path.as_path()), &place);
+    // Programs are looked for as the agent does; where its variables cannot be read, nothing is said of them.
+    let path = variables_of(run).and_then(|all| all.into_iter().find(|(name, _)| name == "PATH").map(|(_, path)| path));
+    let dead = hooks::dead(&layers, path.as_deref()).filter(|dead| path.is_some() || matches!(dead, hooks::Dead::Off { .. }));
+    Ok(RunHooks::Silent { why: dead.map(|dead| dead.to_string()) })
+}
+
+/// A notice that nothing brings the hooks of a kind that the user has declared.
+fn no_plugin(kind: Kind) -> Notice {
+    Notice::NoPlugin { agent: kind.title(), plugin: kind.plugin().map(Path::to_owned) }
 }
 
 /// Arguments with our hooks, for one start: none where they are installed already, or the agent runs none or takes none.
@@ -165,18 +235,27 @@ pub fn hooks_for(
     workspace: &Path,
     observer: &dyn Observer,
 ) -> Result<Vec<OsString>> {
+    let kind = agent.kind();
     if !agent.has_hooks() {
-        observer.warn(&Notice::WithoutHooks);
+        observer.warn(&if kind.declaration().is_some() { no_plugin(kind) } else { Notice::WithoutHooks });
         return Ok(Vec::new());
     }
-    let kind = agent.kind();
-    if hooks_are_installed(store, kind, config, workspace) {
+    let is_trusted = kind.abilities().trusts_given_hooks;
+    // Settings do not tell whether what is installed runs; an agent that trusts what it is given gets them in any case.
+    if !is_trusted && hooks_are_installed(store, kind, config, workspace) {
         return Ok(Vec::new());
     }
     if !kind.abilities().brings_hooks {
-        observer.warn(&Notice::HooksNotInstalled { agent: kind.name() });
+        let is_declared = kind.declaration().is_some();
+        observer.warn(&if is_declared { no_plugin(kind) } else { Notice::HooksNotInstalled { agent: kind.name() } });
         return Ok(Vec::new());
     }
     let failed = |source| Error::Io { action: "find", path: "the program itself".into(), source };
-    Ok(agent.hook_arguments(&HookCommand { program: host.program().map_err(failed)?, store: None })?)
+    // It runs the same line once, wherever that stands.
+    let installed = installed(store, host, kind, config, workspace).filter(|_| is_trusted);
+    let command = match installed {
+        Some(command) => command,
+        None => HookCommand { program: host.program().map_err(failed)?, store: None },
+    };
+    Ok(agent.hook_arguments(&command, workspace, &|text| private::keep(store, text))?)
 }

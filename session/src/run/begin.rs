@@ -10,20 +10,23 @@ use parhelia_store::{
     event::{Actor, NewEvent, kind},
     id::Ulid,
     name,
-    projection::{End, Goal, Place, Status, Tmux},
+    projection::{End, EndKind, Goal, Place, Run, Status, Tmux},
 };
 use serde_json::{Value, json};
 
 use super::{
     agent::AT_TERMINAL,
     find::{CONFIG_FOLDER, Current},
+    last_seen,
     launched::{LAUNCH_VARIABLES, Variables},
     lease,
-    life::{ELSEWHERE, LAUNCHER, MACHINE, PID_NAMESPACE},
+    life::{self, ELSEWHERE, LAUNCHER, MACHINE, PID_NAMESPACE},
+    settings::{USER_SETTINGS, UserSettings},
 };
 use crate::{
     conversation::seen,
     error::{Error, Result},
+    review::decide::is_hidden,
     template::AGENT_FOLDER,
 };
 use parhelia_agent::{
@@ -54,6 +57,8 @@ pub struct Begin {
     pub permission_mode: Option<String>,
     /// The checkpoint that it goes on from.
     pub resumed_from: Option<Ulid>,
+    /// True if no person has asked for that.
+    pub resumed_by_agent: bool,
     /// The epoch that it was decided in: where the session has a newer one by now, nothing begins.
     pub seen_epoch: Option<u64>,
     /// Its pane of tmux; none outside of tmux.
@@ -72,6 +77,8 @@ pub struct Begin {
     pub agent_folder: Option<PathBuf>,
     /// The variables that its launch has; none where that is not known.
     pub launch_variables: Option<Variables>,
+    /// The user's settings that its launch has; none where that is not known.
+    pub settings: Option<UserSettings>,
     /// The actor that begins it.
     pub actor: Actor,
 }
@@ -131,7 +138,22 @@ pub fn begin(store: &Store, begin: &Begin) -> Result<Current> {
     }
     let appended = store.append_events(&events, &())?;
     let epoch = appended.iter().find(|a| a.event.kind == kind::RUN_STARTED).map_or(0, |a| a.event.epoch);
+    // What a newer run has taken over from, and is dead, ends with that. The new one has begun, whether that can be recorded or not. A supervisor that
+    // still makes the last checkpoint knows better what the end was, and records it behind that.
+    let _ = end_unheard(store, &begin.session, begin.actor.clone(), |earlier| {
+        let is_meant =
+            earlier.id != run && !life::life(earlier).is_alive() && !is_hidden(earlier) && !last_seen::is_finishing(earlier);
+        is_meant.then(|| why_over(earlier, "a newer run has taken over"))
+    });
     Ok(Current { session: begin.session.clone(), run, epoch, workspace: begin.workspace.clone() })
+}
+
+/// The field of a run that no person has resumed.
+const RESUMED_BY_AGENT: &str = "resumed_by_agent";
+
+/// True if no person has chosen the checkpoint that a run goes on from.
+pub fn is_resumed_by_agent(run: &Run) -> bool {
+    run.extra.get(RESUMED_BY_AGENT).is_some_and(|value| value == true)
 }
 
 fn fields(begin: &Begin) -> Result<serde_json::Map<String, Value>> {
@@ -157,6 +179,9 @@ fn fields(begin: &Begin) -> Result<serde_json::Map<String, Value>> {
         fields.extend(container.iter().map(|container| ("container".to_owned(), json!(container))));
         return Ok(fields);
     }
+    if begin.resumed_by_agent {
+        fields.insert(RESUMED_BY_AGENT.into(), json!(true));
+    }
     fields.extend(pid_namespace().map(|name| (PID_NAMESPACE.to_owned(), json!(name))));
     fields.extend(machine().map(|id| (MACHINE.to_owned(), json!(id))));
     if let Some(launcher) = &begin.launcher {
@@ -164,6 +189,9 @@ fn fields(begin: &Begin) -> Result<serde_json::Map<String, Value>> {
     }
     if let Some(variables) = &begin.launch_variables {
         fields.insert(LAUNCH_VARIABLES.into(), json!(variables));
+    }
+    if let Some(settings) = &begin.settings {
+        fields.insert(USER_SETTINGS.into(), json!(settings));
     }
     if let Some(at_terminal) = begin.at_terminal {
         fields.insert(AT_TERMINAL.into(), json!(at_terminal));
@@ -223,6 +251,37 @@ pub fn end(
     unfenced(store, ended, status)
 }
 
+/// The reason of an end that nobody saw, and that is recorded now: why the run is dead. Of one that may live, the occasion.
+pub(crate) fn why_over(run: &Run, occasion: &str) -> String {
+    match life::life(run).is_alive() {
+        true => occasion.to_owned(),
+        false => match life::why_unknown(run) {
+            Some(why) => format!("{occasion}; {why}"),
+            None => last_seen::why_dead(run),
+        },
+    }
+}
+
+/// Records the end of those open runs of a session for which `why` has a reason, and of which nobody has told how they ended. They were at work until
+/// they were [last seen](last_seen::last_seen).
+pub(crate) fn end_unheard(store: &Store, session: &str, actor: Actor, why: impl Fn(&Run) -> Option<String>) -> Result<()> {
+    let view = store.refresh()?;
+    let ids = view.session(session)?.map(|session| session.runs).unwrap_or_default();
+    let runs = ids.iter().filter_map(|id| view.run(id).transpose()).collect::<parhelia_store::Result<Vec<Run>>>()?;
+    let mut ended = Vec::new();
+    for run in runs.into_iter().filter(Run::is_open) {
+        let Some(reason) = why(&run) else { continue };
+        let heard = last_seen::last_seen(&view, &run)?;
+        let event = NewEvent::new(kind::RUN_ENDED, &run.id, actor.clone()).in_epoch(run.epoch);
+        let event = event.with("exit_reason", reason).with("end", json!(End::of(EndKind::Unknown)));
+        ended.push(event.with(life::HEARD, heard.to_string()));
+    }
+    if !ended.is_empty() {
+        store.append_events(&ended, &())?;
+    }
+    Ok(())
+}
+
 /// Appends what a run may always say of itself, and with it what only the newest run may, where it is that.
 fn unfenced(store: &Store, of_itself: NewEvent, of_the_newest: NewEvent) -> Result<()> {
     match store.append_events(&[of_itself.clone(), of_the_newest], &()) {
@@ -230,4 +289,40 @@ fn unfenced(store: &Store, of_itself: NewEvent, of_the_newest: NewEvent) -> Resu
         other => other?,
     };
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use parhelia_store::OpenOptions;
+
+    use super::*;
+
+    #[test]
+    fn a_newer_run_ends_those_before_it_that_are_dead() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join("store"), &OpenOptions { create: true, ..OpenOptions::default() }).unwrap();
+        let begin_with = |launcher: Option<Identity>| {
+            let new = Begin { session: "s".into(), workspace: folder.path().into(), launcher, ..Begin::default() };
+            begin(&store, &new).unwrap().run
+        };
+        let me = lease_holder();
+        let dead = Identity { process: i32::MAX, ..me.clone() };
+        let (first, second) = (begin_with(Some(dead)), begin_with(Some(me)));
+        let third = begin_with(None);
+        let run = |id: &str| store.refresh().unwrap().run(id).unwrap().unwrap();
+        let (first, second, third) = (run(&first), run(&second), run(&third));
+        assert!(!first.is_open() && second.is_open() && third.is_open(), "what is alive goes on");
+        let heard: Timestamp = serde_json::from_value(first.extra["heard"].clone()).unwrap();
+        assert_eq!((first.ended_at, first.ending().unwrap().kind), (Some(heard.max(first.started_at)), EndKind::Unknown));
+        let session = store.view().session("s").unwrap().unwrap();
+        assert_eq!((session.run.as_deref(), session.status), (Some(third.id.as_str()), Status::Active));
+        assert_eq!(first.exit_reason.as_deref(), Some("its process is gone, and nothing says why"));
+        end_unheard(&store, "s", Actor::default(), |run| Some(why_over(run, "ended"))).unwrap();
+        assert!(!run(&second.id).is_open() && !run(&third.id).is_open());
+    }
+
+    fn lease_holder() -> Identity {
+        Identity::of(std::process::id() as i32).unwrap()
+    }
 }

@@ -20,8 +20,8 @@ use crate::error::Result;
 use parhelia_agent::{
     command::Agent,
     folder::ConfigFolder,
-    kind::KINDS,
-    process::{Identity, RUN_MARKER, ancestors, canonical, command_of, has_terminal, parent},
+    kinds::KINDS,
+    process::{Identity, RUN_MARKER, ancestors, canonical, command_of, has_terminal, parent, pid_namespace},
 };
 
 /// A run that is under way.
@@ -71,6 +71,12 @@ impl Sender {
         let marker = variable(RUN_MARKER).and_then(|id| id.into_string().ok()).filter(|id| !id.is_empty());
         let is_left_by_a_tool = agent.as_ref().is_some_and(is_left_by_a_tool);
         Sender { marker, line: ancestors(), agent, argv, is_left_by_a_tool }
+    }
+
+    /// True if all of its processes have numbers of the namespace that this one is in, so that it can have been this one's parent.
+    pub fn is_from_here(&self) -> bool {
+        let is_here = |known: &Identity| known.pid_namespace.is_some() && known.is_visible();
+        pid_namespace().is_some() && self.line.iter().chain(&self.agent).all(is_here)
     }
 
     /// The agent, and its command line.
@@ -240,6 +246,20 @@ pub fn agent_above() -> Option<(Identity, Vec<OsString>)> {
     None
 }
 
+/// True if one of some processes is an agent.
+pub fn has_agent_among(line: &[Identity]) -> bool {
+    line.iter().any(|known| known.is_alive() && agent_at(known.process).is_some())
+}
+
+/// The agent among some processes that is nearest to the first: its number, and its program for messages.
+pub(crate) fn agent_among(line: &[Identity]) -> Option<(i32, String)> {
+    line.iter().filter(|known| known.is_alive()).find_map(|known| {
+        let argv = agent_at(known.process)?;
+        let program = argv.first().map(|word| Path::new(word).file_name().unwrap_or(word).to_string_lossy().into_owned());
+        Some((known.process, name::printable(&program.unwrap_or_default()).into_owned()))
+    })
+}
+
 /// The command line of a process that is an agent.
 pub(crate) fn agent_at(process: i32) -> Option<Vec<OsString>> {
     let argv = command_of(process);
@@ -287,6 +307,18 @@ mod tests {
         let mut later = sender(&[30, 10], None);
         later.line[1].start_time = 8;
         assert!(!is_of(&later, Some("/elsewhere")));
+    }
+
+    #[test]
+    fn a_sender_is_believed_whose_processes_can_be_seen() {
+        let me = Identity::of(std::process::id() as i32).unwrap();
+        let of = |known: Identity| Sender { line: vec![me.clone(), known], ..Sender::default() };
+        assert!(of(me.clone()).is_from_here() && Sender::default().is_from_here());
+        for namespace in [None, Some("pid:[1]".to_owned())] {
+            let other = Identity { pid_namespace: namespace, ..me.clone() };
+            assert!(!of(other.clone()).is_from_here());
+            assert!(!Sender { agent: Some(other), ..of(me.clone()) }.is_from_here());
+        }
     }
 
     #[test]

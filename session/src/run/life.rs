@@ -1,6 +1,6 @@
 //! The life of a run: alive, starting, over or elsewhere.
 
-use std::{ffi::OsString, iter, path::Path};
+use std::{collections::BTreeMap, ffi::OsString, iter, path::Path};
 
 use jiff::Timestamp;
 use parhelia_store::{
@@ -12,7 +12,7 @@ use parhelia_store::{
 use super::lease;
 use crate::{error::Result, host::Host};
 use parhelia_agent::process::{
-    Identity, RUN_MARKER, Roots, boot_id, canonical, host_name, is_here, machine, sees_all, within_container,
+    Identity, RUN_MARKER, Roots, boot_id, canonical, host_name, is_here, is_initial, machine, sees_all, within_container,
 };
 
 /// The field of a run that says why somebody ends its agent, for people.
@@ -31,7 +31,7 @@ pub fn stopping(run: &Run) -> Option<By> {
 
 /// Checks whether a signal interrupted a run's program, or nobody saw its end.
 pub fn was_killed(run: &Run) -> bool {
-    run.ending().is_none_or(|end| end.kind == EndKind::Signalled)
+    run.extra.contains_key(HEARD) || run.ending().is_none_or(|end| end.kind == EndKind::Signalled)
 }
 
 /// Checks whether a run's program ended by itself with exit code 0.
@@ -39,6 +39,8 @@ pub fn has_finished(run: &Run) -> bool {
     run.ending().is_some_and(|end| end.has_finished())
 }
 
+/// The field of a run of which nobody saw the end: the time at which it was last heard of.
+pub(super) const HEARD: &str = "heard";
 /// The field of a run that names the namespace in which its process numbers count.
 pub const PID_NAMESPACE: &str = "pid_namespace";
 /// The namespace of a run that was begun over the API, from where nothing of it is seen here.
@@ -112,6 +114,16 @@ pub fn variables_of(run: &Run) -> Option<Vec<(OsString, OsString)>> {
     hooked_agent_of(run).into_iter().chain(agent_of(run)).find_map(|agent| agent.variables().ok())
 }
 
+/// True if the network that this process sees is another one than those that open runs of this machine were started in: what an agent has put into a
+/// network of its own reaches nobody whom a person wants told.
+pub fn is_apart_in_network(runs: &BTreeMap<String, Run>) -> bool {
+    let network = |process: i32| std::fs::read_link(format!("/proc/{process}/ns/net")).ok();
+    let begun_by = |run: &Run| launcher_of(run).map_or_else(|| roots_of(run).all().cloned().collect(), |launcher| vec![launcher]);
+    let live = runs.values().filter(|run| run.is_open()).flat_map(begun_by).filter(Identity::is_alive);
+    let networks: Vec<_> = live.filter_map(|process| network(process.process)).collect();
+    network(std::process::id().cast_signed()).is_some_and(|own| !networks.is_empty() && !networks.contains(&own))
+}
+
 /// The process that started a run's agent, and waits for it.
 pub fn launcher_of(run: &Run) -> Option<Identity> {
     let recorded = run.extra.get(LAUNCHER).and_then(|value| serde_json::from_value(value.clone()).ok());
@@ -126,6 +138,25 @@ pub fn is_orphaned(run: &Run) -> bool {
 /// The processes from which everything of a run descends.
 pub fn roots_of(run: &Run) -> Roots {
     Roots { agent: agent_of(run), hooked: hooked_agent_of(run), launcher: launcher_of(run), apart: Vec::new() }
+}
+
+/// True if some processes, one of which started the next, descend from a run's agent or are of it. One that was killed before it had recorded its agent
+/// leaves the marker that the agent was started with.
+pub fn is_above(run: &Run, line: &[Identity]) -> bool {
+    if roots_of(run).all().any(|root| line.iter().any(|known| known.is_same(root))) {
+        return true;
+    }
+    let is_marked = |known: &Identity| {
+        let variables = known.variables().unwrap_or_default();
+        variables.iter().any(|(name, value)| name == RUN_MARKER && value == run.id.as_str())
+    };
+    run.pid.is_none() && is_orphaned(run) && line.iter().any(is_marked)
+}
+
+/// True if a run's agent, as it was recorded, is one of some processes, be the run over or not.
+pub fn has_recorded(run: &Run, line: &[Identity]) -> bool {
+    let is_it = |known: &Identity| run.pid == u32::try_from(known.process).ok() && run.start_time == Some(known.start_time);
+    line.iter().any(is_it)
 }
 
 /// The same, with the live agents of all other runs, none of whose processes are this one's.
@@ -149,11 +180,15 @@ enum Whereabouts {
     Here,
     /// On this machine, before it was started anew.
     Gone,
-    /// On another machine, or in a container.
+    /// On another machine, in a container, or not known.
     Elsewhere,
 }
 
 fn place(run: &Run) -> Whereabouts {
+    if !is_place_known(run) {
+        // Whether the machine was started anew cannot be told either.
+        return Whereabouts::Elsewhere;
+    }
     let namespace = text(run, PID_NAMESPACE);
     let is_host = run.host.as_ref().is_none_or(|host| *host == host_name());
     let is_here = run.boot_id.as_deref().is_some_and(|boot| is_here(boot, namespace));
@@ -179,7 +214,37 @@ pub fn is_elsewhere(run: &Run) -> bool {
 /// The machine of a run, as others than it itself call it.
 fn named(run: &Run) -> String {
     let host = run.host.clone().unwrap_or_default();
-    if host == host_name() { format!("{host} (in a container, or another machine of that name)") } else { host }
+    match () {
+        () if !is_place_known(run) => format!("{host} (whether that is this machine cannot be told: /proc cannot be read)"),
+        () if host == host_name() => format!("{host} (in a container, or another machine of that name)"),
+        () => host,
+    }
+}
+
+/// True if it can be told whether a run is of this machine: by its boot, which only /proc tells, or as it was begun over the API.
+fn is_place_known(run: &Run) -> bool {
+    is_elsewhere(run) || boot_id().is_ok()
+}
+
+/// The reason why it cannot be told whether an open run lives: nothing can be looked at, or no process of it was ever recorded. None of a run whose
+/// processes are looked for, and of one of another machine.
+pub fn why_unknown(run: &Run) -> Option<String> {
+    if !run.is_open() {
+        return None;
+    }
+    if !is_place_known(run) {
+        return Some("whether it lives cannot be seen: /proc cannot be read".to_owned());
+    }
+    let is_untold = matches!(place(run), Whereabouts::Here) && roots_of(run).all().next().is_none();
+    is_untold.then(|| {
+        let heard = run.lease.as_ref().and_then(|lease| lease.renewed).unwrap_or(run.started_at);
+        format!("it was started by hand, and its process is not known; it was last heard of at {}", second_of(heard))
+    })
+}
+
+/// A time, to the second.
+fn second_of(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 fn is_this_boot(run: &Run) -> bool {
@@ -224,17 +289,25 @@ pub fn why_unheard(run: &Run) -> Option<String> {
     if !run.is_open() || !matches!(place(run), Whereabouts::Elsewhere) {
         return None;
     }
-    let (machine, at) = (named(run), |time: Timestamp| time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
+    let machine = named(run);
     Some(match run.lease.as_ref().and_then(|lease| Some((lease, lease.renewed?))) {
         None => format!("it has no lease: nothing was heard of it from {machine}"),
         Some((lease, renewed)) if lease::is_ahead(lease, clock::timestamp()) => format!(
             "its lease does not count: {machine} renewed it at {}, which is in the future; the clocks differ",
-            at(renewed)
+            second_of(renewed)
         ),
         Some((_, renewed)) => {
-            format!("its lease has run out: nothing was heard of it from {machine} since {}", at(renewed))
+            format!("its lease has run out: nothing was heard of it from {machine} since {}", second_of(renewed))
         }
     })
+}
+
+/// True if a run in a container had a lease, and nothing was heard of it since that ran out. Of one outside of all containers that says nothing: what
+/// it has started may be in one, and see as little of it.
+pub(crate) fn is_silent(run: &Run) -> bool {
+    let now = clock::timestamp();
+    let is_over = || run.lease.as_ref().and_then(|lease| lease::runs_out(lease, now)).is_some_and(|until| until <= now);
+    text(run, PID_NAMESPACE).is_some_and(|namespace| !is_initial(namespace)) && is_over()
 }
 
 /// The pane of tmux that a session's agent is in, while it lives on this machine.

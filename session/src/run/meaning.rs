@@ -39,6 +39,7 @@ pub fn meaning(event: &Event, is_launched: bool) -> Meaning {
         Kind::Prompt => Some(periodic(Cause::Prompt)),
         Kind::Stop => Some(periodic(Cause::TurnEnd)),
         Kind::PreCompact => Some(periodic(Cause::PreCompact)),
+        Kind::PreTool if event.asks() => Some(periodic(Cause::Question)),
         Kind::SubagentStop => Some(periodic(Cause::Subagent)),
         Kind::StopFailure => {
             let (cause, detail) = (Cause::ApiError, event.failure());
@@ -77,7 +78,7 @@ mod tests {
     #[test]
     fn each_event_has_its_trigger() {
         use Trigger::*;
-        let cases: [(&str, Option<(Trigger, &str)>); 8] = [
+        let cases: [(&str, Option<(Trigger, &str)>); 10] = [
             (r#"{"hook_event_name":"Stop"}"#, Some((Periodic, "turn_end"))),
             (r#"{"hook_event_name":"UserPromptSubmit","prompt":"x"}"#, Some((Periodic, "prompt"))),
             (r#"{"hook_event_name":"PreCompact","trigger":"auto"}"#, Some((Periodic, "pre_compact"))),
@@ -86,6 +87,8 @@ mod tests {
             (r#"{"hook_event_name":"SessionEnd","reason":"clear"}"#, Some((Periodic, "clear"))),
             (r#"{"hook_event_name":"SessionEnd","reason":"other"}"#, Some((Shutdown, "session_end: other"))),
             (r#"{"hook_event_name":"PreToolUse"}"#, None),
+            (r#"{"hook_event_name":"PreToolUse","tool_name":"Bash"}"#, None),
+            (r#"{"hook_event_name":"PreToolUse","tool_name":"ExitPlanMode"}"#, Some((Periodic, "question"))),
         ];
         for (text, expected) in cases {
             assert_eq!(wanted(text), expected.map(|(t, d)| (t, d.to_owned())), "{text}");

@@ -145,8 +145,10 @@ fn secrets(pattern: &Regex, rule: &Rule, bytes: &[u8], window: Range<usize>) -> 
 
 /// True if a comment on the line of a place allows what is there.
 fn is_allowed(bytes: &[u8], place: usize) -> bool {
-    let begin = bytes[..place].iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
-    let end = bytes[place..].iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |newline| place + newline);
-    let line = &bytes[begin.max(place.saturating_sub(BEHIND_BYTES))..end.min(place + BEHIND_BYTES)];
+    // A line of a megabyte may hold a thousand of them.
+    let (first, last) = (place.saturating_sub(BEHIND_BYTES), bytes.len().min(place + BEHIND_BYTES));
+    let begin = bytes[first..place].iter().rposition(|byte| *byte == b'\n').map_or(first, |newline| first + newline + 1);
+    let end = bytes[place..last].iter().position(|byte| *byte == b'\n').map_or(last, |newline| place + newline);
+    let line = &bytes[begin..end];
     ALLOWED.iter().any(|comment| line.windows(comment.len()).any(|window| window == *comment))
 }

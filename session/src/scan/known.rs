@@ -3,8 +3,7 @@
 
 use std::{
     collections::HashSet,
-    fs::File,
-    io::{self, Read, Seek, SeekFrom, Write},
+    io::{self, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
     sync::LazyLock,
 };
@@ -25,7 +24,7 @@ const HEAD_BYTES: usize = 40;
 /// A batch begins with the number of its entries, and the beginning of a hash of them.
 const BATCH_HEAD_BYTES: usize = 8;
 /// A file of this length is begun anew.
-const BYTES_MAX: u64 = 64 << 20;
+const BYTES_MAX: u64 = 8 << 20;
 
 /// A content, and what it was taken for: the first fifteen bytes of its id, and the kind.
 pub(super) type Key = [u8; 16];
@@ -63,24 +62,23 @@ pub(super) fn add(path: &Path, keys: &[Key]) -> io::Result<()> {
     }
     let mut file = files::open(path, How::Make)?;
     flock(&file, FlockOperation::NonBlockingLockExclusive)?;
-    let bytes = file.metadata()?.len();
-    if bytes >= BYTES_MAX || !begins_with_head(&mut file) {
+    let bytes = files::read_all(&file, BYTES_MAX).unwrap_or_default();
+    let mut end = whole(&bytes) as u64;
+    if end == 0 {
         file.set_len(0)?;
         file.rewind()?;
         file.write_all(&head())?;
+        end = HEAD_BYTES as u64;
     }
-    file.seek(SeekFrom::End(0))?;
-    file.write_all(&batch(keys))
+    // Behind a batch that was cut off, nothing would be read.
+    file.set_len(end)?;
+    file.seek(SeekFrom::Start(end))?;
+    file.write_all(&batch(keys)).inspect_err(|_| drop(file.set_len(end)))
 }
 
 /// The file of a store.
 pub(super) fn path(store: &Store) -> PathBuf {
     store.layout().cache().join("scanned")
-}
-
-fn begins_with_head(file: &mut File) -> bool {
-    let mut found = [0; HEAD_BYTES];
-    file.read_exact(&mut found).is_ok() && found == head()
 }
 
 /// The beginning of a file of these rules.
@@ -116,16 +114,26 @@ fn batch(keys: &[Key]) -> Vec<u8> {
 /// The entries up to the first batch that is not whole.
 fn decode(bytes: &[u8]) -> HashSet<Key> {
     let mut keys = HashSet::new();
-    let Some(mut rest) = bytes.strip_prefix(&head()) else { return keys };
+    each_batch(bytes, |entries| keys.extend(entries.as_chunks::<16>().0));
+    keys
+}
+
+/// The length of a file up to the first batch that is not whole; 0 where it is one of other rules.
+fn whole(bytes: &[u8]) -> usize {
+    each_batch(bytes, |_| {})
+}
+
+fn each_batch(bytes: &[u8], mut each: impl FnMut(&[u8])) -> usize {
+    let Some(mut rest) = bytes.strip_prefix(&head()) else { return 0 };
     while let Some((count, behind)) = rest.split_first_chunk::<4>()
         && let Some((sum, behind)) = behind.split_first_chunk::<4>()
         && let Some(entries) = behind.get(..u32::from_le_bytes(*count) as usize * size_of::<Key>())
         && check(entries) == *sum
     {
-        keys.extend(entries.as_chunks::<16>().0);
+        each(entries);
         rest = &rest[BATCH_HEAD_BYTES + entries.len()..];
     }
-    keys
+    bytes.len() - rest.len()
 }
 
 #[cfg(test)]
@@ -160,6 +168,12 @@ mod tests {
         add(&path, &keys(1, 3)).unwrap();
         add(&path, &keys(7, 1)).unwrap();
         assert_eq!(read(&path).len(), 4);
+        // A batch that was cut off goes with the next one.
+        let torn = std::fs::metadata(&path).unwrap().len() - 5;
+        std::fs::File::options().write(true).open(&path).unwrap().set_len(torn).unwrap();
+        assert_eq!(read(&path).len(), 3);
+        add(&path, &keys(8, 2)).unwrap();
+        assert_eq!(read(&path).len(), 5);
         std::fs::write(&path, b"PARHSCN1 of other rules, and what they have found to be without secrets").unwrap();
         assert!(read(&path).is_empty());
         add(&path, &keys(1, 2)).unwrap();

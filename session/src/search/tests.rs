@@ -1,6 +1,6 @@
 use std::{cell::RefCell, ffi::OsString, fs, os::unix::fs::PermissionsExt, path::PathBuf, thread};
 
-use parhelia_agent::kind::KINDS;
+use parhelia_agent::kinds::KINDS;
 use parhelia_store::{OpenOptions, delete::delete_checkpoints, event::NewEvent, record::Trigger};
 use proptest::prelude::*;
 use serde_json::json;

@@ -6,8 +6,7 @@ use parhelia_agent::{
     briefing::is_ours,
     git::State,
     transcript::{
-        Conversation, Summary as Said,
-        index::FileUse,
+        Conversation, FileUse, Summary as Said,
         statements::{Cue, Speaker, Statement},
         story::{Approach, Command, Package},
     },

@@ -2,8 +2,8 @@
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
-use parhelia_agent::{command::Agent, environment::Request, folder::ConfigFolder, kind::KINDS, open::holders};
-use parhelia_store::{Store, projection::Goal};
+use parhelia_agent::{command::Agent, environment::Request, folder::ConfigFolder, kinds::KINDS, open::holders};
+use parhelia_store::{Store, name, projection::Goal};
 
 use super::{Ended, Stops, Supervised, ensure_startable, or_ended, supervise};
 use crate::{
@@ -12,9 +12,9 @@ use crate::{
     environment,
     error::{Refusal, Result},
     host::{Host, Observer},
-    notice::Notice,
+    notice::{Notice, Unfinished},
     refusal::DecisionRefusal,
-    review::decide::belongs_to,
+    review::{acts, decide::who},
     rollback,
     run::{self, Begin, Current},
 };
@@ -60,7 +60,14 @@ pub struct Begun {
 
 /// Fails where a command line cannot be launched, whatever store there is.
 pub fn ensure_launchable(command: &[OsString]) -> Result<()> {
+    if Agent::managing(command).is_some() {
+        let words: Vec<String> = command.iter().map(|word| name::display(word.as_encoded_bytes())).collect();
+        return Err(Refusal::NoConversation { command: words.join(" ") }.into());
+    }
     let Some(agent) = Agent::of(command) else { return Ok(()) };
+    if let Some(flag) = agent.works_unseen() {
+        return Err(Refusal::WorksUnseen { flag: flag.to_owned() }.into());
+    }
     if !agent.is_persistent() {
         return Err(Refusal::KeepsNoConversation.into());
     }
@@ -70,17 +77,28 @@ pub fn ensure_launchable(command: &[OsString]) -> Result<()> {
     }
 }
 
-/// The policy of a session that an agent starts: never a laxer one than that of the agent's own session.
-fn policy_of_outer(
+/// The policy of a session that an agent starts: never a laxer one than that of the agent's own session, or of any that may be its own, or than the
+/// configured one where the store has no run of the agent.
+pub fn policy_of_outer(
     store: &Store,
     host: &dyn Host,
     options: &Approval,
     asked: Option<String>,
     observer: &dyn Observer,
 ) -> Result<Option<String>> {
-    let Some(run) = belongs_to(store, host)? else { return Ok(asked) };
-    let own = store.view().session(&run.session)?.and_then(|session| session.policy);
-    let own = own.unwrap_or_else(|| options.default_policy.clone());
+    let who = who(store, host, &[])?;
+    if who.why_not_person().is_none() {
+        return Ok(asked);
+    }
+    let mut strictest: Option<String> = None;
+    for session in who.sessions() {
+        let policy = store.view().session(session)?.and_then(|session| session.policy);
+        let policy = policy.unwrap_or_else(|| options.default_policy.clone());
+        if strictest.as_ref().is_none_or(|other| !options.is_as_strict(other, &policy)) {
+            strictest = Some(policy);
+        }
+    }
+    let own = strictest.unwrap_or_else(|| options.default_policy.clone());
     let wanted = asked.clone().unwrap_or_else(|| options.default_policy.clone());
     if options.is_as_strict(&wanted, &own) {
         return Ok(asked);
@@ -96,7 +114,7 @@ impl Launch {
     pub fn new(store: &Store, host: &dyn Host, mut request: LaunchRequest, observer: &dyn Observer) -> Result<Self> {
         ensure_launchable(&request.command)?;
         for (other, intent) in rollback::interrupted_in(store, &request.workspace)? {
-            observer.warn(&Notice::RollbackInterrupted { session: other.id, target: intent.target });
+            observer.warn(&Notice::Unfinished(Unfinished::RollbackInterrupted { session: other.id, target: intent.target }));
         }
         let folder_name = || request.workspace.file_name().map(|name| name.to_string_lossy().into_owned());
         request.name = request.name.clone().or_else(folder_name);
@@ -160,11 +178,13 @@ impl Launch {
             config: config_folder.clone(),
             launcher: Some(run::this_process()?),
             launch_variables: run::of_caller(store, host, workspace)?,
+            settings: Some(run::settings_of_caller(host)),
             agent_folder: self.request.agent_folder.clone(),
             actor: host.actor(),
             ..Begin::default()
         };
         let current = run::begin(store, &begin)?;
+        acts::note_begun(store, host, &current.session)?;
         Ok(Begun { current, conversation, argv, environment, config_folder })
     }
 
@@ -197,8 +217,11 @@ impl Launch {
             before: Goal::Ended,
             is_quiet: self.request.is_quiet,
             removed: Default::default(),
+            is_silent: Default::default(),
         };
-        or_ended(store, host, &current, observer, supervise(store, &supervised, stops, observer))
+        let ended = supervise(store, &supervised, stops, observer);
+        run::forget_private(store);
+        or_ended(store, host, &current, observer, ended)
     }
 }
 

@@ -4,6 +4,7 @@ mod captures;
 mod child;
 mod finish;
 mod launch;
+mod listen;
 mod quiet;
 mod screen;
 mod stderr;
@@ -13,7 +14,7 @@ use std::{
     ffi::OsString,
     os::{fd::OwnedFd, unix::process::ExitStatusExt},
     path::PathBuf,
-    sync::atomic::AtomicU64,
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
     thread::Scope,
     time::{Duration, Instant},
 };
@@ -23,7 +24,7 @@ use parhelia_agent::{
     folder::ConfigFolder,
     kind::Kind,
     tmux::{Detaches, Server},
-    trouble::{Trouble, trouble},
+    trouble::Trouble,
 };
 use parhelia_store::{
     Store,
@@ -53,7 +54,7 @@ use crate::{
 };
 
 pub use child::ensure_startable;
-pub use launch::{Begun, Launch, LaunchRequest, ensure_launchable};
+pub use launch::{Begun, Launch, LaunchRequest, ensure_launchable, policy_of_outer};
 use stops::Ending;
 pub use stops::Stops;
 
@@ -104,6 +105,8 @@ pub struct Supervised<'a> {
     pub is_quiet: bool,
     /// The number of checkpoints that retention has removed meanwhile. The agent has the terminal: that is said when it has ended.
     pub removed: AtomicU64,
+    /// True once it was said that no event of the agent's hooks comes.
+    pub is_silent: AtomicBool,
 }
 
 /// The end of an agent.
@@ -190,7 +193,7 @@ pub fn supervise(store: &Store, wanted: &Supervised<'_>, stops: &Stops, observer
     let mut ended = Ended { code: u8::try_from(code).unwrap_or(1), has_failed, ran, said: String::new(), is_unknown: false };
     if let Some(conversation) = wanted.resumes.filter(|_| has_failed) {
         (ended.said, ended.is_unknown) = match said {
-            Some(said) => (said.clone(), wanted.kind.and_then(|kind| trouble(kind, &said)) == Some(Trouble::NoConversation)),
+            Some(said) => (said.clone(), wanted.kind.and_then(|kind| kind.trouble(&said)) == Some(Trouble::NoConversation)),
             None => on_screen(host, wanted.kind, conversation, ran),
         };
     }
@@ -263,6 +266,8 @@ fn watch_over<'scope, 'env>(
     let mut ended = None;
     let mut next = wanted.interval.map(|interval| Instant::now() + interval);
     let mut renewal = Some(Instant::now() + run::RENEWAL);
+    let mut interval = wanted.interval;
+    let mut listens = listen::begin(wanted);
     loop {
         if ended.is_some() {
             captures.stop();
@@ -275,7 +280,7 @@ fn watch_over<'scope, 'env>(
             ending.go_on(agent, &captures);
         }
         let ends = ending.as_ref().filter(|_| ended.is_none()).and_then(|ending| ending.until);
-        let left = until([next, renewal, ends].into_iter().flatten().min());
+        let left = until([next, renewal, ends, listens].into_iter().flatten().min());
         // Once the agent has ended, only the end of captures is waited for.
         let mut fds: Vec<PollFd> = ended.is_none().then(|| PollFd::new(&stops.ends, PollFlags::IN)).into_iter().collect();
         fds.extend(captures.done().map(|done| PollFd::new(done, PollFlags::IN)));
@@ -305,8 +310,19 @@ fn watch_over<'scope, 'env>(
             captures.ask(Asked { trigger: Trigger::Detach, cause: Cause::Detach, detail: "tmux", skip_if_unchanged: false });
         }
         renewal = renewed(store, wanted, renewal, observer);
+        if listens.is_some_and(|at| at <= Instant::now()) {
+            let heard = listen::look(store, wanted);
+            listens = (heard == listen::Heard::NotYet).then(|| Instant::now() + listen::AGAIN);
+            if heard == listen::Heard::Nothing {
+                wanted.is_silent.store(true, Ordering::Relaxed);
+                observer.warn(&listen::silent(wanted));
+                // What hooks would have made is made by the clock.
+                interval = Some(interval.map_or(listen::INTERVAL, |interval| interval.min(listen::INTERVAL)));
+                next = Some(next.map_or_else(Instant::now, |next| next.min(Instant::now() + listen::INTERVAL)));
+            }
+        }
         if next.is_some_and(|next| next <= Instant::now()) {
-            next = wanted.interval.map(|interval| Instant::now() + interval);
+            next = interval.map(|interval| Instant::now() + interval);
             captures.ask(Asked::periodic(Cause::Interval, "interval"));
         }
     }

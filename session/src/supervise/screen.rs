@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use parhelia_agent::{kind::Kind, tmux::Server, trouble::does_not_know};
+use parhelia_agent::{kind::Kind, tmux::Server};
 
 use super::{EARLY, TMUX_LIMIT};
 use crate::host::Host;
@@ -19,7 +19,7 @@ pub(super) fn on_screen(host: &dyn Host, kind: Option<Kind>, conversation: &str,
     loop {
         // tmux may not yet have shown everything that was said.
         let screen = server.screen(&here.pane).unwrap_or_default();
-        let is_unknown = kind.is_some_and(|kind| does_not_know(kind, &screen, conversation));
+        let is_unknown = kind.is_some_and(|kind| kind.does_not_know(&screen, conversation));
         if is_unknown || Instant::now() > until {
             return (screen, is_unknown);
         }

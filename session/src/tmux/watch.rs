@@ -8,10 +8,11 @@ use std::{
 
 use parhelia_agent::{
     kind::Kind,
-    open::{Open, open, open_in},
+    open::{open, open_in},
     process::Identity,
+    said::Open,
     tmux::PaneStatus,
-    trouble::{Trouble, trouble},
+    trouble::Trouble,
 };
 use parhelia_store::{Store, projection::Run};
 
@@ -117,10 +118,10 @@ impl Watch<'_> {
         let screen = self.pane.server.screen(self.pane.id).unwrap_or_default();
         if said == Some(Open::Ready) {
             // By now it shows the conversation, in which anything may stand; below that is what it has to say itself.
-            let needs_login = trouble(kind, &end_of(&screen)) == Some(Trouble::Login);
+            let needs_login = kind.trouble(&end_of(&screen)) == Some(Trouble::Login);
             return Some(if needs_login { Started::Waits(Trouble::Login) } else { Started::Alive });
         }
-        if let Some(trouble) = trouble(kind, &screen).filter(|trouble| trouble.waits_for_someone()) {
+        if let Some(trouble) = kind.trouble(&screen).filter(|trouble| trouble.waits_for_someone()) {
             return Some(Started::Waits(trouble));
         }
         // An agent without a status file counts as ready where it is alive and asks for nobody.

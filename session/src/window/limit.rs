@@ -39,7 +39,9 @@ pub struct Limit {
 const ASSUMED: u64 = 200_000;
 const MILLION: u64 = 1_000_000;
 /// Windows by the beginning of the model's name, longer beginnings first.
-const WINDOWS: [(&str, u64); 10] = [
+const WINDOWS: [(&str, u64); 11] = [
+    // By its own reports.
+    ("claude-opus-5-5", MILLION),
     ("claude", 200_000),
     ("gpt-4.1", 1_047_576),
     ("gpt-4o", 128_000),
@@ -98,6 +100,7 @@ mod tests {
             (limit.tokens, limit.known)
         };
         assert_eq!(of("claude-opus-4-5", None, 0), (200_000, Known::ByModel));
+        assert_eq!(of("claude-opus-5-5", None, 0), (1_000_000, Known::ByModel));
         assert_eq!(of("claude-opus-4-5", Some(300_000), 0), (1_000_000, Known::Assumed));
         assert_eq!(of("claude-sonnet-4-5[1m]", None, 0), (1_000_000, Known::ByModel));
         assert_eq!(of("openai/GPT-5.2-codex", None, 0), (400_000, Known::ByModel));

@@ -71,6 +71,15 @@ pub fn run_naming(
         share::note_found(layout, &report);
         return Ok(report);
     };
+    match damaged::ensure_packs_are_there(&store) {
+        // Each of them would be damage of its own, and of all that checkpoints need.
+        Err(Error::Damage(message)) => {
+            report.add(FindingKind::Missing, message);
+            share::note_found(layout, &report);
+            return Ok(report);
+        }
+        other => other?,
+    }
     if let Some(fault) = Config::faults(layout)? {
         let message = format!("{}; its other copy is whole and counts; `parhelia check --repair` writes it anew", fault.reason);
         report.add(FindingKind::Config, message);

@@ -28,7 +28,7 @@ pub(super) fn lacks(store: &Store, checkpoint: &Checkpoint) -> Vec<Lack> {
         let error = match state {
             Part::Failed { error } => error.clone(),
             Part::Captured if missing(part) => "it was captured, and none of its files is there".to_owned(),
-            Part::Captured | Part::Absent | Part::Unknown => return None,
+            Part::Captured | Part::Absent | Part::NotAsked | Part::Unknown => return None,
         };
         Some(Lack { part: part.clone(), error })
     });

@@ -1,14 +1,15 @@
 //! Records that a journal has lost and that the journal of another copy of the store still has. They fill a gap where the chain of hashes fits
-//! at both of its ends, so that they are the very records that stood there.
+//! at both of its ends, so that they are the very records that stood there; at the journal's end, they follow where it fits.
 
 use std::path::PathBuf;
 
 use crate::{
-    error::Result,
+    error::{Error, Result},
     format::JOURNAL_SEGMENT_BYTES,
-    journal::{Around, Journal, Position, Tail, Writer},
+    journal::{Around, Gap, Journal, Position, Tail, Writer},
     layout::Layout,
     store::{OpenOptions, Store},
+    view,
 };
 
 /// Records that another copy of the store has.
@@ -32,34 +33,95 @@ pub(super) struct Stretch {
     end: String,
 }
 
+/// The end of a journal that has lost its last records, or may have.
+pub(super) struct End {
+    /// Sequence of the first of them.
+    first: u64,
+    /// Chain hash of the record before them.
+    hash: String,
+    /// The bytes that there are of the first of them, where nothing else shows that it was committed.
+    torn: Vec<u8>,
+}
+
+impl End {
+    /// The end of a journal with damage behind which nothing whole follows.
+    pub(super) fn of_gap(gap: &Gap) -> Option<Self> {
+        gap.open_end().map(|(first, hash)| End { first, hash, torn: Vec::new() })
+    }
+
+    /// The end of a journal that was cut short, or whose last append was.
+    pub(super) fn of_tail(journal: &Journal, tail: &Tail) -> Result<Option<Self>> {
+        if tail.missing == 0 && tail.torn_bytes == 0 {
+            return Ok(None);
+        }
+        let is_lost = tail.missing > 0 || tail.is_doubtful;
+        let torn = if is_lost { Vec::new() } else { journal.torn(tail)? };
+        Ok(Some(End { first: tail.end.sequence + 1, hash: tail.end.hash.clone(), torn }))
+    }
+}
+
 /// Other copies of a store.
-pub(super) struct Copies(Vec<(PathBuf, Journal)>);
+pub(super) struct Copies {
+    copies: Vec<(PathBuf, Journal)>,
+    /// A record that the index proves: a copy with another one in its place has gone on by itself.
+    proved: Option<Position>,
+}
 
 impl Copies {
     /// Those among `from` that are stores of the same id.
     pub(super) fn of(layout: &Layout, from: &[PathBuf]) -> Result<Self> {
         let mut copies = Vec::new();
-        for path in from.iter().filter(|path| path.join("store.json").exists()) {
+        for path in from.iter().filter(|path| Layout::new(path).has_settings()) {
             let store = Store::open(path, &OpenOptions::with(layout))?;
             if crate::config::Config::of(layout).is_ok_and(|config| config.id == store.config().id) {
                 copies.push((path.clone(), Journal::of(store.layout())));
             }
         }
-        Ok(Copies(copies))
-    }
-
-    /// True if there are none.
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        let proved = if copies.is_empty() { None } else { view::index_position(layout) };
+        Ok(Copies { copies, proved })
     }
 
     /// The first copy that has these records, and their bodies.
     fn find(&self, lost: &Stretch) -> Option<(Refilled, Vec<Vec<u8>>)> {
-        let mut found = self.0.iter().filter_map(|(path, journal)| {
+        let mut found = self.copies.iter().filter_map(|(path, journal)| {
             let bodies = read(journal, lost).ok().flatten()?;
             Some((Refilled { first: lost.first, last: lost.last, from: path.clone() }, bodies))
         });
         found.next()
+    }
+
+    /// Records that follow the journal's last one, from the copy that has most of them: which they are, and their bodies. Fails where copies tell
+    /// different things.
+    pub(super) fn behind(&self, end: &End) -> Result<Option<(Refilled, Vec<Vec<u8>>)>> {
+        let mut best: Option<(Refilled, Vec<Vec<u8>>)> = None;
+        for (path, journal) in &self.copies {
+            let bodies = behind(journal, end).unwrap_or_default();
+            let last = end.first + bodies.len() as u64 - 1;
+            if last < end.first || !self.is_proved(journal, end.first, last) {
+                continue;
+            }
+            let found = Refilled { first: end.first, last, from: path.clone() };
+            match &best {
+                Some((other, others)) if others.iter().zip(&bodies).any(|(one, another)| one != another) => {
+                    return Err(Error::Refused(format!(
+                        "the copies at {} and {} tell different things behind record {}: one of them was written to by itself; name only the one that \
+                         is right with --from",
+                        other.from.display(),
+                        path.display(),
+                        end.first - 1
+                    )));
+                }
+                Some((_, others)) if others.len() >= bodies.len() => {}
+                _ => best = Some((found, bodies)),
+            }
+        }
+        Ok(best)
+    }
+
+    /// False where the index proves that another record stands among these.
+    fn is_proved(&self, journal: &Journal, first: u64, last: u64) -> bool {
+        let among = self.proved.as_ref().filter(|proved| (first..=last).contains(&proved.sequence));
+        among.is_none_or(|proved| journal.place_behind(proved.sequence).is_ok_and(|place| place.hash == proved.hash))
     }
 
     /// Lost records that copies have.
@@ -111,6 +173,23 @@ pub(super) fn of_whole(journal: &Journal, tail: &Tail) -> Result<Vec<Stretch>> {
 
 fn stretch((first, last, before, end): (u64, u64, String, String)) -> Stretch {
     Stretch { first, last, before, end }
+}
+
+/// The records behind the end of another journal, where the one before them is the same.
+fn behind(journal: &Journal, end: &End) -> Result<Vec<Vec<u8>>> {
+    let place = place_before(journal, end.first)?;
+    let mut bodies = Vec::new();
+    if place.sequence + 1 == end.first && place.hash == end.hash {
+        journal.look_through(&place, |raw| {
+            bodies.push(raw.body.to_vec());
+            Ok(())
+        })?;
+    }
+    // Of another record, so that nothing was lost here, and the copy has gone on by itself.
+    if bodies.first().is_some_and(|body| !journal.frame(&place, body).starts_with(&end.torn)) {
+        bodies.clear();
+    }
+    Ok(bodies)
 }
 
 fn read(journal: &Journal, lost: &Stretch) -> Result<Option<Vec<Vec<u8>>>> {

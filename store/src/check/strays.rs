@@ -7,15 +7,17 @@ use jiff::Timestamp;
 use super::{refill::place_before, salvage};
 use crate::{
     append::Chain,
-    error::Result,
+    disk,
+    error::{IoContext, Result},
     files,
-    id::{OpId, PackId, Ulid},
+    id::{ObjectId, OpId, PackId, Ulid},
     journal::{Entry, Journal, Position, Tail, Writer, encode_entry},
     layout::Layout,
-    pack::PackInfo,
+    pack::{PackFile, PackInfo},
     pin,
     progress::Progress,
     record::Checkpoint,
+    store::{OpenOptions, Store},
     view::View,
 };
 
@@ -31,7 +33,8 @@ pub struct Strays {
 }
 
 /// Finds them. A journal that is whole and up to date knows every pack that was committed. Where nothing else shows that records are lost, a
-/// sealed checkpoint does of which it does not know, and then the packs of that operation alone are taken in.
+/// sealed checkpoint does of which it does not know, and then the packs of that operation alone are taken in; and so are packs with what
+/// checkpoints lack, which a repair may have given up while they were out of reach.
 pub(super) fn find(layout: &Layout, progress: &dyn Progress) -> Result<Strays> {
     // What is seen first was committed before the journal is read, or its writer still has a pin.
     let on_disk: Vec<PackId> =
@@ -56,7 +59,10 @@ pub(super) fn find(layout: &Layout, progress: &dyn Progress) -> Result<Strays> {
             records.extend(new);
         }
     }
-    found.packs.retain(|pack| shows_loss || ops.contains(&pack.id.op()));
+    if !shows_loss {
+        let lacking = lacking(layout, &found.packs, progress)?;
+        found.packs.retain(|pack| ops.contains(&pack.id.op()) || lacking.contains(&pack.id));
+    }
     for checkpoint in salvage::in_order(records, &layout.keys.ids) {
         if !told.contains(&checkpoint.record.id) {
             found.checkpoints.push(checkpoint.record.id);
@@ -64,6 +70,32 @@ pub(super) fn find(layout: &Layout, progress: &dyn Progress) -> Result<Strays> {
         }
     }
     Ok(found)
+}
+
+/// Those of these packs that hold what checkpoints need and no pack of the journal's has.
+fn lacking(layout: &Layout, packs: &[PackInfo], progress: &dyn Progress) -> Result<HashSet<PackId>> {
+    if packs.is_empty() {
+        return Ok(HashSet::new());
+    }
+    let store = Store::open_without_index(&layout.root, &OpenOptions::with(layout))?;
+    let lost: HashSet<ObjectId> = super::unreadable(&store, progress)?.into_iter().collect();
+    let mut lacking = HashSet::new();
+    for pack in packs {
+        let scanned = PackFile::open(layout, pack.id).and_then(|file| {
+            file.scan(|_, directory| {
+                if directory.entries.iter().any(|entry| lost.contains(&entry.id)) {
+                    lacking.insert(pack.id);
+                }
+                Ok(())
+            })
+        });
+        match scanned {
+            // gc may have removed it since.
+            Err(e) if !e.is_not_found() => return Err(e),
+            _ => {}
+        }
+    }
+    Ok(lacking)
 }
 
 fn commits(tail: &Tail) -> impl Iterator<Item = &String> {
@@ -109,9 +141,33 @@ impl Strays {
         let mut chain = Chain::new(&view)?;
         chain.note_lost(&tail, progress)?;
         let mut entries = std::mem::take(&mut chain.entries);
-        entries.push(Entry::Condemn { op, added: self.packs.clone(), condemned: Vec::new(), waits_for: Vec::new() });
+        let added = self.named_anew(layout, &tail, op)?;
+        entries.push(Entry::Condemn { op, added, condemned: Vec::new(), waits_for: Vec::new() });
         entries.extend(left.into_iter().map(|checkpoint| commit(op, checkpoint)));
         journal.append(&Tail { records: Vec::new(), ..tail }, &entries).map(drop)
+    }
+}
+
+impl Strays {
+    /// The packs. Those that the journal has dropped get other names: dropped names do not come back.
+    fn named_anew(&self, layout: &Layout, tail: &Tail, op: OpId) -> Result<Vec<PackInfo>> {
+        let dropped: HashSet<PackId> = tail.records.iter().flat_map(|logged| dropped(&logged.entry)).copied().collect();
+        let mut packs = self.packs.clone();
+        for (number, pack) in (0..).zip(&mut packs).filter(|(_, pack)| dropped.contains(&pack.id)) {
+            let new = PackId::new(op, number);
+            let path = layout.pack(pack.id);
+            files::rename(&path, &layout.pack(new)).at("rename", &path)?;
+            pack.id = new;
+        }
+        disk::sync_folder(&layout.packs())?;
+        Ok(packs)
+    }
+}
+
+fn dropped(entry: &Entry) -> &[PackId] {
+    match entry {
+        Entry::Dropped { packs } => packs,
+        _ => &[],
     }
 }
 

@@ -298,7 +298,7 @@ fn note_strangers(layout: &Layout, view: &View, report: &mut CheckReport) {
                 ),
             ),
             false => report.notes.push(format!(
-                "the journal does not know {packs} whole packs in {place}: a run did not end, or a record was lost. gc keeps them, and                  `parhelia check --repair` takes them in. They hold {checkpoints}"
+                "the journal does not know {packs} whole packs in {place}: a run did not end, or a record was lost. gc keeps them, and `parhelia check --repair` takes them in. They hold {checkpoints}"
             )),
         }
     }

@@ -1,6 +1,7 @@
 mod flipped;
 mod index;
 mod lost;
+mod mended;
 mod repair;
 
 use std::{fs, time::Duration};

@@ -69,6 +69,16 @@ pub struct CopyReport {
     pub removed_bytes: u64,
     /// Packs that are missing from the store or damaged in it, and that the copy does not have whole either.
     pub damaged: Vec<(PackId, String)>,
+    /// Number of files beside packs and journal that the disk cannot read, and that are not in the copy as they are now.
+    pub left_out_files: u64,
+}
+
+impl CopyReport {
+    /// Notes a file that the disk cannot read. Packs and journal can be read without it.
+    fn leave_out(&mut self, fault: &str, progress: &dyn Progress) {
+        self.left_out_files += 1;
+        progress.warning(&format!("{fault}; it is left out of the copy"));
+    }
 }
 
 /// Copies a store to a folder.
@@ -88,8 +98,8 @@ pub fn run(store: &Store, to: &Path, options: &CopyOptions, progress: &dyn Progr
         journal::set_back(store.layout(), &target.layout, &end)?;
     }
     report.copied_bytes += journal::copy(store.layout(), &target.layout, &end)?;
-    target.copy_beside(store)?;
-    target.copy_beside_journal(store)?;
+    target.copy_beside(store, &mut report, progress)?;
+    target.copy_beside_journal(store, &mut report, progress)?;
     target.finish(store)?;
     verify(&target, &end, &mut report)?;
     // A store that is itself an older copy tells nothing of that.
@@ -114,6 +124,7 @@ fn copy_packs(store: &Store, target: &Target, report: &mut CopyReport, progress:
         let meeting = journal::meet(store.layout(), &target.layout, &end)?;
         loss::ensure_none_is_spread(store, target, &view, progress)?;
         report.damaged.clear();
+        report.left_out_files = 0;
         let gone = packs::copy(store, target, &view.packs()?, report, progress)?;
         if gone.is_empty() || !Journal::of(store.layout()).has_collected_since(&end)? {
             report.damaged.extend(gone.into_iter().map(|id| (id, "it is missing".to_owned())));

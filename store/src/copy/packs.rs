@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    ffi::OsStr,
     fs::{self, File},
     io::{self, ErrorKind, Read, Seek, Write},
     os::unix::ffi::OsStrExt,
@@ -17,8 +18,8 @@ use crate::{
     error::{Error, IoContext, Result},
     files::{self, How},
     id::PackId,
-    layout::Layout,
-    pack::PackFile,
+    layout::{Layout, is_set_aside},
+    pack::{PackFile, rescue},
     pin,
     progress::{self, Progress},
     store::Store,
@@ -45,7 +46,7 @@ pub(super) fn copy(
         }
         match copy_one(store.layout(), target, *id, state) {
             Ok(copied) => {
-                report.copied_packs += 1;
+                report.copied_packs += u64::from(copied.bytes > 0);
                 report.copied_bytes += copied.bytes;
                 report.damaged.extend(copied.fault.map(|fault| (*id, fault)));
             }
@@ -55,7 +56,7 @@ pub(super) fn copy(
             Err(e) => return Err(e),
         }
     }
-    copy_companions(store.layout(), target, known)?;
+    copy_companions(store.layout(), target, known, report, progress)?;
     disk::sync_folder(&target.layout.packs())?;
     disk::sync_folder(&target.layout.cache())?;
     Ok(gone)
@@ -81,8 +82,11 @@ fn copy_one(from: &Layout, target: &Target, id: PackId, state: &PackState) -> Re
     let mut copied = target.layout.cache().join(format!("{id}{UNDER_WAY}"));
     let mut fault = match copy_bytes(&source, &copied) {
         Ok(()) => fault_of(target, id, state, &copied)?,
-        // A sector that cannot be read.
-        Err(e) if e.is_damage() && !e.is_not_found() => Some(e.fault()),
+        Err(e) if is_bad_sector(&e, &source) => match rescue(&source, &copied, &())? {
+            // It could be read all the same.
+            0 => fault_of(target, id, state, &copied)?,
+            _ => Some(e.fault()),
+        },
         Err(e) => return Err(e),
     };
     if fault.is_some() {
@@ -105,6 +109,11 @@ fn copy_one(from: &Layout, target: &Target, id: PackId, state: &PackState) -> Re
         notes::forget(&target.layout, id)?;
     }
     Ok(Copied { bytes, fault })
+}
+
+/// True if the disk cannot read a file of the store. What it cannot read or write of the copy says nothing of that.
+fn is_bad_sector(error: &Error, source: &Path) -> bool {
+    matches!(error, Error::Io { path, .. } if path == source) && error.is_damage() && !error.is_not_found()
 }
 
 /// The damage of a pack that has not taken its name yet.
@@ -180,11 +189,18 @@ fn pour(source: &mut File, from: &Path, copy: &mut File, to: &Path) -> Result<bl
     }
 }
 
-/// Copies files that stand beside packs and are called after them.
-fn copy_companions(from: &Layout, target: &Target, known: &BTreeMap<PackId, PackState>) -> Result<()> {
+/// Copies files that stand beside packs and are called after them, but for packs that a repair has set aside.
+fn copy_companions(
+    from: &Layout,
+    target: &Target,
+    known: &BTreeMap<PackId, PackState>,
+    report: &mut CopyReport,
+    progress: &dyn Progress,
+) -> Result<()> {
     let folder = from.packs();
     for path in files::list(&folder).at("read folder", &folder)? {
-        let Some(name) = path.file_name().filter(|name| !name.as_bytes().ends_with(b".tmp")) else { continue };
+        let is_other = |name: &&OsStr| name.as_bytes().ends_with(b".tmp") || is_set_aside(name.as_bytes());
+        let Some(name) = path.file_name().filter(|name| !is_other(name)) else { continue };
         let (stem, is_pack) = match name.to_str().and_then(|name| name.split_once('.')) {
             Some((stem, ending)) => (stem, ending == "pack"),
             None => continue,
@@ -201,6 +217,7 @@ fn copy_companions(from: &Layout, target: &Target, known: &BTreeMap<PackId, Pack
             Ok(()) => files::rename(&under_way, &to).at("rename to", &to)?,
             // It went with its pack.
             Err(e) if e.is_not_found() => {}
+            Err(e) if is_bad_sector(&e, &path) => report.leave_out(&e.fault(), progress),
             Err(e) => return Err(e),
         }
     }

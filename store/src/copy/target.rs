@@ -8,12 +8,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use super::CopyReport;
 use crate::{
     config::Config,
-    disk,
-    error::{Error, IoContext, Result},
+    disk, errno,
+    error::{Error, IoContext, Result, Side},
     files::{self, Folder},
-    layout::Layout,
+    layout::{Layout, is_set_aside},
     lock::WriterLock,
     progress::Progress,
     store::{OpenOptions, Store},
@@ -75,7 +76,7 @@ impl Target {
     }
 
     /// Copies what lies beside packs and journal and belongs to the store: each file whole or not at all, where it is another than the copy's.
-    pub(super) fn copy_beside(&self, store: &Store) -> Result<()> {
+    pub(super) fn copy_beside(&self, store: &Store, report: &mut CopyReport, progress: &dyn Progress) -> Result<()> {
         let (from, to) = (&store.layout().root, &self.layout.root);
         let from = (Folder::top(from).at("open folder", from)?, from.clone());
         let to = (Folder::top(to).at("open folder", to)?, to.clone());
@@ -83,21 +84,22 @@ impl Target {
             let name = OsStr::from_bytes(&name);
             let is_folder = from.0.stat(name).is_ok_and(|found| found.is_folder());
             if is_folder && !NOT_BESIDE.iter().any(|other| name == *other) {
-                copy_folder(&from, &to, name, 0)?;
+                copy_folder((&from, &to), name, 0, report, progress)?;
             }
         }
         Ok(())
     }
 
     /// Copies what stands beside the journal's segments: not the hint, which is of each journal's own, nor the settings, which are copied from
-    /// whichever copy of them is whole.
-    pub(super) fn copy_beside_journal(&self, store: &Store) -> Result<()> {
+    /// whichever copy of them is whole; and not what a repair has set aside, which may be what this disk cannot read.
+    pub(super) fn copy_beside_journal(&self, store: &Store, report: &mut CopyReport, progress: &dyn Progress) -> Result<()> {
         let from = store.layout().journal();
         for path in files::list(&from).at("read folder", &from)? {
             let Some(name) = path.file_name() else { continue };
             let ending = path.extension().map(|ending| ending.as_bytes());
-            if name != "synced" && name != "store.json" && !matches!(ending, Some(b"log" | b"tmp")) {
-                copy_file(&opened(from.clone())?, &opened(self.layout.journal())?, name)?;
+            let is_own = name == "synced" || name == "store.json" || is_set_aside(name.as_bytes());
+            if !is_own && !matches!(ending, Some(b"log" | b"tmp")) {
+                copy_file((&opened(from.clone())?, &opened(self.layout.journal())?), name, report, progress)?;
             }
         }
         Ok(())
@@ -200,7 +202,13 @@ fn opened(path: PathBuf) -> Result<Opened> {
 }
 
 /// Copies the regular files of a folder in another one, and of those in it.
-fn copy_folder(from: &Opened, to: &Opened, name: &OsStr, depth: u32) -> Result<()> {
+fn copy_folder(
+    (from, to): (&Opened, &Opened),
+    name: &OsStr,
+    depth: u32,
+    report: &mut CopyReport,
+    progress: &dyn Progress,
+) -> Result<()> {
     if depth > DEPTH_MAX {
         return Ok(());
     }
@@ -210,18 +218,23 @@ fn copy_folder(from: &Opened, to: &Opened, name: &OsStr, depth: u32) -> Result<(
     for name in from.0.names().at("read folder", &from.1)? {
         let name = OsStr::from_bytes(&name);
         match from.0.stat(name) {
-            Ok(found) if found.is_folder() => copy_folder(&from, &to, name, depth + 1)?,
-            Ok(found) if found.is_file() => copy_file(&from, &to, name)?,
+            Ok(found) if found.is_folder() => copy_folder((&from, &to), name, depth + 1, report, progress)?,
+            Ok(found) if found.is_file() => copy_file((&from, &to), name, report, progress)?,
             _ => {}
         }
     }
     Ok(())
 }
 
-fn copy_file(from: &Opened, to: &Opened, name: &OsStr) -> Result<()> {
+/// Copies a file. One that the disk cannot read is named and left out.
+fn copy_file((from, to): (&Opened, &Opened), name: &OsStr, report: &mut CopyReport, progress: &dyn Progress) -> Result<()> {
     let bytes = match from.0.read(name, BYTES_MAX) {
         // Its owner replaces it by rename, or has removed it.
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(e) if errno::is_damage(Side::Store, &e) => {
+            report.leave_out(&format!("cannot read {}: {e}", from.1.join(name).display()), progress);
+            return Ok(());
+        }
         other => other.at("read", from.1.join(name))?,
     };
     if to.0.read(name, BYTES_MAX).is_ok_and(|there| there == bytes) {

@@ -1,6 +1,6 @@
 //! Packs that are gone behind the index's back.
 
-use std::{collections::HashSet, fs, io};
+use std::{collections::HashSet, fs, io, os::unix::ffi::OsStrExt};
 
 use super::{Damaged, note, whole};
 use crate::{
@@ -30,12 +30,7 @@ pub(crate) fn note_missing_packs(store: &Store, progress: &dyn Progress) -> Resu
     // gc may have removed them since this view was made.
     store.reopen()?;
     let (layout, missing, known) = (store.layout(), find(store)?, Damaged::read(store.layout()));
-    // Of a single pack it cannot be told: the workspace may still have what it held.
-    let is_all = missing.len() > 1 && missing.len() == store.view().current_packs()?.len();
-    if is_all && missing.iter().all(|id| !layout.pack(*id).exists()) {
-        let reason = format!("none of the store's {} packs is there", missing.len());
-        return Err(Error::Corrupt { what: "packs".into(), place: layout.packs(), reason });
-    }
+    ensure_any_is_there(store, &missing)?;
     let missing = missing.into_iter().filter(|id| !is_healed(layout, *id));
     let new: Vec<Location> = missing.map(whole).filter(|at| !known.has_block(*at)).collect();
     let next = "what this checkpoint needs of it is stored again; run `parhelia check` to see what else needs it";
@@ -47,6 +42,32 @@ pub(crate) fn note_missing_packs(store: &Store, progress: &dyn Progress) -> Resu
         }
     }
     note(store, new, None);
+    Ok(())
+}
+
+/// Fails where a store has several packs and none of them is there: their disk may not be mounted, and nothing that is damage is to be judged
+/// before it is.
+pub(crate) fn ensure_packs_are_there(store: &Store) -> Result<()> {
+    let missing = find(store)?;
+    if ensure_any_is_there(store, &missing).is_ok() {
+        return Ok(());
+    }
+    // gc may have put others in their place since this view was made.
+    store.reopen()?;
+    ensure_any_is_there(store, &find(store)?)
+}
+
+fn ensure_any_is_there(store: &Store, missing: &[PackId]) -> Result<()> {
+    let layout = store.layout();
+    // Of a single pack it cannot be told: the workspace may still have what it held.
+    let is_all = missing.len() > 1 && missing.len() == store.view().current_packs()?.len();
+    if is_all && missing.iter().all(|id| !layout.pack(*id).exists()) {
+        let (packs, place) = (missing.len(), name::display(layout.packs().as_os_str().as_bytes()));
+        return Err(Error::Damage(format!(
+            "none of the store's {packs} packs is in {place}: if they are on a disk of their own, mount it\nIf they are lost, a second copy of the \
+             store may have them: `parhelia check --repair --from COPY`"
+        )));
+    }
     Ok(())
 }
 

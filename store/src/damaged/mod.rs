@@ -11,7 +11,7 @@ mod tests;
 
 use std::{collections::BTreeSet, fs, io::Write, path::PathBuf, time::SystemTime};
 
-pub(crate) use self::missing::note_missing_packs;
+pub(crate) use self::missing::{ensure_packs_are_there, note_missing_packs};
 use crate::{
     codec::{Decoder, Malformed, put_uint},
     error::Result,

@@ -271,7 +271,8 @@ impl Folder {
         Ok(rustix::fs::fsync(self.listable()?)?)
     }
 
-    fn rename_new(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+    /// Renames a file in it to a name that no file has yet.
+    pub(super) fn rename_new(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         match rustix::fs::renameat_with(&self.fd, from, &self.fd, to, RenameFlags::NOREPLACE) {
             // A filesystem that cannot tell; most of those have hard links.
             Err(Errno::INVAL | Errno::NOSYS) => match rustix::fs::linkat(&self.fd, from, &self.fd, to, AtFlags::empty()) {

@@ -168,6 +168,7 @@ pub fn unexplained(store: &Store) -> Result<Unexplained> {
 pub fn run(store: &Store, options: &GcOptions, progress: &dyn Progress) -> Result<GcReport> {
     store.check_writable()?;
     store.ensure_not_younger()?;
+    damaged::ensure_packs_are_there(store)?;
     let mut room = Room::new(store.layout());
     if store.view().is_in_place_of_index() {
         // Perhaps it could not be read at that moment alone; if it cannot be made anew either, as on a full disk, gc does without.
@@ -240,7 +241,7 @@ fn attempt(
             continue;
         }
         let mut added = NewPacks::new(store, pin.op, numbers);
-        while let Err(e) = repack::copy(store, &mut survey, &mut choice.repack, &mut added, progress) {
+        while let Err(e) = repack::copy(store, &mut survey, &mut choice, &mut added, progress) {
             if !e.is_disk_full() {
                 return Err(e);
             }
@@ -251,7 +252,7 @@ fn attempt(
         }
         if choice.repack.is_empty() {
             added.discard();
-        } else if !added.is_smaller_than(survey.repacked_bytes(&choice)) && !survey.is_repair(&choice) {
+        } else if !added.is_smaller_than(survey.replaced_bytes(&choice)) && !survey.is_repair(&choice) {
             added.discard();
             if !survey.rebased.is_empty() {
                 flatten = false;
@@ -292,7 +293,7 @@ fn survey_and_choose<'s>(
 ) -> Result<(Survey<'s>, Choice)> {
     let mut survey = Survey::of(store, without, flatten, progress)?;
     let choice = choose(store, &mut survey, options, progress)?;
-    if survey.copied_bytes(&choice) <= survey.repacked_bytes(&choice) || survey.is_repair(&choice) {
+    if survey.copied_bytes(&choice) <= survey.replaced_bytes(&choice) || survey.is_repair(&choice) {
         return Ok((survey, choice));
     }
     if !survey.rebased.is_empty() {

@@ -3,10 +3,10 @@
 mod rebase;
 mod window;
 
-use std::{collections::BTreeSet, fs::File, io, sync::Arc};
+use std::{fs::File, io, sync::Arc};
 
 use self::window::Window;
-use super::survey::Survey;
+use super::{Choice, survey::Survey};
 use crate::{
     disk,
     error::{Error, IoContext, Result},
@@ -86,14 +86,17 @@ impl Drop for NewPacks<'_> {
     }
 }
 
-/// Copies what lives in `packs` into new packs and syncs them. A pack that turns out to be damaged is taken out of `packs`.
+/// Copies what lives in the packs of a choice that are to be copied into new packs, and syncs them. A pack that turns out to be damaged is taken out
+/// of the choice.
 pub(super) fn copy(
     store: &Store,
     survey: &mut Survey<'_>,
-    packs: &mut BTreeSet<PackId>,
+    choice: &mut Choice,
     added: &mut NewPacks<'_>,
     progress: &dyn Progress,
 ) -> Result<()> {
+    let freed_bytes = survey.freed_by_new_bases(choice);
+    let packs = &mut choice.repack;
     if packs.is_empty() {
         return Ok(());
     }
@@ -102,7 +105,7 @@ pub(super) fn copy(
         chosen.map(|(number, pack)| (number, pack.id, pack.bytes, pack.live_bytes)).collect()
     };
     progress.phase(Phase::Repack, None, Some(chosen.iter().map(|(.., live_bytes)| live_bytes).sum()));
-    let mut copier = Copier { sources_bytes: Some(0), ..Copier::new(added)? };
+    let mut copier = Copier { sources_bytes: Some(freed_bytes), ..Copier::new(added)? };
     for (number, id, bytes, _) in chosen {
         let copied = copy_pack(store, survey, number, id, &mut copier, progress);
         copier.sources_bytes = copier.sources_bytes.map(|sources| sources + bytes);
@@ -164,7 +167,7 @@ pub(crate) struct Copier<'a, 'n> {
     meta: BlockBuilder,
     compressor: zstd::bulk::Compressor<'static>,
     window: Window,
-    /// Bytes of the packs that were copied so far, where the new ones must not be longer.
+    /// Bytes of the packs that the new ones take the place of so far, where these must not be longer.
     sources_bytes: Option<u64>,
 }
 

@@ -72,6 +72,8 @@ pub(super) struct Survey<'a> {
     pub(super) packs: Vec<PackUse>,
     /// Objects that build on something else from now on, because what they build on goes; nothing where that would save too little.
     pub(super) rebased: Rebased,
+    /// Objects that this lets go of: the packs that they are in, and their stored bytes.
+    let_go: Vec<(PackId, u64)>,
     /// There are blocks of which it cannot be told what they build on.
     pub(super) has_unreadable_blocks: bool,
     /// Homes of objects with a second copy, and whether they could be read.
@@ -121,9 +123,8 @@ impl<'a> Survey<'a> {
         let known = view.packs()?.into_iter().filter(|(_, state)| state.condemned.is_none());
         let packs = known.map(|(id, state)| PackUse::new(id, state.bytes)).collect();
         let end = view.end().clone();
-        let rebased = Rebased::new();
-        let homes = BTreeMap::new();
-        let mut survey = Survey { view, end, checkpoints, marker, packs, rebased, has_unreadable_blocks: false, homes };
+        let (rebased, let_go, homes) = Default::default();
+        let mut survey = Survey { view, end, checkpoints, marker, packs, rebased, let_go, has_unreadable_blocks: false, homes };
         survey.mark_bases(store, flatten, progress)?;
         survey.find_homes(store)?;
         let dead_recipes = survey.read_directories(store, progress)?;

@@ -28,11 +28,17 @@ impl Journal {
     /// Appends entries behind `end`, as read under the writer lock, and syncs them. Returns the new end. What fails is taken back while
     /// the lock is held. Fails with [`Error::Raced`] where the journal does not end there any more, and writes nothing.
     pub fn append(&self, end: &Tail, entries: &[Entry]) -> Result<Position> {
+        let bodies = entries.iter().enumerate().map(|(joined, entry)| encode_entry(entry, joined));
+        self.append_bodies(end, bodies.collect::<Result<_>>()?)
+    }
+
+    /// As [`Journal::append`], of records whose bodies are taken as they are.
+    pub(super) fn append_bodies(&self, end: &Tail, bodies: Vec<Vec<u8>>) -> Result<Position> {
         let mut at = end.end.clone();
         let mut hash = unhex::<32>(&at.hash).unwrap_or_default();
         let mut frames = Vec::new();
-        for (joined, entry) in entries.iter().enumerate() {
-            let body = self.keys.seal.seal(Part::Journal, encode_entry(entry, joined)?);
+        for body in bodies {
+            let body = self.keys.seal.seal(Part::Journal, body);
             if body.len() > JOURNAL_RECORD_BYTES_MAX {
                 return Err(Error::Invalid(format!("a journal record of {} bytes is too long", body.len())));
             }
@@ -86,7 +92,7 @@ impl Journal {
         let bytes = [&header.encode()[..], frames, &[0]].concat();
         let path = self.segment_path(segment);
         let name = path.file_name().unwrap_or(OsStr::new(""));
-        self.keep_aside(segment)?;
+        let aside = self.keep_aside(segment)?;
         let written = Folder::below(&self.folder).and_then(|folder| folder.write_synced(name, &bytes, false)).at("write", &path);
         let next = SegmentHeader {
             first: sequence + 1,
@@ -96,10 +102,16 @@ impl Journal {
         };
         let begun = written.and_then(|()| self.begin_segment(next.first, &next.encode()));
         if begun.is_err() {
-            let _ = files::rename(&path.with_extension("damaged"), &path);
+            let _ = files::rename(&aside, &path);
         }
         begun?;
         Ok(Position { segment: next.first, offset: next.encode().len() as u64, sequence, hash: hex(hash) })
+    }
+
+    /// A record as it would stand behind a place.
+    pub(crate) fn frame(&self, behind: &Position, body: &[u8]) -> Vec<u8> {
+        let body = self.keys.seal.seal(Part::Journal, body.to_vec());
+        encode_frame(behind.sequence + 1, &unhex(&behind.hash).unwrap_or_default(), &body).0
     }
 
     fn append_to_end(&self, end: &Tail, frames: &[u8]) -> Result<()> {

@@ -3,11 +3,11 @@
 //! A record names the chain hash of the one before it, and has a checksum of its own. So one flipped bit can be found and set right, and what
 //! follows a longer damage can be told from noise; only the records in between are lost.
 
-use std::io;
+use std::{io, ops::Range};
 
 use super::{
     Journal, NO_SEGMENTS, Position, Raw, Refused,
-    frames::{FRAME_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, decode_frame, read_up_to, whole_frame},
+    frames::{FRAME_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, decode_frame, read_around, whole_frame},
     heal::heal,
     rest::{SEARCH_END, SEQUENCES_LOST_MAX, joined},
 };
@@ -53,6 +53,16 @@ pub(super) struct Bit {
     pub(super) byte: u8,
 }
 
+/// A segment, as far as records may stand in it and the disk can read.
+pub(super) struct Segment {
+    /// Its bytes, with zeros where the disk could not read.
+    pub(super) bytes: Vec<u8>,
+    /// The file's length.
+    pub(super) length: u64,
+    /// The places of these zeros.
+    pub(super) unread: Vec<Range<usize>>,
+}
+
 /// What a reading around damage came upon.
 #[derive(Clone, Debug)]
 pub(crate) struct Around {
@@ -62,6 +72,8 @@ pub(crate) struct Around {
     pub(crate) left: u64,
     /// The damage, in order.
     pub(crate) gaps: Vec<Gap>,
+    /// The first segment of which the disk could not read all.
+    pub(super) unread: Option<u64>,
 }
 
 /// A reading: the last record that was taken in, and the place behind it.
@@ -107,6 +119,11 @@ impl Gap {
         (self.loses_records() && next > self.first).then_some(lost)
     }
 
+    /// The first record that is lost, and the chain hash before it, where nothing whole follows.
+    pub(crate) fn open_end(&self) -> Option<(u64, String)> {
+        (self.next.is_none() && self.loses_records()).then(|| (self.first, hex(&self.hash)))
+    }
+
     /// True if records are lost with it.
     pub(crate) fn loses_records(&self) -> bool {
         let follows = self.resumes.as_ref().is_some_and(|resumes| resumes.previous == self.hash);
@@ -127,16 +144,18 @@ impl Journal {
         if segments.is_empty() && hint.is_some() {
             return Err(self.gone(NO_SEGMENTS));
         }
-        let (mut left, mut last_end) = (0, from.offset);
+        let (mut left, mut last_end, mut first_unread) = (0, from.offset, None);
         let later: Vec<u64> = segments.into_iter().filter(|first| *first >= from.segment).collect();
         for (i, &first) in later.iter().enumerate() {
-            let (bytes, length) = self.segment_bytes(first)?;
+            let Segment { bytes, length, unread } = self.segment_around(first)?;
             let at = if first == from.segment { from.offset as usize } else { SEGMENT_HEADER_BYTES };
             let next = later.get(i + 1).map(|next| self.header_of(*next)).transpose()?;
             if first != from.segment {
                 reader.enter(first, &bytes, at);
             }
             let end = reader.segment(first, &bytes, at, next.as_ref().map(Option::as_ref), look)?;
+            reader.has_skipped |= !unread.is_empty() && end < length;
+            first_unread = first_unread.or((!unread.is_empty()).then_some(first));
             (left, last_end) = (length.saturating_sub(end), end);
         }
         if reader.has_skipped || hint.is_some_and(|hint| hint > reader.sequence) {
@@ -148,19 +167,24 @@ impl Journal {
             sequence: reader.sequence,
             hash: hex(&reader.hash),
         };
-        Ok(Around { end, left, gaps: reader.gaps })
+        Ok(Around { end, left, gaps: reader.gaps, unread: first_unread })
     }
 
-    /// The bytes of a segment, as far as records may stand in it, and its length.
+    /// The bytes of a segment, as far as records may stand in it, and its length. What the disk cannot read is zeros.
     pub(super) fn segment_bytes(&self, first: u64) -> Result<(Vec<u8>, u64)> {
+        self.segment_around(first).map(|segment| (segment.bytes, segment.length))
+    }
+
+    /// The same, and what of it the disk could not read.
+    pub(super) fn segment_around(&self, first: u64) -> Result<Segment> {
         let path = self.segment_path(first);
-        let read = || -> io::Result<(Vec<u8>, u64)> {
+        let read = || -> io::Result<Segment> {
             let file = files::open(&path, How::Read)?;
             let length = file.metadata()?.len();
             let mut bytes = vec![0; usize::try_from(length.min(SEARCH_END)).unwrap_or_default()];
-            let filled = read_up_to(&file, &mut bytes, 0)?;
+            let (filled, unread) = read_around(&file, &mut bytes, 0)?;
             bytes.truncate(filled);
-            Ok((bytes, length))
+            Ok(Segment { bytes, length, unread })
         };
         read().at("read journal", &path)
     }

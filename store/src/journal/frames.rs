@@ -3,6 +3,7 @@
 use std::{
     fs::File,
     io,
+    ops::Range,
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
 };
@@ -10,7 +11,8 @@ use std::{
 use super::rest::{Behind, Rest};
 use crate::{
     codec::Decoder,
-    error::{IoContext, Result},
+    errno,
+    error::{Error, IoContext, Result, Side},
     files::{self, How},
     format::{JOURNAL_MAGIC, JOURNAL_RECORD_BYTES_MAX, JOURNAL_VERSION},
     keys::Seal,
@@ -20,6 +22,8 @@ use crate::{
 pub(super) const SEGMENT_HEADER_BYTES: usize = 64;
 /// Length of what stands before a record's body, in bytes.
 pub(super) const FRAME_BYTES: usize = 48;
+/// Bytes that a disk loses together.
+const SECTOR_BYTES: usize = 4096;
 /// Segments are read in pieces of this many bytes.
 pub(super) const PIECE_BYTES: usize = 1 << 20;
 
@@ -130,7 +134,7 @@ impl Frames {
         let file = files::open(path, How::Read).at("open journal", path)?;
         let length = file.metadata().at("read journal", path)?.len();
         let mut start = vec![0; SEGMENT_HEADER_BYTES.min(usize::try_from(length).unwrap_or(usize::MAX))];
-        file.read_exact_at(&mut start, 0).at("read journal", path)?;
+        file.read_exact_at(&mut start, 0).map_err(|e| unreadable(e, path, 0))?;
         let frames = Frames { file, path: path.to_owned(), length, at: from, bytes: Vec::new(), taken: 0 };
         Ok((SegmentHeader::decode(&start), (from <= length).then_some(frames)))
     }
@@ -160,7 +164,8 @@ impl Frames {
         let most = usize::try_from(self.left()).unwrap_or(usize::MAX).min(wanted.max(PIECE_BYTES));
         let mut filled = self.bytes.len();
         self.bytes.resize(most.max(filled), 0);
-        filled += read_up_to(&self.file, &mut self.bytes[filled..], self.at + filled as u64).at("read journal", &self.path)?;
+        let from = self.at + filled as u64;
+        filled += read_up_to(&self.file, &mut self.bytes[filled..], from).map_err(|e| unreadable(e, &self.path, from))?;
         self.bytes.truncate(filled);
         Ok(())
     }
@@ -179,6 +184,45 @@ impl Frames {
         }
         Ok(decode_frame(self.ahead(), sequence, previous))
     }
+}
+
+/// The error of bytes that could not be read. A bad sector is damage, around which there may be whole records.
+pub(super) fn unreadable(error: io::Error, path: &Path, at: u64) -> Error {
+    match errno::is_damage(Side::Store, &error) {
+        true => Error::Corrupt {
+            what: format!("journal record at {at}"),
+            place: path.to_owned(),
+            reason: format!("it cannot be read: {error}"),
+        },
+        false => Error::Io { action: "read journal", path: path.to_owned(), source: error },
+    }
+}
+
+/// Fills a buffer from an offset as far as the file goes, with zeros where the disk cannot read. Returns how far, and what it could not read of
+/// the buffer.
+pub(super) fn read_around(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<(usize, Vec<Range<usize>>)> {
+    match read_up_to(file, buffer, offset) {
+        Err(e) if errno::is_damage(Side::Store, &e) => {}
+        other => return other.map(|filled| (filled, Vec::new())),
+    }
+    let (mut filled, mut unread) = (0, Vec::new());
+    while filled < buffer.len() {
+        let at = offset + filled as u64;
+        let sector_end = filled + SECTOR_BYTES - (at % SECTOR_BYTES as u64) as usize;
+        let part = filled..sector_end.min(buffer.len());
+        let piece = &mut buffer[part.clone()];
+        match read_up_to(file, piece, at) {
+            Ok(read) if read < piece.len() => return Ok((filled + read, unread)),
+            Ok(_) => {}
+            Err(e) if errno::is_damage(Side::Store, &e) => {
+                piece.fill(0);
+                unread.push(part.clone());
+            }
+            Err(e) => return Err(e),
+        }
+        filled = part.end;
+    }
+    Ok((filled, unread))
 }
 
 /// Fills a buffer from an offset as far as the file goes. Returns how far.

@@ -2,7 +2,7 @@
 
 use super::{
     Journal, Position,
-    frames::{FRAME_BYTES, checked_frame, read_up_to},
+    frames::{FRAME_BYTES, checked_frame, read_around},
 };
 use crate::{
     error::{IoContext, Result},
@@ -26,7 +26,7 @@ impl Journal {
         };
         let from = position.offset.saturating_sub(WINDOW_BYTES);
         let mut window = vec![0; usize::try_from(position.offset - from).unwrap_or_default()];
-        let filled = read_up_to(&file, &mut window, from).at("read journal", &path)?;
+        let (filled, _) = read_around(&file, &mut window, from).at("read journal", &path)?;
         if filled < window.len() {
             return Ok(false);
         }

@@ -4,12 +4,11 @@
 //!
 //! Each step leaves a journal that can be read as far as it could before, and the next call goes on from there.
 
-use std::{ffi::OsStr, os::unix::fs::FileExt};
+use std::{ffi::OsStr, os::unix::fs::FileExt, path::PathBuf};
 
 use super::{
     Around, Gap, Journal, Position, Tail,
     around::{Bit, Resume},
-    entry::Entry,
     frames::SegmentHeader,
 };
 use crate::{
@@ -17,9 +16,9 @@ use crate::{
     disk,
     error::{Error, IoContext, Result},
     files::{self, Folder, How},
-    format::JOURNAL_GAPS,
+    format::{JOURNAL_GAPS, JOURNAL_SEGMENT_BYTES},
     id::hex,
-    layout::Layout,
+    layout::{DAMAGED, Layout},
 };
 
 /// More damaged places than a journal is mended at in one go.
@@ -39,14 +38,17 @@ impl Journal {
         }
     }
 
-    /// Makes the journal one that reads to its end. The caller holds the writer lock. `cut` is the entry that is appended where the last
-    /// records are lost.
-    pub(crate) fn mend(&self, layout: &Layout, cut: &dyn Fn() -> Result<Entry>) -> Result<Vec<Gap>> {
+    /// Makes the journal one that reads to its end. The caller holds the writer lock. `end` gives what is appended where the last records are
+    /// lost: their bodies, from wherever they still are, or an entry that says so for good.
+    pub(crate) fn mend(&self, layout: &Layout, end: &dyn Fn(&Gap) -> Result<Vec<Vec<u8>>>) -> Result<Vec<Gap>> {
+        self.make_readable()?;
         let mut mended = Vec::new();
         for _ in 0..STEPS_MAX {
             let Some(around) = self.damage()? else { return Ok(mended) };
+            // The disk has begun to fail since: what it cannot read may be whole.
+            around.unread.map_or(Ok(()), |first| Err(self.unread_for_now(first)))?;
             let Some(gap) = around.gaps.into_iter().next().filter(|gap| mended.last() != Some(gap)) else { break };
-            self.mend_at(layout, &gap, cut)?;
+            self.mend_at(layout, &gap, end)?;
             mended.push(gap);
         }
         Err(Error::Invalid(format!(
@@ -55,11 +57,11 @@ impl Journal {
         )))
     }
 
-    fn mend_at(&self, layout: &Layout, gap: &Gap, cut: &dyn Fn() -> Result<Entry>) -> Result<()> {
+    fn mend_at(&self, layout: &Layout, gap: &Gap, end: &dyn Fn(&Gap) -> Result<Vec<Vec<u8>>>) -> Result<()> {
         match (gap.bit, &gap.resumes, gap.next) {
             (Some(bit), ..) => self.set_right(bit),
             (None, Some(resumes), Some(next)) => self.go_on_behind(layout, gap, resumes, next),
-            _ => self.go_on_without(gap, &[cut()?]),
+            _ => self.go_on_without(gap, end(gap)?),
         }
     }
 
@@ -76,7 +78,7 @@ impl Journal {
         if is_behind_gap {
             Config::require(layout, JOURNAL_GAPS)?;
         }
-        let (bytes, length) = self.segment_bytes(resumes.segment)?;
+        let (bytes, length) = self.readable_segment(resumes.segment)?;
         let mut header = SegmentHeader { first: next, previous_end: gap.offset, previous_hash: resumes.previous, is_behind_gap };
         let is_same = next == resumes.segment && resumes.segment == gap.segment;
         if let Some(own) = SegmentHeader::decode(&bytes).filter(|_| is_same) {
@@ -86,7 +88,7 @@ impl Journal {
         // A segment that begins with what is lost keeps no record. Out of the way, it leaves its name to what takes their place.
         let is_emptied = gap.first == gap.segment && next != gap.segment;
         if is_emptied {
-            let (emptied, _) = self.segment_bytes(gap.segment)?;
+            let (emptied, _) = self.readable_segment(gap.segment)?;
             if let Some(emptied) = SegmentHeader::decode(&emptied) {
                 header.previous_end = emptied.previous_end;
             }
@@ -114,7 +116,7 @@ impl Journal {
     }
 
     /// Goes on where the last records are lost, as if their append had been cut off. Segments of which nothing can be read are set aside.
-    fn go_on_without(&self, gap: &Gap, entries: &[Entry]) -> Result<()> {
+    fn go_on_without(&self, gap: &Gap, bodies: Vec<Vec<u8>>) -> Result<()> {
         for later in self.segments()?.into_iter().filter(|first| *first > gap.segment) {
             self.set_aside(later)?;
         }
@@ -123,21 +125,37 @@ impl Journal {
         let torn_bytes = length.saturating_sub(offset);
         let missing = self.hint().map_or(1, |hint| hint.saturating_sub(sequence).max(1));
         let end = Position { segment, offset, sequence, hash: hex(&gap.hash) };
-        self.append(&Tail { torn_bytes, missing, ..Tail::to(&end, true) }, entries).map(drop)
+        self.append_all(Tail { torn_bytes, missing, ..Tail::to(&end, true) }, bodies)
     }
 
-    /// Keeps a copy of a segment under a name by which it is no part of the journal.
-    pub(super) fn keep_aside(&self, first: u64) -> Result<()> {
-        let (bytes, _) = self.segment_bytes(first)?;
-        let path = self.segment_path(first).with_extension("damaged");
-        let name = path.file_name().unwrap_or(OsStr::new(""));
-        Folder::below(&self.folder).and_then(|folder| folder.write_synced(name, &bytes, false)).at("write", &path)
+    /// Appends records behind the end of a journal, however many.
+    pub(crate) fn append_all(&self, mut tail: Tail, bodies: Vec<Vec<u8>>) -> Result<()> {
+        let last = tail.end.sequence + bodies.len() as u64;
+        let (mut batch, mut bytes) = (Vec::new(), 0);
+        for body in bodies {
+            bytes += body.len() as u64;
+            batch.push(body);
+            if bytes >= JOURNAL_SEGMENT_BYTES / 2 {
+                tail = Tail::to(&self.append_bodies(&tail, std::mem::take(&mut batch))?, false);
+                // Should this end here, the others are known to be missing.
+                self.raise_hint(last);
+                bytes = 0;
+            }
+        }
+        if batch.is_empty() { Ok(()) } else { self.append_bodies(&tail, batch).map(drop) }
     }
 
-    /// Gives a segment a name by which it is no part of the journal.
+    /// Keeps a copy of a segment under a name by which it is no part of the journal, and that no file had. Returns that name.
+    pub(super) fn keep_aside(&self, first: u64) -> Result<PathBuf> {
+        let (bytes, _) = self.readable_segment(first)?;
+        let aside = self.segment_path(first).with_extension(DAMAGED);
+        files::write_aside(&aside, &bytes).at("write", &aside)
+    }
+
+    /// Gives a segment such a name.
     fn set_aside(&self, first: u64) -> Result<()> {
         let path = self.segment_path(first);
-        files::rename(&path, &path.with_extension("damaged")).at("set aside", &path)?;
+        files::rename_aside(&path, &path.with_extension(DAMAGED)).at("set aside", &path)?;
         disk::sync_folder(&self.folder)
     }
 }

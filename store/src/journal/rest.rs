@@ -8,9 +8,9 @@ use std::{fs::File, path::Path};
 
 use serde::Deserialize;
 
-use super::frames::{FRAME_BYTES, PIECE_BYTES, checked_frame, read_up_to, whole_frame};
+use super::frames::{FRAME_BYTES, PIECE_BYTES, checked_frame, read_up_to, unreadable, whole_frame};
 use crate::{
-    error::{IoContext, Result},
+    error::Result,
     format::{JOURNAL_RECORD_BYTES_MAX, JOURNAL_SEGMENT_BYTES},
     keys::{Part, Seal},
 };
@@ -112,7 +112,7 @@ impl Behind<'_> {
     fn read(&self, from: u64, bytes: usize) -> Result<Vec<u8>> {
         let there = usize::try_from(self.length.saturating_sub(from)).unwrap_or(usize::MAX);
         let mut read = vec![0; bytes.min(there)];
-        let filled = read_up_to(self.file, &mut read, from).at("read journal", self.path)?;
+        let filled = read_up_to(self.file, &mut read, from).map_err(|e| unreadable(e, self.path, from))?;
         // Whoever could not sync what he appended may just have taken it back.
         read.truncate(filled);
         Ok(read)

@@ -6,6 +6,7 @@ mod cache;
 pub mod directory;
 pub(crate) mod parity;
 mod reader;
+mod rescue;
 #[cfg(test)]
 mod tests;
 mod trailer;
@@ -16,6 +17,7 @@ pub use builder::BlockBuilder;
 pub use cache::{BlockCache, Got, Reuse};
 pub use directory::{Directory, Entry};
 pub use reader::{OnBases, PackFile, Read};
+pub(crate) use rescue::rescue;
 pub use trailer::{PACK_HEADER_BYTES, PACK_TRAILER_BYTES};
 pub(crate) use writer::lacks_any;
 pub use writer::{Ending, Location, PackInfo, PackWriter};

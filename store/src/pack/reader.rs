@@ -1,5 +1,6 @@
 //! Reads packs: one block by its place, or every block's directory in turn.
 
+mod examined;
 mod healing;
 mod on_bases;
 mod scan;
@@ -9,6 +10,7 @@ use std::{
     fs::File,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
+    sync::atomic::AtomicBool,
 };
 
 use rustix::{buffer::spare_capacity, io::Errno};
@@ -64,6 +66,8 @@ pub struct PackFile {
     layout: Layout,
     keys: Keys,
     healing: Healing,
+    /// True if the disk could not read something of it.
+    unread: AtomicBool,
 }
 
 /// A block's payload: decoded, or opened alone, for it has bases.
@@ -83,7 +87,7 @@ impl PackFile {
         PackFile { healing: Healing::off(), ..Self::open_unchecked(layout, id)? }.checked()
     }
 
-    fn checked(self) -> Result<Self> {
+    pub(crate) fn checked(self) -> Result<Self> {
         self.healing(|| {
             let mut found = [0; PACK_HEADER_BYTES];
             self.read_at(&mut found, 0)?;
@@ -108,7 +112,8 @@ impl PackFile {
 
     fn open_as(layout: &Layout, id: PackId, path: PathBuf) -> Result<Self> {
         let file = files::open(&path, How::Read).at("open pack", &path)?;
-        Ok(PackFile { id, path, file, layout: layout.clone(), keys: layout.keys.clone(), healing: Healing::default() })
+        let (layout, keys) = (layout.clone(), layout.keys.clone());
+        Ok(PackFile { id, path, file, layout, keys, healing: Healing::default(), unread: AtomicBool::new(false) })
     }
 
     /// True if its file has no name any more, and only whoever has it open keeps its bytes.
@@ -139,7 +144,11 @@ impl PackFile {
             match rustix::io::pread(&self.file, spare_capacity(&mut bytes), at) {
                 Ok(0) => return Err(self.corrupt(format!("block at {offset}"), "the file ends before it does")),
                 Ok(_) | Err(Errno::INTR) => {}
-                Err(e) => return Err(Error::Io { action: "read pack", path: self.path.clone(), source: e.into() }),
+                Err(e) => {
+                    let source = e.into();
+                    self.note_unread(&source);
+                    return Err(Error::Io { action: "read pack", path: self.path.clone(), source });
+                }
             }
         }
         // There is room for a little more than was asked for.

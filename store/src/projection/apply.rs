@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
-    event::{Event, LINK_ASKED, kind},
+    event::{Event, LINK_ASKED, SELF_APPROVAL, kind},
     journal::{Entry, Logged},
     record::{Record, Trigger},
     rejected::{self, Rejected},
@@ -107,7 +107,7 @@ impl Projections {
 
     fn event(&mut self, base: Base<'_>, event: &Event) -> Result<(), Unfit> {
         match event.kind.as_str() {
-            kind::SESSION_CREATED | kind::SESSION_CHANGED => self.session_fields(base, event)?,
+            kind::SESSION_CREATED | kind::SESSION_CHANGED | kind::SESSION_ATTENTION => self.session_fields(base, event)?,
             kind::SESSION_STATUS => {
                 let (status, reason): (Status, Option<String>) = (field(event, "status")?, field(event, "reason")?);
                 let wanted: Option<Goal> = field(event, "wanted")?;
@@ -223,15 +223,18 @@ impl Projections {
             return Err(Unfit::Refused(Error::NoRun { run: event.subject.clone() }));
         };
         let ended = merged(&run, &event.data, &run::FIXED)?;
+        // Of a run that died unseen, somebody records the end later: it was at work until it was heard of last.
+        let heard = event.data.get("heard").and_then(|at| at.as_str()?.parse::<Timestamp>().ok());
+        let at = heard.map_or(event.at, |heard| heard.clamp(run.started_at.min(event.at), event.at));
         // What is said of its end once more adds nothing.
         if run.is_open() {
-            let seconds = u64::try_from(event.at.duration_since(run.started_at).as_secs()).unwrap_or(0);
+            let seconds = u64::try_from(at.duration_since(run.started_at).as_secs()).unwrap_or(0);
             self.session_changed(base, event, &run.session, |session| {
                 session.totals.active_seconds = session.totals.active_seconds.saturating_add(seconds);
                 Ok(())
             })?;
         }
-        self.runs.insert(run.id, Run { ended_at: Some(event.at), lease: None, ..ended });
+        self.runs.insert(run.id, Run { ended_at: Some(at), lease: None, ..ended });
         Ok(())
     }
 
@@ -295,6 +298,7 @@ fn mark(marks: &mut Marks, event: &Event) -> Result<bool, Unfit> {
             marks.approval = Some(Approval {
                 status: field(event, "status")?,
                 user,
+                by_agent: field::<Option<bool>>(event, SELF_APPROVAL).unwrap_or_default().unwrap_or_default(),
                 timestamp: event.at,
                 reason: field(event, "reason")?,
                 policy: field(event, "policy")?,

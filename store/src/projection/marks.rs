@@ -41,6 +41,9 @@ pub struct Approval {
     pub status: ApprovalStatus,
     /// The person who decided; none for a program.
     pub user: Option<String>,
+    /// True if an agent decided in that person's name, as the person's settings allow it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_agent: bool,
     /// Time of the decision.
     pub timestamp: Timestamp,
     /// The reason.
@@ -59,6 +62,12 @@ pub struct Approval {
 }
 
 impl Approval {
+    /// Whoever decided, for people: a person, or an agent in the name of one; none for a program.
+    pub fn who(&self) -> Option<String> {
+        let user = self.user.as_ref()?;
+        Some(if self.by_agent { format!("an agent for {user}") } else { user.clone() })
+    }
+
     /// True if a person decided: no policy's word counts against that.
     pub fn is_by_person(&self) -> bool {
         self.user.is_some() && matches!(self.status, ApprovalStatus::Approved | ApprovalStatus::Rejected)

@@ -10,8 +10,10 @@ pub enum Cause {
     /// A person or a program asked for it.
     #[default]
     Asked,
-    /// Something was about to be overwritten, which it holds.
+    /// A rollback, or an undo, was about to overwrite something, which it holds.
     Safety,
+    /// A restore in place was about to overwrite something, which it holds.
+    RestoreSafety,
     /// An archive was imported.
     Import,
     /// A run started.
@@ -26,6 +28,8 @@ pub enum Cause {
     PreCompact,
     /// A subagent ended.
     Subagent,
+    /// The agent asked a person something, and waited for the answer.
+    Question,
     /// The model's API failed.
     ApiError,
     /// Another conversation followed in the same agent.
@@ -54,9 +58,10 @@ pub enum Cause {
 
 impl Cause {
     /// All that this release writes.
-    pub const ALL: [Cause; 20] = [
+    pub const ALL: [Cause; 22] = [
         Cause::Asked,
         Cause::Safety,
+        Cause::RestoreSafety,
         Cause::Import,
         Cause::Start,
         Cause::Interval,
@@ -64,6 +69,7 @@ impl Cause {
         Cause::TurnEnd,
         Cause::PreCompact,
         Cause::Subagent,
+        Cause::Question,
         Cause::ApiError,
         Cause::Clear,
         Cause::SessionEnd,
@@ -77,11 +83,17 @@ impl Cause {
         Cause::Died,
     ];
 
+    /// True of checkpoints that hold what something was about to overwrite.
+    pub fn is_safety(self) -> bool {
+        matches!(self, Cause::Safety | Cause::RestoreSafety)
+    }
+
     /// Its name, as stored.
     pub fn name(&self) -> &str {
         match self {
             Cause::Asked => "asked",
             Cause::Safety => "safety",
+            Cause::RestoreSafety => "restore_safety",
             Cause::Import => "import",
             Cause::Start => "start",
             Cause::Interval => "interval",
@@ -89,6 +101,7 @@ impl Cause {
             Cause::TurnEnd => "turn_end",
             Cause::PreCompact => "pre_compact",
             Cause::Subagent => "subagent",
+            Cause::Question => "question",
             Cause::ApiError => "api_error",
             Cause::Clear => "clear",
             Cause::SessionEnd => "session_end",
@@ -129,6 +142,7 @@ mod tests {
         }
         let later: Cause = serde_json::from_value("mood".into()).unwrap();
         assert_eq!((later.name(), matches!(later, Cause::Other(_))), ("mood", true));
+        assert!(Cause::ALL.iter().filter(|cause| cause.is_safety()).eq(&[Cause::Safety, Cause::RestoreSafety]));
         assert!(serde_json::from_value::<Cause>("was ended by signal 9".into()).is_err());
     }
 }

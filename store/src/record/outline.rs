@@ -9,7 +9,7 @@ use serde::{
 };
 use serde_json::{Value, value::RawValue};
 
-use super::{Checkpoint, Omitted, Part, Workspace, check_schema, is_complete, named::Trigger};
+use super::{Cause, Checkpoint, Omitted, Part, Workspace, check_schema, is_complete, named::Trigger, sentences};
 use crate::id::{TreeId, Ulid};
 
 /// A checkpoint as lists show it: without what is large in a record, and told of one checkpoint at a time only. Fields are as in
@@ -36,6 +36,9 @@ pub struct Outline {
     pub depth: u64,
     /// The reason for which it was made.
     pub trigger: Trigger,
+    /// The cause that was recorded. Ask [`Outline::cause`].
+    #[serde(default, rename = "cause")]
+    pub told_cause: Option<Cause>,
     /// Details of the reason.
     pub trigger_detail: Option<String>,
     /// Message of its maker.
@@ -62,6 +65,11 @@ impl Outline {
     pub fn decode(sequence: u64, sealed: &[u8]) -> Result<Self, serde_json::Error> {
         check_schema(sealed)?;
         Ok(Outline { sequence, ..serde_json::from_slice(sealed)? })
+    }
+
+    /// Its cause, as [`Record::cause`](super::Record::cause) has it.
+    pub fn cause(&self) -> Option<Cause> {
+        sentences::cause_of(self.told_cause, self.trigger, self.trigger_detail.as_deref(), self.message.as_deref())
     }
 
     /// True if everything that should be in the checkpoint is.
@@ -110,6 +118,7 @@ impl From<&Checkpoint> for Outline {
             parent: record.parent,
             depth: record.depth,
             trigger: record.trigger,
+            told_cause: record.told_cause,
             trigger_detail: record.trigger_detail,
             message: record.message,
             root: record.root,

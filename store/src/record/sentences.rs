@@ -46,8 +46,20 @@ const SESSION_ENDED: &str = "the session was ended";
 const REASONS: [(&str, By); 4] =
     [("asked to end", By::Shutdown), ("paused", By::Pause), ("stopped", By::Stop), ("stopped for a rollback", By::Rollback)];
 
+/// The beginning of the message of a safety checkpoint before a restore in place.
+const BEFORE_RESTORE: &str = "before the restore of ";
+
+/// The cause of a checkpoint: the one that was recorded, or else what its sentences tell; none where they do not.
+pub(super) fn cause_of(told: Option<Cause>, trigger: Trigger, detail: Option<&str>, message: Option<&str>) -> Option<Cause> {
+    let of_restore = |cause| match cause {
+        Cause::Safety if message.is_some_and(|message| message.starts_with(BEFORE_RESTORE)) => Cause::RestoreSafety,
+        cause => cause,
+    };
+    told.or_else(|| cause(trigger, detail?).map(of_restore))
+}
+
 /// The cause of a checkpoint that an earlier release made; none where its sentence does not tell.
-pub(super) fn cause(trigger: Trigger, detail: &str) -> Option<Cause> {
+fn cause(trigger: Trigger, detail: &str) -> Option<Cause> {
     let whole = DETAILS.iter().find(|(known, _)| *known == detail);
     let begun = || BEGINNINGS.iter().find(|(known, _)| detail.starts_with(known));
     let of_end = || match () {
@@ -113,6 +125,15 @@ mod tests {
         for (trigger, detail, expected) in told {
             assert_eq!(cause(trigger, detail), expected, "{detail}");
         }
+    }
+
+    #[test]
+    fn a_message_tells_a_cause_of_a_safety_checkpoint_of_an_earlier_release_alone() {
+        let of = |told, detail| cause_of(told, Trigger::Manual, detail, Some("before the restore of 01J"));
+        assert_eq!(of(None, Some("safety")), Some(Cause::RestoreSafety));
+        assert_eq!(of(Some(Cause::Safety), Some("safety")), Some(Cause::Safety));
+        assert_eq!(of(Some(Cause::Asked), Some("safety")), Some(Cause::Asked));
+        assert_eq!((of(None, Some("mcp")), of(None, None)), (None, None));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! them. The plan asks before anything is touched. Such entries stay as they are and are named, and keep nothing else from being restored.
 //!
 //! Every answer comes from the kernel's own memory (`statx` without a sync, `faccessat2`), so that a dead server of a filesystem is not waited
-//! for. What the plan could not foresee, and the system refuses later, is judged by the same table: [`Held::by`].
+//! for. What the plan could not foresee, and the system refuses later, is judged by the one table ([`errno`]).
 
 use std::{
     fmt, io,
@@ -14,7 +14,10 @@ use rustix::{
     io::Errno,
 };
 
-use crate::sys::{self, Stat};
+use crate::{
+    errno::{self, Call, Presence, Verdict},
+    sys::{self, Stat},
+};
 
 /// The cause that holds an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -53,24 +56,11 @@ pub enum Of {
 pub struct Hold(pub Held, pub Of);
 
 impl Held {
-    /// The one table of the system's answers that concern one entry: it is named, and the rest goes on. None for those that mean that
-    /// nothing more can be done: a full disk, a failing one, one that has become read-only, a target that is gone.
+    /// The cause behind a refused change that concerns one entry: it is named, and the rest goes on. None where nothing more can be done.
     pub fn by(errno: Errno) -> Option<Self> {
-        match errno {
-            Errno::ACCESS => Some(Held::NotPermitted),
-            Errno::PERM
-            | Errno::INVAL
-            | Errno::ILSEQ
-            | Errno::NAMETOOLONG
-            | Errno::OPNOTSUPP
-            | Errno::NOSYS
-            | Errno::XDEV
-            | Errno::BUSY
-            | Errno::TXTBSY
-            | Errno::FBIG
-            | Errno::NODEV
-            | Errno::NXIO
-            | Errno::OVERFLOW => Some(Held::Refused(errno.raw_os_error())),
+        match errno::verdict(Call::Change, errno, Presence::Unknown) {
+            Verdict::Skip if errno == Errno::ACCESS => Some(Held::NotPermitted),
+            Verdict::Skip => Some(Held::Refused(errno.raw_os_error())),
             _ => None,
         }
     }

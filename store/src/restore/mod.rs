@@ -67,7 +67,7 @@ pub struct Options {
     pub target: PathBuf,
     /// The part to restore, from the workspace folder; empty for all of it.
     pub subpath: Vec<u8>,
-    /// RestoreChange an existing folder, touching only what differs.
+    /// Change an existing folder, touching only what differs.
     pub in_place: bool,
     /// Remove what the checkpoint does not have, but for what its capture left out.
     pub delete: bool,

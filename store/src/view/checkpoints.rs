@@ -129,6 +129,21 @@ impl View {
         Ok(found)
     }
 
+    /// The number of a session's checkpoints that exist. No record is read.
+    pub fn count_of(&self, session: &str) -> Result<u64> {
+        if !self.changes.deleted.is_empty() {
+            return Ok(self.briefs_of(session, 0)?.len() as u64);
+        }
+        let mut count = self.changes.checkpoints.values().filter(|c| c.record.session == session).count() as u64;
+        if let Some(db) = &self.db {
+            for key in db.keys_back(Family::Projections, checkpoints_key(db, session))? {
+                key?;
+                count += 1;
+            }
+        }
+        Ok(count)
+    }
+
     /// The checkpoints that bear a tag and exist, newest first, each read when it is asked for. No other ones are read.
     pub fn newest_first_tagged(&self, tag: &str) -> Result<impl Iterator<Item = Result<Checkpoint>> + '_> {
         let mut found = Vec::new();

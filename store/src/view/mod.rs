@@ -67,7 +67,6 @@ pub struct View {
 const UNCONFIRMED: &str = "it goes up to a record that the journal does not have";
 /// The same, where the loss is noted.
 const GONE_ON_WITHOUT: &str = "it goes up to a record that the journal has lost, and has gone on without";
-
 /// Fails because the journal does not have what RocksDB took in. All of that had been synced: the journal is told, so that it is known as
 /// lost when RocksDB is derived anew.
 fn unconfirmed(layout: &Layout, base: &Position) -> Error {
@@ -88,6 +87,12 @@ fn position_of(db: &Db) -> Result<Position> {
     let Some(bytes) = db.get(Family::Meta, b"position")? else { return Ok(Position::start()) };
     serde_json::from_slice(&bytes)
         .map_err(|e| Error::Index { path: PathBuf::from("view"), reason: format!("its position does not decode: {e}") })
+}
+
+/// The last record that RocksDB took in; `None` where it tells nothing.
+pub(crate) fn index_position(layout: &Layout) -> Option<Position> {
+    let db = Db::open_reader(layout).ok().flatten()?;
+    position_of(&db).ok().filter(|position| position.sequence > 0)
 }
 
 /// True if a database is of the shape that this release writes, or empty.
@@ -116,13 +121,38 @@ impl View {
         let tail = journal.read(&base);
         // A whole record that follows names the hash of all before it. Where none does, what RocksDB has taken in may not be there any more, or be
         // of another copy of the store.
-        if tail.as_ref().is_ok_and(|tail| !tail.records.is_empty()) || journal.confirms_quickly(&base)? {
-            return match tail {
-                Err(e @ Error::Corrupt { .. }) => Self::around(layout, db, &base, e),
-                tail => Self::with_tail(layout, db, &tail?),
-            };
+        let follows = tail.as_ref().is_ok_and(|tail| !tail.records.is_empty());
+        match if follows { Ok(true) } else { journal.confirms_quickly(&base) } {
+            Ok(true) => {}
+            Ok(false) => return Err(unconfirmed(layout, &base)),
+            // The disk cannot read it. What RocksDB has taken in was there.
+            Err(e @ Error::Corrupt { .. }) if db.is_some() => return Self::beside(layout, db, &base, e),
+            Err(e) => return Err(e),
         }
-        Err(unconfirmed(layout, &base))
+        match tail {
+            Err(e @ Error::Corrupt { .. }) => match Self::around(layout, db.clone(), &base, e) {
+                Err(e @ Error::Corrupt { .. }) if db.is_some() => Self::beside(layout, db, &base, e),
+                around => around,
+            },
+            tail => Self::with_tail(layout, db, &tail?),
+        }
+    }
+
+    /// The same, where what is damaged stands before that place. RocksDB has taken it in.
+    fn beside(layout: &Layout, db: Option<Arc<Db>>, base: &Position, error: Error) -> Result<Self> {
+        let (journal, mut records) = (Journal::of(layout), Vec::new());
+        let before = journal.look_around(&Position::start(), &mut |_| Ok(()));
+        let behind = journal.look_around(base, &mut |raw| {
+            records.push(raw.decode()?);
+            Ok(())
+        });
+        match (before, behind) {
+            (Ok(before), Ok(behind)) if !before.gaps.is_empty() => {
+                let view = Self::with_tail(layout, db, &Tail::around(&behind, records))?;
+                Ok(View { lacks_records: true, gaps: before.gaps, ..view })
+            }
+            _ => Err(error),
+        }
     }
 
     /// The store as far as the journal can be read from a place on, because of an error. It is for reading alone.

@@ -28,9 +28,21 @@ impl View {
         if let Some(session) = self.session(name)? {
             return Ok(session);
         }
+        self.chosen_of(name, true)
+    }
+
+    /// The same for what is not taken back: the name must be that of one session alone.
+    pub fn session_named_surely(&self, name: &str) -> Result<Session> {
+        match self.session(name)? {
+            Some(session) => Ok(session),
+            None => self.chosen_of(name, false),
+        }
+    }
+
+    fn chosen_of(&self, name: &str, by_goal: bool) -> Result<Session> {
         let named = self.projections.sessions_named(self.db.as_deref(), name)?;
         let goals = [&[Goal::Running, Goal::Paused, Goal::Ended][..], &[Goal::Running, Goal::Paused], &[Goal::Running]];
-        let chosen = goals.into_iter().find_map(|goals| {
+        let chosen = goals.into_iter().take(if by_goal { 3 } else { 1 }).find_map(|goals| {
             let mut meant = named.iter().filter(|session| goals.contains(&session.goal()));
             meant.next().filter(|_| meant.next().is_none())
         });

@@ -220,6 +220,7 @@ impl World {
 
     pub fn step_clock(&mut self) {
         self.days_off = self.roll(2 * DAYS_OFF) as i64 - DAYS_OFF as i64;
+        self.has_stepped = true;
         self.tell(format!("the clock is {} days off", self.days_off));
     }
 

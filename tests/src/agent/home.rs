@@ -6,6 +6,7 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
+use super::install::installed;
 use crate::{binary, make_store};
 
 /// The home of an agent, and all that belongs to it.
@@ -27,14 +28,7 @@ impl AgentHome {
         own: &'static str,
         variables: Vec<(&'static str, String)>,
     ) -> Option<Self> {
-        let program = match program {
-            Ok(program) => program,
-            Err(reason) if std::env::var_os("CI").is_some() => panic!("{name} cannot be installed: {reason}"),
-            Err(reason) => {
-                eprintln!("not run with {name}, which cannot be installed: {reason}");
-                return None;
-            }
-        };
+        let program = installed(name, program)?;
         let folder = folder().unwrap_or_else(|e| panic!("no folder for {name}: {e}"));
         let made = AgentHome { program, folder, own, variables };
         for folder in [made.config(), made.workspace()] {
@@ -43,7 +37,8 @@ impl AgentHome {
         Some(made)
     }
 
-    fn folder(&self) -> PathBuf {
+    /// Everything that is the agent's.
+    pub fn folder(&self) -> PathBuf {
         self.folder.path().canonicalize().unwrap_or_else(|e| panic!("its folder is gone: {e}"))
     }
 
@@ -52,9 +47,14 @@ impl AgentHome {
         self.folder().join("work")
     }
 
+    /// Its home.
+    pub fn home(&self) -> PathBuf {
+        self.folder().join("home")
+    }
+
     /// Its own folder.
     pub fn config(&self) -> PathBuf {
-        self.folder().join("home").join(self.own)
+        self.home().join(self.own)
     }
 
     /// The store.
@@ -75,7 +75,7 @@ impl AgentHome {
         command.args(arguments).env_clear().current_dir(self.workspace()).stdin(Stdio::null());
         command.envs([("PATH", path.as_str()), ("TERM", "xterm-256color"), ("LANG", "C.UTF-8")]);
         command.envs(self.variables.iter().map(|(name, value)| (*name, value.as_str())));
-        command.env("HOME", self.folder().join("home")).env("PARHELIA_STORE", self.store());
+        command.env("HOME", self.home()).env("PARHELIA_STORE", self.store());
         command
     }
 

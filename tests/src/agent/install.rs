@@ -19,6 +19,9 @@ const CODEX_VERSION: &str = "0.169.0";
 /// The release of Gemini CLI that is tested against.
 const GEMINI_VERSION: &str = "0.61.0";
 
+/// The release of opencode that is tested against.
+const OPENCODE_VERSION: &str = "1.18.33";
+
 /// A package of npm with an agent's program.
 struct Package {
     name: &'static str,
@@ -58,6 +61,26 @@ const GEMINI: Package = Package {
     variable: "PARHELIA_GEMINI",
 };
 
+const OPENCODE: Package = Package {
+    name: "opencode-ai",
+    version: OPENCODE_VERSION,
+    native: ("", "opencode-linux"),
+    program: &["bin", "opencode"],
+    variable: "PARHELIA_OPENCODE",
+};
+
+/// The program of an agent that was looked for; none where it cannot be had, which is said. In CI that is a failure.
+pub fn installed(name: &str, program: Result<PathBuf, String>) -> Option<PathBuf> {
+    match program {
+        Ok(program) => Some(program),
+        Err(reason) if std::env::var_os("CI").is_some() => panic!("{name} cannot be installed: {reason}"),
+        Err(reason) => {
+            eprintln!("not run with {name}, which cannot be installed: {reason}");
+            None
+        }
+    }
+}
+
 /// Claude Code. Installs it where it is not yet, or says why that failed. `PARHELIA_AGENT` names another one.
 pub fn executable() -> Result<PathBuf, String> {
     static FOUND: OnceLock<Result<PathBuf, String>> = OnceLock::new();
@@ -80,6 +103,12 @@ pub fn codex() -> Result<PathBuf, String> {
 pub fn gemini() -> Result<PathBuf, String> {
     static FOUND: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     FOUND.get_or_init(|| GEMINI.find()).clone()
+}
+
+/// opencode, in the same way. `PARHELIA_OPENCODE` names another one.
+pub fn opencode() -> Result<PathBuf, String> {
+    static FOUND: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    FOUND.get_or_init(|| OPENCODE.find()).clone()
 }
 
 impl Package {

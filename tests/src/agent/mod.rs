@@ -22,6 +22,7 @@ mod gemini;
 mod home;
 mod http;
 mod install;
+mod opencode;
 pub mod recorded;
 mod reply;
 
@@ -37,7 +38,11 @@ use serde_json::json;
 pub use api::{Api, Exchange};
 pub use codex::Codex;
 pub use gemini::Gemini;
-pub use install::{VERSION, executable};
+pub use install::{
+    VERSION, codex as codex_program, executable, gemini as gemini_program, installed, newer as newer_program,
+    opencode as opencode_program,
+};
+pub use opencode::{Opencode, documented};
 pub use reply::{Block, Reply, text, tool};
 
 /// The key that the agent sends to our API.
@@ -63,14 +68,7 @@ impl Agent {
     }
 
     fn with(api: &Api, program: Result<PathBuf, String>) -> Option<Self> {
-        let program = match program {
-            Ok(program) => program,
-            Err(reason) if std::env::var_os("CI").is_some() => panic!("the agent CLI cannot be installed: {reason}"),
-            Err(reason) => {
-                eprintln!("not run with the agent CLI, which cannot be installed: {reason}");
-                return None;
-            }
-        };
+        let program = installed("Claude Code", program)?;
         let folder = tempfile::tempdir().unwrap_or_else(|e| panic!("no folder for the agent: {e}"));
         let agent = Agent { program, api: api.url(), folder };
         for folder in [agent.home(), agent.workspace()] {

@@ -15,7 +15,7 @@ use fuser::{
 };
 
 use super::{
-    Shared,
+    Shared, Times,
     disk::{Body, Disk, Ino, Inode, Op},
     history::Entry,
     lock,
@@ -355,7 +355,10 @@ impl Filesystem for Served {
         Self::entry(linked, reply);
     }
 
-    fn open(&self, request: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+    fn open(&self, request: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        if self.lock().closed.get_mut(&ino.0).is_some_and(Times::fails) {
+            return reply.error(Errno::EIO);
+        }
         self.open_as(request, Call::Open, reply);
     }
 
@@ -375,6 +378,7 @@ impl Filesystem for Served {
         reply: ReplyData,
     ) {
         let mut shared = self.lock();
+        let shared = &mut *shared;
         if let Err(e) = shared.step(Call::Read, request) {
             return reply.error(e);
         }
@@ -382,6 +386,11 @@ impl Filesystem for Served {
             Some(Body::File(bytes)) => {
                 let start = bytes.len().min(offset as usize);
                 let end = bytes.len().min(start + size as usize);
+                let bad = shared.unreadable.get_mut(&ino.0);
+                let bad = bad.filter(|bad| (start as u64) < bad.bytes.end && bad.bytes.start < end as u64);
+                if bad.is_some_and(|bad| bad.times.fails()) {
+                    return reply.error(Errno::EIO);
+                }
                 reply.data(&bytes[start..end]);
             }
             _ => reply.error(Errno::EISDIR),

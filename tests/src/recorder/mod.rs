@@ -12,6 +12,7 @@ mod trap;
 use std::{
     collections::{BTreeMap, HashMap},
     ffi::OsString,
+    ops::Range,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
@@ -36,10 +37,33 @@ struct Shared {
     log: Vec<Entry>,
     is_logging: bool,
     trap: Option<Trap>,
+    /// Bytes that cannot be read.
+    unreadable: HashMap<Ino, Bad>,
+    /// Files that cannot be opened.
+    closed: HashMap<Ino, Times>,
     /// Extended attributes, which no history has.
     attributes: HashMap<Ino, BTreeMap<OsString, Vec<u8>>>,
     /// Modes that any file or folder ever had, with its path.
     modes: Vec<(PathBuf, u32)>,
+}
+
+/// The calls of one kind that fail, by their number.
+struct Times {
+    failing: Range<u64>,
+    seen: u64,
+}
+
+impl Times {
+    fn fails(&mut self) -> bool {
+        self.seen += 1;
+        self.failing.contains(&(self.seen - 1))
+    }
+}
+
+/// A bad place of a file.
+struct Bad {
+    bytes: Range<u64>,
+    times: Times,
 }
 
 /// A mounted recorder. Dropping it unmounts.
@@ -125,6 +149,32 @@ impl Recorder {
         let mut shared = lock(&self.shared);
         let ino = shared.disk.at(Path::new(path)).unwrap_or_else(|| panic!("there is no {path}"));
         shared.attributes.entry(ino).or_default().insert(name.into(), value.to_vec());
+    }
+
+    /// Has reading these bytes of a file fail, as where sectors of a disk are bad.
+    pub fn spoil(&self, path: &str, bytes: Range<u64>) {
+        self.spoil_reads(path, bytes, 0..u64::MAX);
+    }
+
+    /// Of the reads that come upon these bytes of a file, has those with these numbers fail, from 0.
+    pub fn spoil_reads(&self, path: &str, bytes: Range<u64>, failing: Range<u64>) {
+        let mut shared = lock(&self.shared);
+        let ino = shared.disk.at(Path::new(path)).unwrap_or_else(|| panic!("there is no {path}"));
+        shared.unreadable.insert(ino, Bad { bytes, times: Times { failing, seen: 0 } });
+    }
+
+    /// Of the calls that open a file, has those with these numbers fail, from 0.
+    pub fn spoil_opens(&self, path: &str, failing: Range<u64>) {
+        let mut shared = lock(&self.shared);
+        let ino = shared.disk.at(Path::new(path)).unwrap_or_else(|| panic!("there is no {path}"));
+        shared.closed.insert(ino, Times { failing, seen: 0 });
+    }
+
+    /// Has everything be read again.
+    pub fn mend(&self) {
+        let mut shared = lock(&self.shared);
+        shared.unreadable.clear();
+        shared.closed.clear();
     }
 
     /// Arms a trap, in place of the one before.

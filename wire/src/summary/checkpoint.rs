@@ -374,8 +374,10 @@ pub struct Status {
     pub workspace: String,
     /// Sessions that work in it.
     pub sessions: Vec<String>,
-    /// Its last checkpoint.
+    /// Checkpoint at which it stands: its last one, or the one that was gone back to since.
     pub checkpoint: Option<Checkpoint>,
+    /// Newer checkpoint, which was left by going back; null if there is none.
+    pub newer: Option<String>,
     /// Sentences that the user should know.
     pub warnings: Vec<String>,
     /// The last check of the store that read data; null if there was none.

@@ -1,6 +1,7 @@
 //! The last line of each verb.
 
 mod checkpoint;
+mod hooks;
 mod repository;
 mod session;
 
@@ -8,8 +9,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use checkpoint::{Created, Diff, LiveAgent, Made, Restored, RolledBack, Safety, Spoken, Stash, Status, Verified};
+pub use hooks::{HookLayer, LastHeard, NarrowedHook};
 pub use repository::{Check, Collection, CopiedStore, Exported, Imported};
-pub use session::{Decision, Elsewhere, Ended, NotResumed, Prompted, Pruned, ResumedAll, SetAside};
+pub use session::{Decision, Elsewhere, Ended, Labelled, NotResumed, Prompted, Pruned, ResumedAll, SetAside};
 
 use crate::{
     checkpoint::{Annotation, Link},
@@ -236,6 +238,12 @@ pub enum Summary {
         /// Sessions.
         sessions: u64,
     },
+    /// An agent in a container that has ended.
+    #[serde(rename = "heartbeat")]
+    Heartbeat(Ended),
+    /// The labels of a session.
+    #[serde(rename = "session label")]
+    SessionLabel(Labelled),
     /// A session that was set aside.
     #[serde(rename = "session pause")]
     SessionPause(SetAside),
@@ -360,12 +368,20 @@ pub enum Summary {
         path: String,
         /// Events with a hook.
         installed: Vec<String>,
-        /// Events without one.
+        /// Events without one, or with one for some of their values alone.
         missing: Vec<String>,
+        /// Those of the latter.
+        narrowed: Vec<NarrowedHook>,
         /// Commands of the hooks.
         commands: Vec<String>,
         /// True if all hooks are turned off.
         disabled: bool,
+        /// The layers of settings that the agent reads, the one that counts most first.
+        layers: Vec<HookLayer>,
+        /// The reason why the hooks do not run, as far as settings tell; null where they say nothing against it.
+        why_dead: Option<String>,
+        /// The last event of such an agent that has come of a hook.
+        last_heard: Option<LastHeard>,
         /// MCP servers with a proxy before them.
         proxied: Vec<String>,
     },

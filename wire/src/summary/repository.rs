@@ -98,4 +98,6 @@ pub struct CopiedStore {
     pub removed_bytes: u64,
     /// Packs that are missing from the store or damaged in it, and not whole in the copy.
     pub damaged_packs: u64,
+    /// Files beside packs and journal that the disk cannot read, and that the copy has as they were, or not at all.
+    pub left_out_files: u64,
 }

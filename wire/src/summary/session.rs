@@ -1,5 +1,7 @@
 //! Summaries of verbs about sessions.
 
+use std::collections::BTreeMap;
+
 use parhelia_agent::trouble::Trouble;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -97,6 +99,17 @@ pub struct SetAside {
     pub open_in: Option<String>,
     /// Sentences about what failed.
     pub failed: Vec<String>,
+}
+
+/// The outcome of `session label`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Labelled {
+    /// The session.
+    pub id: String,
+    /// False if nothing was recorded.
+    pub changed: bool,
+    /// Its labels: a value for each key.
+    pub labels: BTreeMap<String, String>,
 }
 
 /// The outcome of `session prompt`.

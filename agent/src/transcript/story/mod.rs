@@ -30,7 +30,6 @@ pub use self::{
     told::{Approach, Command, NO_STEP, is_document},
 };
 use super::{
-    index::Index,
     json::clipped,
     limits::{
         COMMAND_BYTES_MAX, COMMANDS_MAX, COMMITS_MAX, DECISION_BYTES_MAX, DOCUMENTS_MAX, PACKAGES_MAX, PATH_BYTES_MAX, PLANS_MAX,
@@ -87,35 +86,25 @@ pub struct Story {
     commits: VecDeque<String>,
 }
 
-impl Index {
+impl Story {
     /// Takes in what a tool did. `at` is the offset of the record that says so.
-    pub(crate) fn did(&mut self, deed: Deed, at: u64) {
+    pub(super) fn did(&mut self, deed: Deed, at: u64) {
         match deed {
-            Deed::Ran { line, ended, output } => {
-                self.statements.printed(&line, &output, self.counts.prompts, at);
-                self.story.ran(&line, ended, &output, at);
-            }
+            Deed::Ran { line, ended, output } => self.ran(&line, ended, &output, at),
             Deed::Changed(change) => {
-                let (added, removed) = change.lines();
-                if let Some(used) = self.files.get_mut(&change.path) {
-                    used.lines_added = used.lines_added.saturating_add(added);
-                    used.lines_removed = used.lines_removed.saturating_add(removed);
-                }
-                self.story.failures.step(&Step::Edited(change.path.clone()));
-                let why = self.story.failures.last().cloned();
-                self.story.edits.changed(change, at, why.as_ref());
+                self.failures.step(&Step::Edited(change.path.clone()));
+                let why = self.failures.last().cloned();
+                self.edits.changed(change, at, why.as_ref());
             }
             Deed::Rejected(plan) => {
                 let title = plan.lines().map(|line| line.trim_start_matches('#').trim()).find(|line| !line.is_empty());
                 let title = clipped(title.unwrap_or("a plan"), DECISION_BYTES_MAX).to_owned();
-                push(&mut self.story.plans, Plan { title, at }, PLANS_MAX);
+                push(&mut self.plans, Plan { title, at }, PLANS_MAX);
             }
-            Deed::Fetched(url) => self.story.read(redact::text(url.split(['?', '#']).next().unwrap_or_default())),
+            Deed::Fetched(url) => self.read(redact::text(url.split(['?', '#']).next().unwrap_or_default())),
         }
     }
-}
 
-impl Story {
     fn ran(&mut self, line: &str, ended: Ended, output: &str, at: u64) {
         let parts = command::parts(line);
         if parts.is_empty() {

@@ -2,8 +2,12 @@
 
 use std::time::Instant;
 
-use parhelia_session::{capture::CONVERSATION, checkpoint::Made};
+use parhelia_session::{
+    capture::CONVERSATION,
+    checkpoint::{Made, SavedWork},
+};
 use parhelia_store::{
+    Store,
     check::VerifyReport,
     omitted::{Omission, Reason},
     record::{Checkpoint, Part},
@@ -32,7 +36,7 @@ const PROBLEMS_SHOWN: usize = 20;
 
 /// Prints the outcome. Returns the exit code that says whether the checkpoint is whole, and has everything that was listed: `missing` is what
 /// was listed and is not in it.
-pub fn print(context: &mut Context, made: &Made, missing: &[Omission], began: Instant) -> Result<Code> {
+pub fn print(context: &mut Context, store: &Store, made: &Made, missing: &[Omission], began: Instant) -> Result<Code> {
     let outcome = &made.outcome;
     let id = outcome.checkpoint.id();
     if let Some(e) = made.unverified() {
@@ -45,7 +49,7 @@ pub fn print(context: &mut Context, made: &Made, missing: &[Omission], began: In
     let left_out = LeftOut::count(outcome.omissions.iter().chain(missing));
     omissions(context, &outcome.omissions)?;
     omissions(context, missing)?;
-    result(context, made, &left_out, began)?;
+    result(context, store, made, &left_out, began)?;
     if let Some(report) = made.report() {
         problems(report, &id);
     }
@@ -99,7 +103,7 @@ fn omissions(context: &mut Context, omissions: &[Omission]) -> Result<()> {
 }
 
 /// The checkpoint in two or three lines; with `--quiet` its id alone.
-fn result(context: &mut Context, made: &Made, left_out: &LeftOut, began: Instant) -> Result<()> {
+fn result(context: &mut Context, store: &Store, made: &Made, left_out: &LeftOut, began: Instant) -> Result<()> {
     let outcome = &made.outcome;
     let checkpoint = &outcome.checkpoint;
     let record = &checkpoint.record;
@@ -118,6 +122,10 @@ fn result(context: &mut Context, made: &Made, left_out: &LeftOut, began: Instant
     steps(&context.progress(), checkpoint, made.report());
     context.out.remark(format!("Checkpoint {id} of {} created (session {}).", record.workspace.path, record.session))?;
     context.out.remark(format!("{files}, {size}; {new} new, {stored} stored, in {seconds:.2} s."))?;
+    // What cannot be read of it is told by the verbs that read it.
+    if let Some(work) = SavedWork::of(store, checkpoint).ok().flatten() {
+        context.out.remark(format!("Of the conversation it has {}.", work.text()))?;
+    }
     if left_out.excluded > 0 {
         let verbose = if outcome.omissions.len() > show::OMISSIONS_SHOWN { " -v" } else { "" };
         context
@@ -216,6 +224,7 @@ fn steps(progress: &Bar, checkpoint: &Checkpoint, verified: Option<&VerifyReport
     let outcome = |part: &str| match record.parts.get(part) {
         None | Some(Part::Absent | Part::Unknown) => None,
         Some(Part::Captured) => Some("done".to_owned()),
+        Some(Part::NotAsked) => Some("not asked".to_owned()),
         Some(Part::Failed { .. }) => Some("failed".to_owned()),
     };
     let mut steps = Vec::new();

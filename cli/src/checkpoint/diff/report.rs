@@ -128,8 +128,8 @@ fn cost_step(old: Option<f64>, new: Option<f64>) -> String {
 
 fn decided(marks: &Marks) -> String {
     let Some(approval) = &marks.approval else { return "not decided".to_owned() };
-    let by = match (&approval.user, &approval.policy) {
-        (Some(user), _) => format!(" (by {})", human::path(user.as_bytes())),
+    let by = match (approval.who(), &approval.policy) {
+        (Some(who), _) => format!(" (by {})", human::path(who.as_bytes())),
         (None, Some(policy)) => format!(" (by policy {})", human::path(policy.as_bytes())),
         _ => String::new(),
     };

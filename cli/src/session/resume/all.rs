@@ -41,7 +41,11 @@ pub(super) fn run(context: &mut Context, args: &Args) -> Result<Code> {
             if matches!(why, Unasked::Policy { .. }) {
                 set_aside(&store, &session, &why)?;
             }
-            tell!("parhelia: session {} is left alone: {why}; `parhelia session resume {}` does it", session.id, session.id);
+            let next = match why {
+                Unasked::UnknownCommand => "`parhelia session show {}` says more",
+                _ => "`parhelia session resume {}` does it",
+            };
+            tell!("parhelia: session {} is left alone: {why}; {}", session.id, next.replace("{}", &session.id));
             left.push(session.id);
             continue;
         }
@@ -52,6 +56,10 @@ pub(super) fn run(context: &mut Context, args: &Args) -> Result<Code> {
             }
             Err(error) => failed.push(NotResumed { id: session.id, error }),
         }
+    }
+    for (session, why) in missing.unknown {
+        tell_unknown(&session.id, &why);
+        left.push(session.id);
     }
     for (session, host, until) in &missing.elsewhere {
         tell_elsewhere(session, host, *until);
@@ -79,6 +87,14 @@ pub fn tell_elsewhere(session: &Session, host: &str, until: Timestamp) {
         "parhelia: session {id} is not resumed: another machine or container may have it, {host}, until {until}; `parhelia session show {id}` \
          says more; if that is over, `parhelia session resume {id} --take-over` does not wait for it",
         id = session.id
+    );
+}
+
+/// Says of a session that it is not known whether its agent lives, and the next step.
+pub fn tell_unknown(session: &str, why: &str) {
+    tell!(
+        "parhelia: session {session} is not resumed: whether its agent lives is not known ({why}); `parhelia session recover {session}` says what \
+         can be done"
     );
 }
 

@@ -2,7 +2,11 @@
 
 use parhelia_screen::words;
 use parhelia_session::review::report::{Command, Review};
-use parhelia_store::{Store, clock, diff::store_content};
+use parhelia_store::{
+    Store, clock,
+    diff::store_content,
+    projection::{ApprovalStatus, Status},
+};
 use parhelia_wire::{Line, Summary, session as wire};
 
 use crate::{
@@ -65,7 +69,7 @@ fn facts(review: &Review) -> Vec<(&'static str, String)> {
     let decision = words::decision(review.approval.as_ref());
     let mut facts = vec![
         ("Session", text(&session.id)),
-        ("Status", format!("{} ({decision})", review.overview.observed.name())),
+        ("Status", format!("{} ({decision})", review.overview.state(session))),
         ("Newest", format!("{}, {}, {}", review.newest.id(), record.trigger.name(), human::ago(record.created_at, now))),
     ];
     if review.waiting.len() > 1 {
@@ -101,7 +105,7 @@ fn since_text(review: &Review) -> String {
                 // Those before it are gone.
                 Some(_) => "the oldest checkpoint that is left of the session",
             };
-            format!("Files changed since {}, {which}; nobody approved one that is left:", since.id())
+            format!("Files changed since {}, {which}; nobody approved an earlier one:", since.id())
         }
         (None, _) => "It is the session's first checkpoint; there is nothing to compare it with.".into(),
     }
@@ -137,10 +141,17 @@ fn rest(context: &mut Context, review: &Review) -> Result<()> {
 fn ways(context: &mut Context, review: &Review) -> Result<()> {
     let (id, session) = (review.newest.id(), human::shell(review.session.id.as_bytes()));
     let since = review.since.as_ref().map(|since| format!("\n  parhelia diff {} {id}", since.id())).unwrap_or_default();
-    context.out.remark(format!(
-        "\nTo decide:\n  parhelia session approve {id}\n  parhelia session reject {id}{since}\n  parhelia log --session {session}\n  parhelia session \
-         resume {session}"
-    ))
+    let decide = match review.approval.as_ref().filter(|approval| approval.is_by_person()) {
+        None => format!("To decide:\n  parhelia session approve {id}\n  parhelia session reject {id}"),
+        Some(approval) => {
+            let other = if approval.status == ApprovalStatus::Approved { "reject" } else { "approve" };
+            format!("It is decided; to decide otherwise:\n  parhelia session {other} {id} --change")
+        }
+    };
+    // What has ended is not gone on with.
+    let goes_on = review.session.status != Status::Ended;
+    let resume = if goes_on { format!("\n  parhelia session resume {session}") } else { String::new() };
+    context.out.remark(format!("\n{decide}{since}\n  parhelia log --session {session}{resume}"))
 }
 
 fn command_text(context: &Context, command: &Command) -> String {

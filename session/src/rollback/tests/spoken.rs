@@ -12,7 +12,7 @@ use crate::{
     rollback::{Options, RollbackRequest, Spoken, execute, last, look},
     testing::NOBODY,
 };
-use parhelia_agent::kind::KINDS;
+use parhelia_agent::kinds::KINDS;
 
 const ID: &str = "11111111-2222-4333-8444-555555555555";
 const OTHER: &str = "11111111-2222-4333-8444-666666666666";

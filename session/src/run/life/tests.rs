@@ -68,3 +68,30 @@ fn runs_of_earlier_releases_are_known_by_the_name() {
     let me = Identity::of(std::process::id() as i32).unwrap();
     assert!(life(&run(json!({ "pid": me.process, "start_time": me.start_time }))).is_alive());
 }
+
+#[test]
+fn a_run_in_a_container_is_silent_once_its_lease_has_run_out() {
+    let over = json!({ "holder": "h/1", "renewed": "2020-01-01T00:00:00Z", "ttl_seconds": 1 });
+    assert!(is_silent(&run(json!({ "pid_namespace": "pid:[1]", "lease": over }))));
+    assert!(!is_silent(&run(json!({ "pid_namespace": "pid:[1]" }))), "its lease holds");
+    // Whoever it has started may sit in a container by now.
+    assert!(!is_silent(&run(json!({ "pid_namespace": "pid:[4026531836]", "lease": over }))));
+    let ahead = json!({ "holder": "h/1", "renewed": "2999-01-01T00:00:00Z", "ttl_seconds": 1 });
+    assert!(!is_silent(&run(json!({ "pid_namespace": "pid:[1]", "lease": ahead }))));
+}
+
+#[test]
+fn a_run_of_which_no_process_was_recorded_is_not_known_to_be_dead() {
+    let namespace = pid_namespace().unwrap();
+    let told = run(json!({ "pid_namespace": namespace }));
+    let why = why_unknown(&told).unwrap();
+    assert!(why.contains("its process is not known; it was last heard of at "), "{why}");
+    for known in [
+        json!({ "pid_namespace": namespace, "pid": i32::MAX, "start_time": 7 }),
+        json!({ "pid_namespace": namespace, "boot_id": "another", "machine": machine() }),
+        json!({ "pid_namespace": "pid:[1]" }),
+        json!({ "pid_namespace": namespace, "ended_at": "2026-01-01T00:00:00Z" }),
+    ] {
+        assert_eq!(why_unknown(&run(known.clone())), None, "{known}");
+    }
+}

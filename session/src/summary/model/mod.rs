@@ -38,8 +38,7 @@ use crate::{
 pub const FILE: &str = "model-summary.json";
 /// Version of that file.
 pub const SCHEMA: u32 = 1;
-/// The variable that a command of ours has: an agent that it starts is no session's.
-pub const ASKING: &str = "PARHELIA_ASKS_MODEL";
+pub use parhelia_agent::process::ASKING;
 
 /// No such file is longer, in bytes.
 const BYTES_MAX: u64 = 1 << 20;

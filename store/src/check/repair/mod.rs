@@ -24,6 +24,7 @@ use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 use self::{need::Need, sources::Sources, survey::Survey};
 use super::Touched;
 use crate::{
+    damaged,
     error::{Error, Result},
     files,
     id::{ObjectId, ObjectKey, PackId},
@@ -96,6 +97,8 @@ pub struct RepairPlan {
     pub folders: Vec<SearchedFolder>,
     /// Packs with damage, or gone.
     pub damaged_packs: Vec<PackId>,
+    /// Those of them that the disk could not read in places. Their files are kept, under a name by which they are no packs.
+    pub unread_packs: Vec<PackId>,
     /// Packs with damage of which their parity gives back everything. They are written anew, as they were.
     pub healed_packs: Vec<PackId>,
     /// Whole packs that hold recipes which cannot be unfolded any more, or lack chunks and are not needed.
@@ -137,6 +140,9 @@ pub fn plan_repair(layout: &Layout, from: &[PathBuf], progress: &dyn Progress) -
     super::index::note_lost_records(layout);
     let store = Store::open_without_index(&layout.root, &OpenOptions::with(layout))?;
     let mut pin = Pin::take(&store.layout().pins(), true, "repair").ok();
+    if from.is_empty() {
+        damaged::ensure_packs_are_there(&store)?;
+    }
     let view = store.refresh()?;
     let checkpoints = view.checkpoints()?;
     if let Some(pin) = &mut pin {
@@ -162,6 +168,7 @@ pub fn plan_repair(layout: &Layout, from: &[PathBuf], progress: &dyn Progress) -
     Ok(RepairPlan {
         folders,
         damaged_packs: survey.damaged.iter().copied().collect(),
+        unread_packs: survey.unread.intersection(&survey.damaged).copied().collect(),
         healed_packs,
         packs_with_broken_recipes: packs_with_broken_recipes.into_iter().collect(),
         kept_objects: (moved - broken_recipes.len().min(moved)) as u64,
@@ -211,7 +218,7 @@ pub fn repair(layout: &Layout, plan: &RepairPlan, lock_timeout: Duration, progre
         return Err(Error::NotOwner { path: layout.root.clone(), uid });
     }
     let unreadable: BTreeSet<ObjectKey> = plan.unreadable();
-    crate::damaged::set(layout, &unreadable, true)?;
+    damaged::set(layout, &unreadable, true)?;
     if plan.changes_packs() || !plan.healed_packs.is_empty() {
         let store = Store::open_without_index(&layout.root, &OpenOptions { lock_timeout, ..OpenOptions::with(layout) })?;
         heal::rewrite(&store, &plan.healed_packs, progress)?;
@@ -224,5 +231,5 @@ pub fn repair(layout: &Layout, plan: &RepairPlan, lock_timeout: Duration, progre
         crate::statcache::forget_all(layout)?;
     }
     super::rebuild_index(layout, lock_timeout, progress)?;
-    crate::damaged::set(layout, &unreadable, false)
+    damaged::set(layout, &unreadable, false)
 }

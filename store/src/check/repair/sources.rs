@@ -51,7 +51,8 @@ impl Sources {
     pub(super) fn searched_folders(&self) -> Vec<SearchedFolder> {
         let below = |path: &Path| {
             let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
-            let mut stores: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|path| is_store(path)).collect();
+            let mut stores: Vec<PathBuf> =
+                entries.map(|entry| entry.path()).filter(|path| Layout::new(path).has_settings()).collect();
             stores.sort_unstable();
             stores
         };
@@ -62,7 +63,7 @@ impl Sources {
     pub(super) fn open(from: &[PathBuf], layout: &Layout) -> Result<Self> {
         let mut sources = Sources::default();
         for path in from {
-            if is_store(path) {
+            if Layout::new(path).has_settings() {
                 sources.stores.push(Store::open(path, &OpenOptions::with(layout))?);
             } else if path.is_dir() {
                 let (by_bytes, by_id, objects, captured_for, tables) = Default::default();
@@ -115,12 +116,6 @@ impl Sources {
         let found = self.in_stores(kind, id);
         found.or_else(|| self.folders.iter_mut().find_map(|folder| folder.any(store.ids(), kind, id)))
     }
-}
-
-/// True for a folder that has one of the two copies of a store's settings.
-fn is_store(path: &Path) -> bool {
-    let layout = Layout::new(path);
-    layout.config().exists() || layout.config_copy().exists()
 }
 
 impl Folder {

@@ -9,7 +9,6 @@
 //! 4. *Write* the journal for good, with the checkpoints of which anything can be read, and derive the index.
 //! 5. *Rename* the folder to its name. Until then, nothing has that name.
 
-mod copy;
 mod found;
 mod report;
 mod script;
@@ -37,7 +36,7 @@ use crate::{
     id::{ObjectId, OpId, PackId, Ulid},
     keys::Ids,
     layout::Layout,
-    pack::PackInfo,
+    pack::{PackInfo, rescue},
     pin::Pin,
     progress::{Phase, Progress},
     record::Checkpoint,
@@ -157,7 +156,7 @@ impl Salvage<'_> {
         }
         let mut found = Vec::new();
         for id in listed {
-            let lost = match copy::copy(self.from, self.staging.layout(), *id, progress) {
+            let lost = match rescue(&self.from.pack(*id), &self.staging.layout().pack(*id), progress) {
                 // gc has removed it since.
                 Err(e) if is_gone(&e) => continue,
                 other => other?,

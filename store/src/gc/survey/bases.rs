@@ -121,7 +121,8 @@ impl Survey<'_> {
     pub(super) fn mark_bases(&mut self, store: &Store, flatten: bool, progress: &dyn Progress) -> Result<()> {
         let built = self.read_built(store, progress)?;
         if flatten {
-            self.rebased = flatten::plan(self, store, &built)?;
+            let plan = flatten::plan(self, store, &built)?;
+            (self.rebased, self.let_go) = (plan.rebased, plan.let_go);
         }
         match self.rebased.is_empty() {
             true => self.mark_for_blocks(&built),

@@ -87,8 +87,18 @@ impl<'a> Survey<'a> {
     }
 
     /// Bytes of the packs that are copied.
-    pub(crate) fn repacked_bytes(&self, choice: &Choice) -> u64 {
+    fn repacked_bytes(&self, choice: &Choice) -> u64 {
         self.packs.iter().filter(|pack| choice.repack.contains(&pack.id)).map(|pack| pack.bytes).sum()
+    }
+
+    /// Bytes that new bases let go of in packs that are not copied.
+    pub(crate) fn freed_by_new_bases(&self, choice: &Choice) -> u64 {
+        self.let_go.iter().filter(|(pack, _)| choice.delete.contains(pack)).map(|(_, bytes)| bytes).sum()
+    }
+
+    /// Bytes that the copies take the place of.
+    pub(crate) fn replaced_bytes(&self, choice: &Choice) -> u64 {
+        self.repacked_bytes(choice) + self.freed_by_new_bases(choice)
     }
 
     /// Number of packs that `chosen` copies and `done` does not; 0 where copying them would gain next to nothing.

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     error::Result,
-    id::{ObjectId, ObjectKey},
+    id::{ObjectId, ObjectKey, PackId},
     pack::{Location, PackFile},
     store::Store,
 };
@@ -40,6 +40,14 @@ pub(in crate::gc) struct NewBase {
 /// The new bases of objects that live.
 pub(in crate::gc) type Rebased = HashMap<ObjectKey, NewBase>;
 
+/// New bases, and what they let go of.
+#[derive(Default)]
+pub(super) struct Plan {
+    pub(super) rebased: Rebased,
+    /// Dead objects that nothing builds on any more: the packs that they are in, and their stored bytes.
+    pub(super) let_go: Vec<(PackId, u64)>,
+}
+
 /// The first version of an object, which is stored whole.
 #[derive(Clone, Copy)]
 struct First {
@@ -49,22 +57,25 @@ struct First {
 }
 
 /// Chooses new bases. None where too little would be saved.
-pub(super) fn plan(survey: &Survey<'_>, store: &Store, built: &BuiltBlocks) -> Result<Rebased> {
+pub(super) fn plan(survey: &Survey<'_>, store: &Store, built: &BuiltBlocks) -> Result<Plan> {
     let mut families = families(survey, built);
     let firsts = read_firsts(survey, store, families.keys())?;
-    let (depths, mut all, mut saved) = (built.depths(), Rebased::new(), 0);
+    let (depths, mut plan, mut saved) = (built.depths(), Plan::default(), 0);
     for (first, versions) in &mut families {
         let Some(at) = firsts.get(first) else { continue };
         versions.sort_unstable();
         let family = Family { survey, built, depths: &depths, first: *first, at: *at };
-        let (rebased, saves) = family.rebase(versions);
+        let (rebased, gone, saves) = family.rebase(versions);
         if saves > 0 {
             saved += saves as u64;
-            all.extend(rebased);
+            plan.rebased.extend(rebased);
+            for (key, stored_bytes) in gone {
+                plan.let_go.extend(survey.view.locate_key(&key)?.map(|at| (at.pack, stored_bytes)));
+            }
         }
     }
     let is_worth = saved * 100 >= (built.live_bytes + saved) * SAVES_PERCENT_MIN;
-    Ok(if is_worth { all } else { Rebased::new() })
+    Ok(if is_worth { plan } else { Plan::default() })
 }
 
 /// The versions that live, with their numbers, of each first version from which something dead leads to one of them.
@@ -134,20 +145,20 @@ impl Family<'_> {
         self.survey.marker.lives(key)
     }
 
-    /// New bases of those of these versions whose base is dead, and how many bytes that saves.
-    fn rebase(&self, versions: &[(u32, ObjectKey)]) -> (Vec<(ObjectKey, NewBase)>, i64) {
+    /// New bases of those of these versions whose base is dead, the dead ones with their stored bytes, and how many bytes that saves.
+    fn rebase(&self, versions: &[(u32, ObjectKey)]) -> (Vec<(ObjectKey, NewBase)>, HashMap<ObjectKey, u64>, i64) {
         let mut live: Vec<ObjectKey> = self.lives(&self.first).then_some(self.first).into_iter().collect();
         live.extend(versions.iter().map(|(_, key)| *key));
-        let (mut rebased, mut whole, mut gone) = (Vec::new(), HashSet::new(), HashSet::new());
+        let (mut rebased, mut whole, mut gone) = (Vec::new(), HashSet::new(), HashMap::new());
         let (mut before, mut after) = (0, 0);
         for (number, key) in live.iter().enumerate() {
             let mut dead = self.built.chain(key).map(ObjectId::key).take_while(|base| !self.lives(base)).peekable();
             if *key == self.first || dead.peek().is_none() {
                 continue;
             }
-            for base in dead.filter(|base| gone.insert(*base)) {
+            for base in dead {
                 let stored = if base == self.first { self.at.stored_bytes } else { self.built.stored_bytes(&base) };
-                before += stored as i64;
+                before += if gone.insert(base, stored).is_none() { stored as i64 } else { 0 };
             }
             let stored = self.built.stored_bytes(key) as i64;
             let on = self.base_among(&live[..number], key, &whole);
@@ -158,7 +169,7 @@ impl Family<'_> {
             (before, after) = (before + stored, after + bytes);
             rebased.push((*key, NewBase { on, order: self.at.order, grows_bytes: bytes - stored }));
         }
-        (rebased, before - after)
+        (rebased, gone, before - after)
     }
 
     /// The base of an object behind `earlier` ones that live; none if it has to be stored whole.

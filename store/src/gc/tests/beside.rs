@@ -96,7 +96,7 @@ fn what_is_committed_between_survey_and_publication_is_spared() {
         let mut choice = survey.choose(&options);
         let mut number = 0;
         let mut added = NewPacks::new(&test.store, pin.op, &mut number);
-        repack::copy(&test.store, &mut survey, &mut choice.repack, &mut added, &()).unwrap();
+        repack::copy(&test.store, &mut survey, &mut choice, &mut added, &()).unwrap();
         // Now somebody commits what was dead.
         let draft = test.draft("test", &files(1, 12));
         let back = test.commit(draft).unwrap();

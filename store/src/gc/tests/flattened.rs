@@ -162,6 +162,29 @@ fn the_newest_of_sixty_versions_takes_what_it_takes_in_a_new_store() {
 }
 
 #[test]
+fn versions_of_which_nothing_is_left_in_the_first_pack_are_flattened() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, workspace) = (store_at(&dir.path().join("store")), dir.path().join("w"));
+    let mut files: Files = (0..12).map(|i| (format!("src/file{i}.rs"), lines(i, 300).into_bytes())).collect();
+    let mut made = Vec::new();
+    for version in 0..40 {
+        // A line of every file becomes another, so that the last pack has all that lives.
+        for (number, bytes) in files.values_mut().enumerate() {
+            let line = lines((version * 77 + number) as u64, 2);
+            let at = usize::from(picks((version * 1000 + number) as u64, 1)[0]) * (bytes.len() - line.len()) / 256;
+            bytes.splice(at..at + line.len(), line.into_bytes());
+        }
+        write(&workspace, &files);
+        made.push((capture(&store, &workspace), files.clone()));
+    }
+    let mut versions = Versions { dir, store, made };
+    let (before, after, fresh) = versions.keep(|i| i == 39);
+    assert!(after < before && after * 100 <= fresh * 115, "{before} bytes became {after}, and a new store has {fresh}");
+    let report = run(&versions.store, &GcOptions::default(), &()).unwrap();
+    assert_eq!((report.condemned_packs, report.added_packs), (0, 0));
+}
+
+#[test]
 fn whichever_versions_are_left_take_little_more_than_in_a_new_store() {
     type Keeps = fn(usize) -> bool;
     let cases: [(&str, Keeps, u64); 6] = [

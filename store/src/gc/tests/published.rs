@@ -10,7 +10,7 @@ fn publish_behind(test: &TestStore, options: &GcOptions, meanwhile: impl FnOnce(
     let mut choice = survey.choose(options);
     let mut number = 0;
     let mut added = NewPacks::new(&test.store, pin.op, &mut number);
-    repack::copy(&test.store, &mut survey, &mut choice.repack, &mut added, &()).unwrap();
+    repack::copy(&test.store, &mut survey, &mut choice, &mut added, &()).unwrap();
     meanwhile();
     let condemned: BTreeSet<PackId> = choice.delete.union(&choice.repack).copied().collect();
     assert!(!condemned.is_empty());

@@ -71,7 +71,7 @@ impl Whole {
     }
 
     fn examined(&self) -> Examined {
-        examine(&self.file).unwrap().unwrap()
+        examine(&self.file, &Default::default()).unwrap().unwrap()
     }
 
     /// Checks that the shards which are healed are those, with the bytes that they had.

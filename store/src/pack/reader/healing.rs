@@ -1,6 +1,7 @@
 //! Reading a pack that is damaged in places that its parity gives back. Nothing is written to the pack; `check --repair` does that.
 
 use std::{
+    cell::Cell,
     collections::BTreeMap,
     fs::File,
     io::{self, Write},
@@ -14,7 +15,7 @@ use std::{
 
 use rustix::io::Errno;
 
-use super::PackFile;
+use super::{PackFile, examined};
 use crate::{
     disk,
     error::{Error, IoContext, Result},
@@ -133,6 +134,24 @@ impl PackFile {
             None => self.file.read_exact_at(buffer, offset),
             Some(overlay) => overlay.read_exact_at(&self.file, buffer, offset),
         }
+        .inspect_err(|e| self.note_unread(e))
+    }
+
+    /// Takes note of a read that the disk refused.
+    pub(super) fn note_unread(&self, error: &io::Error) {
+        if error.raw_os_error() == Some(Errno::IO.raw_os_error()) {
+            self.unread.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// True if the disk could not read something of it so far.
+    pub(crate) fn has_unread(&self) -> bool {
+        self.unread.load(Ordering::Relaxed)
+    }
+
+    /// Has it be examined anew, whenever that was done.
+    pub(crate) fn forget_examination(&self) {
+        examined::forget(&self.file);
     }
 
     /// Reads, and once more if damage was met that parity gives back.
@@ -154,12 +173,14 @@ impl PackFile {
         if current.load(Ordering::Acquire) != generation {
             return true;
         }
-        let Ok(Some(examined)) = examine(&self.file) else { return false };
+        let Some(found) = examined::lately(&self.file) else { return false };
+        self.unread.fetch_or(found.unread, Ordering::Relaxed);
+        let Some(examined) = found.examined else { return false };
         let known = self.overlay();
         let is_known = known.as_ref().map_or(examined.healed.is_empty(), |known| known.shards == examined.healed);
         let has_trailer = known.is_some() || super::scan::has_trailer(&self.file);
         let Some(shape) = examined.trailer.parity.filter(|_| !is_known || !has_trailer) else { return false };
-        let next = Overlay { shape, trailer: examined.trailer, shards: examined.healed };
+        let next = Overlay { shape, trailer: examined.trailer, shards: examined.healed.clone() };
         *overlay.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(next));
         current.fetch_add(1, Ordering::Release);
         healed::note(&self.layout, self.id);
@@ -204,7 +225,7 @@ impl PackFile {
 
     /// Compares all of it with its checksums. `None` where it has no parity.
     pub(crate) fn examine(&self) -> Result<Option<Examined>> {
-        examine(&self.file).at("read pack", &self.path)
+        examine(&self.file, &Cell::default()).at("read pack", &self.path)
     }
 
     /// Fails where anything is damaged in a pack with parity, whether it can be healed or not.

@@ -19,6 +19,9 @@ use crate::{
 /// Blocks are looked for in pieces of this many bytes.
 pub(super) const MAGIC_PIECE_BYTES: usize = 64 << 10;
 
+/// Bytes that a disk loses together.
+const SECTOR_BYTES: u64 = 4096;
+
 /// True if a pack has a right trailer at its end.
 pub(super) fn has_trailer(file: &File) -> bool {
     let Ok(length) = file.metadata().map(|found| found.len()) else { return false };
@@ -59,6 +62,13 @@ impl PackFile {
                     filled += n;
                 }
                 Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,
+                Err(e) if e.raw_os_error() == Some(Errno::IO.raw_os_error()) => {
+                    self.note_unread(&e);
+                    match self.next_sector(&mut piece[filled..], at + filled as u64)? {
+                        0 => return Ok(None),
+                        n => filled += n,
+                    }
+                }
                 Err(e) => return Err(e).at("read pack", &self.path),
             }
             if let Some(found) = piece[..filled].windows(BLOCK_MAGIC.len()).position(|four| four == BLOCK_MAGIC) {
@@ -70,6 +80,24 @@ impl PackFile {
             at += (filled - kept) as u64;
             filled = kept;
         }
+    }
+
+    /// Reads up to the end of a sector that may be one which the disk cannot read; what it cannot becomes zeros. 0 at the file's end.
+    fn next_sector(&self, buffer: &mut [u8], at: u64) -> Result<usize> {
+        let length = self.file.metadata().at("read pack", &self.path)?.len();
+        let within = SECTOR_BYTES - at % SECTOR_BYTES;
+        let bytes = within.min(length.saturating_sub(at)).min(buffer.len() as u64) as usize;
+        let sector = &mut buffer[..bytes];
+        if let Err(e) = self.read_exact_at(sector, at) {
+            if e.raw_os_error() != Some(Errno::IO.raw_os_error()) {
+                return Err(e).at("read pack", &self.path);
+            }
+            sector.fill(0);
+            if let Some(overlay) = self.overlay() {
+                overlay.patch(sector, at);
+            }
+        }
+        Ok(bytes)
     }
 
     /// The trailer: a pack without a right one is torn.

@@ -2,10 +2,11 @@
 
 use std::os::fd::AsFd;
 
-use rustix::{fs::AtFlags, io::Errno};
+use rustix::fs::AtFlags;
 
 use super::NO_DEVICES;
 use crate::{
+    errno::{self, Call, Presence, Verdict},
     error::{Result, TargetContext},
     name, progress,
     restore::{
@@ -45,8 +46,7 @@ impl Run<'_> {
                 rustix::fs::linkat(from_folder, from_now.as_slice(), folder, to_now.as_slice(), AtFlags::empty())
             });
             match made {
-                // By EXDEV, the two are on different mounts.
-                Err(Errno::PERM | Errno::MLINK | Errno::OPNOTSUPP | Errno::NOSYS | Errno::XDEV) => {
+                Err(e) if errno::verdict(Call::Link, e, Presence::Unknown) == Verdict::None => {
                     self.write_apart(link, &to, &mut done)?
                 }
                 other => {

@@ -2,11 +2,16 @@
 
 mod on_bases;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+};
 
 use super::{Found, RepairPlan};
 use crate::{
-    error::{Error, Result},
+    disk, errno,
+    error::{Error, IoContext, Result},
+    files,
     gc::{Copier, NewPacks, running_writers, sweep_condemned},
     id::{ObjectId, PackId},
     journal::Entry,
@@ -52,13 +57,52 @@ pub(super) fn rewrite(store: &Store, plan: &RepairPlan, progress: &dyn Progress)
     let waits_for = running_writers(store, Some(pin.op))?.into_iter().filter(|op| Some(*op) != own).collect();
     let entry = Entry::Condemn { op: pin.op, added: added.infos(), condemned: goes.into_iter().collect(), waits_for };
     added.keep();
-    store.append(&lock, std::slice::from_ref(&entry))?;
+    let kept = Kept::of(store, &plan.unread_packs)?;
+    if let Err(e) = store.append(&lock, std::slice::from_ref(&entry)) {
+        kept.put_back();
+        return Err(e);
+    }
     drop(lock);
     // All that is whole in them was copied, and what is not was read twice. gc would be kept from it by what stays lost.
     if let Err(e) = sweep_condemned(store, progress) {
         progress.notice(&format!("the damaged packs stay until gc removes them: {e}"));
     }
     Ok(())
+}
+
+/// Packs that the disk could not read in places, under names by which they stay when they are condemned.
+struct Kept {
+    /// Those that have no other name any more, as not every filesystem gives a file two: that name, and the pack's.
+    moved: Vec<(PathBuf, PathBuf)>,
+}
+
+impl Kept {
+    fn of(store: &Store, packs: &[PackId]) -> Result<Self> {
+        let mut kept = Kept { moved: Vec::new() };
+        for id in packs {
+            let (path, aside) = (store.layout().pack(*id), store.layout().pack_aside(*id));
+            let named = match files::link_aside(&path, &aside) {
+                // Once it is condemned, anybody may remove it by its own name.
+                Err(e) if errno::has_no_links(&e) => {
+                    files::rename_aside(&path, &aside).map(|aside| kept.moved.push((aside, path.clone())))
+                }
+                linked => linked.map(drop),
+            };
+            if let Err(e) = named {
+                kept.put_back();
+                return Err(e).at("set aside", &path);
+            }
+        }
+        disk::sync_folder(&store.layout().packs())?;
+        Ok(kept)
+    }
+
+    /// Gives packs that are not condemned after all their own names.
+    fn put_back(&self) {
+        for (aside, path) in &self.moved {
+            let _ = files::rename(aside, path);
+        }
+    }
 }
 
 /// Copies the good blocks of the packs that go, as they are stored where nothing in them is left out. Returns objects of the others.

@@ -11,9 +11,11 @@ mod read;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::{Arc, Mutex, PoisonError},
+    thread,
+    time::Duration,
 };
 
-use self::read::read_pack;
+use self::read::{is_unread, read_again, read_pack};
 use super::Found;
 use crate::{
     error::{Error, Result},
@@ -28,6 +30,9 @@ use crate::{
 /// Decoded blocks that are kept, so that those of a chain are not decoded again for each of its blocks.
 const BLOCKS_KEPT: usize = 64;
 
+/// Time before packs are looked at once more that the disk could not read: one whose link was reset is there again by then.
+const PAUSE: Duration = Duration::from_secs(3);
+
 /// Locations of whole objects.
 #[derive(Debug, Default)]
 pub(super) struct Survey {
@@ -39,6 +44,8 @@ pub(super) struct Survey {
     pub(super) packs: Vec<PackId>,
     /// Packs with damage, and those that are gone.
     pub(super) damaged: BTreeSet<PackId>,
+    /// Packs of which the disk could not read all, at some time. What it could not may be whole.
+    pub(super) unread: BTreeSet<PackId>,
     /// Objects that were taken from elsewhere.
     pub(super) recovered: HashMap<ObjectKey, Found>,
     /// Whole objects that are not good, in packs that gc has condemned and whose bytes are still there. They may go at any time.
@@ -76,6 +83,13 @@ struct Scanned {
     waiting: Vec<Waiting>,
 }
 
+impl Scanned {
+    /// Number of what was found in whole blocks, or waits.
+    fn blocks(&self) -> usize {
+        self.found.len() + self.waiting.iter().map(|block| block.objects.len()).sum::<usize>()
+    }
+}
+
 impl Survey {
     /// Reads every block of every pack.
     pub(super) fn take(store: &Store, progress: &dyn Progress) -> Result<Self> {
@@ -85,10 +99,20 @@ impl Survey {
         for (id, state) in packs {
             let (committed, is_condemned) = (state.digest, state.condemned.is_some());
             let mut pack = Scanned { id, committed, is_condemned, is_whole: true, found: Vec::new(), waiting: Vec::new() };
-            read_pack(store, &mut pack, progress).map_err(cannot_tell)?;
-            survey.whole.extend(pack.found.iter().map(|(key, location, ..)| (*key, *location)));
+            let is_read = read_pack(store, &mut pack, progress).map_err(cannot_tell)?;
+            if !is_read && !pack.is_condemned {
+                survey.unread.insert(id);
+            }
             survey.scanned.push(pack);
         }
+        if !survey.unread.is_empty() {
+            thread::sleep(PAUSE);
+        }
+        for pack in survey.scanned.iter_mut().filter(|pack| survey.unread.contains(&pack.id)) {
+            read_again(store, pack, progress).map_err(cannot_tell)?;
+        }
+        let found = survey.scanned.iter().flat_map(|pack| &pack.found);
+        survey.whole.extend(found.map(|(key, location, ..)| (*key, *location)));
         survey.decode_all_waiting(store, progress)?;
         Ok(survey)
     }
@@ -152,7 +176,11 @@ impl Survey {
                 }
                 has_decoded = true;
                 let at = block.at;
-                match unless_damaged(self.block(store, at)).map_err(cannot_tell)? {
+                let read = self.block(store, at);
+                if read.as_ref().is_err_and(is_unread) {
+                    self.unread.insert(at.pack);
+                }
+                match unless_damaged(read).map_err(cannot_tell)? {
                     Some(block) => {
                         if !self.recovered.is_empty() {
                             self.late.insert(at);

@@ -1,0 +1,169 @@
+//! The layers of an agent's settings: where our hooks stand, and what keeps them from running.
+
+use std::{
+    ffi::OsStr,
+    fmt,
+    path::{Path, PathBuf},
+};
+
+use parhelia_name::Shown as _;
+
+use super::{command::HookCommand, settings};
+use crate::{kind::Kind, program};
+
+/// One file of settings that an agent reads.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Layer {
+    /// The layer's name: `managed`, `user`, `project`, `local`.
+    pub scope: &'static str,
+    /// The file.
+    pub path: PathBuf,
+    /// Commands of our hooks in it, each once.
+    pub commands: Vec<String>,
+    /// Events that lack one, where it has any.
+    pub missing: Vec<String>,
+    /// The setting in it by which hooks are turned off.
+    pub off: Option<&'static str>,
+    /// The reason why it cannot be read.
+    pub error: Option<String>,
+}
+
+/// The reason why our hooks do not run, as far as settings tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Dead {
+    /// A setting turns hooks off.
+    Off {
+        /// The setting.
+        setting: &'static str,
+        /// The file.
+        path: PathBuf,
+    },
+    /// The program that the hooks call is not there.
+    Gone {
+        /// The program.
+        program: PathBuf,
+        /// The file.
+        path: PathBuf,
+    },
+    /// The program that the hooks call is there, and this user may not run it.
+    NotExecutable {
+        /// The program.
+        program: PathBuf,
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+impl fmt::Display for Dead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Dead::Off { setting, path } => write!(f, "{setting} in {} turns them off", path.shown()),
+            Dead::Gone { program, path } => {
+                write!(f, "{} is not there, which the hooks in {} call", program.shown(), path.shown())
+            }
+            Dead::NotExecutable { program, path } => {
+                write!(f, "{} is not executable, which the hooks in {} call", program.shown(), path.shown())
+            }
+        }
+    }
+}
+
+/// The setting of an administrator by which no hooks run but those of managed settings.
+const MANAGED_ONLY: &str = "allowManagedHooksOnly";
+
+/// All layers of an agent with this folder of its own that works in `workspace`, the one that counts most first. Files that are not there are none.
+pub fn layers(kind: Kind, config: Option<&Path>, workspace: &Path) -> Vec<Layer> {
+    let found = kind.hook_layers(config, workspace).into_iter().filter(|(_, path)| path.exists());
+    found
+        .map(|(scope, path)| {
+            let read = settings::status(&path, kind);
+            let error = read.as_ref().err().map(ToString::to_string);
+            let status = read.unwrap_or_default();
+            let has_ours = !status.commands.is_empty();
+            let off = status.disabled.or_else(|| (scope == "managed" && status.is_managed_only).then_some(MANAGED_ONLY));
+            Layer {
+                scope,
+                path,
+                commands: status.commands,
+                missing: if has_ours { status.missing } else { Vec::new() },
+                off,
+                error,
+            }
+        })
+        .collect()
+}
+
+/// The reason why none of our hooks run. `search` is where the agent finds programs by their names.
+pub fn dead(layers: &[Layer], search: Option<&OsStr>) -> Option<Dead> {
+    let off = layers.iter().find_map(|layer| Some(Dead::Off { setting: layer.off?, path: layer.path.clone() }));
+    let commands = || layers.iter().flat_map(|layer| layer.commands.iter().map(move |command| (layer, command)));
+    off.or_else(|| {
+        let gone = |command: &str| HookCommand::of_text(command).filter(|command| !is_there(&command.program, search));
+        if commands().any(|(_, command)| gone(command).is_none()) {
+            return None;
+        }
+        commands().find_map(|(layer, command)| {
+            let (program, path) = (gone(command)?.program, layer.path.clone());
+            Some(match exists(&program, search) {
+                true => Dead::NotExecutable { program, path },
+                false => Dead::Gone { program, path },
+            })
+        })
+    })
+}
+
+/// True if a program's file exists, whether it can be run or not: by its path, or by its name in `search`.
+fn exists(program: &Path, search: Option<&OsStr>) -> bool {
+    if program.components().count() > 1 || program.is_absolute() {
+        return program.exists();
+    }
+    let folders = search.map(std::env::split_paths).into_iter().flatten().filter(|folder| folder.is_absolute());
+    folders.map(|folder| folder.join(program)).any(|path| path.is_file())
+}
+
+/// True if a program can be run: by its path, or by its name in `search`.
+pub fn is_there(program: &Path, search: Option<&OsStr>) -> bool {
+    if program.components().count() > 1 || program.is_absolute() {
+        return rustix::fs::access(program, rustix::fs::Access::EXEC_OK).is_ok() && program.is_file();
+    }
+    program::locate(program.as_os_str(), search).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::kinds::KINDS;
+
+    #[test]
+    fn each_layer_is_told_and_why_none_runs() {
+        let folder = tempfile::tempdir().unwrap();
+        let (config, work) = (folder.path().join("config"), folder.path().join("work"));
+        fs::create_dir_all(work.join(".claude")).unwrap();
+        let of = || {
+            let found = layers(KINDS[0], Some(&config), &work);
+            found.into_iter().filter(|layer| layer.scope != "managed").collect::<Vec<_>>()
+        };
+        assert_eq!(of(), []);
+        let command = HookCommand { program: "/bin/sh".into(), store: None };
+        settings::install(
+            &config.join("settings.json"),
+            &HookCommand { program: "/gone/parhelia".into(), store: None },
+            KINDS[0],
+        )
+        .unwrap();
+        assert_eq!(of()[0].commands, ["/gone/parhelia hook"]);
+        let told = dead(&of(), None).unwrap().to_string();
+        assert!(told.contains("/gone/parhelia is not there"), "{told}");
+        assert!(is_there(&command.program, None) && is_there(Path::new("sh"), Some(OsStr::new("/bin"))));
+        let own = folder.path().join("parhelia");
+        fs::write(&own, "").unwrap();
+        settings::install(&config.join("settings.json"), &HookCommand { program: own.clone(), store: None }, KINDS[0]).unwrap();
+        let told = dead(&of(), None).unwrap().to_string();
+        assert!(told.starts_with(&format!("{} is not executable", own.display())), "{told}");
+        fs::write(work.join(".claude/settings.local.json"), "{\"disableAllHooks\": true}").unwrap();
+        let told = dead(&of(), None).unwrap().to_string();
+        assert!(told.starts_with("disableAllHooks in ") && told.contains("settings.local.json"), "{told}");
+    }
+}

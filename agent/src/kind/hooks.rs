@@ -1,0 +1,61 @@
+//! The hooks of a kind of agent, and the settings that they stand in.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::files::Files;
+use crate::hooks::event::Kind;
+
+/// Events that come to our hooks, and for how long the agent waits at most, in the unit of its own settings. Every one is answered in well
+/// under a second; the rest is room for a machine under load.
+pub type Events = &'static [(&'static str, u64)];
+
+/// The hooks of a kind of agent, and the settings that they stand in.
+pub trait Hooks: Files {
+    /// The events that come to our hooks.
+    fn events(&self) -> Events;
+
+    /// The tools whose events of a name come to our hooks, as its settings match them (`A|B`); none for all.
+    fn matcher(&self, _event: &str) -> Option<&'static str> {
+        None
+    }
+
+    /// The ways in which a conversation begins, as matchers of its settings name them.
+    fn start_sources(&self) -> &'static [&'static str] {
+        &["startup", "resume", "clear"]
+    }
+
+    /// The file of settings with hooks in its own folder, or in its folder of a project, which has the name of the one in the home folder.
+    fn hook_file(&self, folder: &Path) -> PathBuf;
+
+    /// The files of settings with hooks that it reads, each with its layer's name, the one that counts most first.
+    fn hook_layers(&self, config: Option<&Path>, workspace: &Path) -> Vec<(&'static str, PathBuf)> {
+        let project = ("project", self.hook_file(&workspace.join(self.folder_names().in_home)));
+        [project].into_iter().chain(config.map(|config| ("user", self.hook_file(config)))).collect()
+    }
+
+    /// The file that brings our hooks in place of its settings; none where its settings do.
+    fn plugin(&self) -> Option<&Path> {
+        None
+    }
+
+    /// True if its settings may have comments.
+    fn takes_comments(&self) -> bool {
+        false
+    }
+
+    /// The setting that turns all hooks off, or ours alone, where its settings do.
+    fn hooks_off(&self, settings: &Value) -> Option<&'static str> {
+        const NAME: &str = "disableAllHooks";
+        settings.get(NAME).and_then(Value::as_bool).unwrap_or_default().then_some(NAME)
+    }
+
+    /// The event of a name that is its own, beside the names that agents share.
+    fn event(&self, _name: &str) -> Option<Kind> {
+        None
+    }
+
+    /// The variable that it gives to its tools.
+    fn tool_variable(&self) -> Option<&'static str>;
+}

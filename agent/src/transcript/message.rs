@@ -1,0 +1,41 @@
+//! Messages of a conversation, for showing what was said.
+
+use serde::Serialize;
+
+/// The speaker of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// The user's prompt.
+    User,
+    /// The model.
+    Assistant,
+    /// A tool.
+    Tool,
+}
+
+/// One thing that was said.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Message {
+    /// By whom.
+    pub role: Role,
+    /// Id of the record, where it has one.
+    pub record: Option<String>,
+    /// The time, as the record has it.
+    pub at: Option<String>,
+    /// The text, or its beginning; of a tool its result.
+    pub text: String,
+    /// Tools that the model calls, each with the file or command that it names.
+    pub calls: Vec<Call>,
+    /// True for the result of a tool that failed.
+    pub is_error: bool,
+}
+
+/// A tool that the model calls.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Call {
+    /// The tool.
+    pub tool: String,
+    /// The file, command, pattern or prompt that it is about, or the beginning of its input.
+    pub about: String,
+}

@@ -1,0 +1,69 @@
+//! Deliveries of notifications: those that wait, and those that failed for good.
+
+use std::num::NonZeroUsize;
+
+use axum::{Json, extract::State, routing::get};
+use parhelia_wire::notification::Delivery;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    extract::Parameters,
+    operation::{Answer, Operation},
+    problem::Problem,
+};
+use crate::{
+    app::{App, read},
+    outbox::{Backlog, Folder},
+};
+
+/// So many deliveries are listed at most.
+const LISTED_MAX: usize = 1000;
+
+/// The deliveries that are wanted.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Listed {
+    /// Only those that are not tried again by themselves.
+    #[serde(default)]
+    failed: bool,
+    /// At most so many; 1000 is the most.
+    limit: Option<NonZeroUsize>,
+}
+
+/// Deliveries.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Deliveries {
+    /// Number of those that wait.
+    waiting: u64,
+    /// Number of those that are not tried again by themselves.
+    failed: u64,
+    /// Time since which the oldest waits.
+    oldest: Option<String>,
+    /// Deliveries, the oldest first.
+    deliveries: Vec<Delivery>,
+    /// True if there are more than were handed out.
+    truncated: bool,
+}
+
+pub fn operations() -> Vec<Operation> {
+    vec![
+        Operation::get("/v1/outbox", "listOutbox", "Messages that wait to be delivered, and those that could not be.", get(list))
+            .query::<Listed>()
+            .gives::<Deliveries>(),
+    ]
+}
+
+async fn list(State(app): State<App>, Parameters(listed): Parameters<Listed>) -> Answer<Deliveries> {
+    read(&app, move |app, _| {
+        let mut deliveries = Folder::of(&app.store).list().map_err(|e| Problem::failed(e.to_string()))?;
+        let Backlog { waiting, failed, oldest } = Backlog::of(&deliveries);
+        deliveries.retain(|delivery| delivery.has_failed || !listed.failed);
+        let limit = listed.limit.map_or(LISTED_MAX, |limit| limit.get().min(LISTED_MAX));
+        let truncated = deliveries.len() > limit;
+        deliveries.truncate(limit);
+        let oldest = oldest.map(|oldest| oldest.to_string());
+        Ok(Json(Deliveries { waiting, failed, oldest, deliveries, truncated }))
+    })
+    .await
+}

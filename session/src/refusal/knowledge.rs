@@ -1,0 +1,39 @@
+//! Reasons for which nothing is known that was asked for: phases and memories.
+
+use std::path::PathBuf;
+
+use parhelia_store::name::Shown as _;
+
+/// The reason for which a phase or a memory is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum KnowledgeRefusal {
+    /// No phase checkpoint has an id.
+    #[error("no phase checkpoint {id} in {}", folder.shown())]
+    NoPhase {
+        /// The id.
+        id: String,
+        /// The folder of phase checkpoints.
+        folder: PathBuf,
+    },
+    /// Nothing is remembered of a project that somebody has named.
+    #[error(
+        "nothing is remembered of a project '{project}'\n`parhelia memory list --projects` lists those of which something is"
+    )]
+    NoMemory {
+        /// Its name.
+        project: String,
+    },
+    /// Nothing is remembered under an id or a key.
+    #[error("nothing is remembered of this project under '{which}'\n`parhelia memory list` shows ids and names")]
+    NotRemembered {
+        /// The id or the key.
+        which: String,
+    },
+    /// Nothing is suggested under an id.
+    #[error("there is no suggestion {id}")]
+    NotSuggested {
+        /// The id.
+        id: String,
+    },
+}

@@ -1,0 +1,179 @@
+//! What the service concludes about agents and about itself becomes events, fields, numbers and messages.
+
+use parhelia_tests::receiver::{Receiver, Request};
+
+use super::{browser::token, *};
+
+/// A service that tells a webhook everything.
+fn telling(receiver: &Receiver) -> Service {
+    let config = "[notifications]\ninsecure_loopback = true\nrepeat_minutes = 0\n[notifications.routing]\ninfo = [\"mine\"]\nnotice = [\"mine\"]\n\
+                  warning = [\"mine\"]\ncritical = [\"mine\"]\n[notifications.channels.mine]\ntype = \"webhook\"\nurl = \"URL/mine\"\n";
+    let s = Service::of(Service::store_of_work(), &[]);
+    write(&s.scratch.path("home/.config/parhelia/parhelia.toml"), config.replace("URL", &receiver.url()).as_bytes()).unwrap();
+    let mut s = s;
+    s.start();
+    s
+}
+
+fn told(receiver: &Receiver, event: &str) -> Value {
+    let is_of = |request: &Request| request.json()["event"] == event;
+    wait(|| receiver.requests_to("/mine").iter().find(|one| is_of(one)).map(Request::json))
+}
+
+fn session(s: &Service, name: &str) -> Value {
+    s.get(&format!("/v1/sessions/{name}")).expect(200)["session"].clone()
+}
+
+fn number(s: &Service, series: &str) -> Option<i64> {
+    let text = String::from_utf8(s.get("/metrics").body).unwrap();
+    text.lines().find_map(|line| line.strip_prefix(series)?.trim().parse().ok())
+}
+
+#[test]
+fn an_agent_that_waits_is_told_of_within_seconds_and_needs_nobody_once_it_is_answered() {
+    let receiver = Receiver::new();
+    let s = telling(&receiver);
+    let process = s.agent();
+    let file = wait(|| {
+        let mut said = fs::read_dir(s.scratch.path("home/.claude/sessions")).ok()?.flatten();
+        said.find(|entry| entry.file_name().to_string_lossy().starts_with(&process.to_string())).map(|entry| entry.path())
+    });
+    let idle = fs::read_to_string(&file).unwrap();
+    let waiting = idle.replace("\"idle\"", "\"waiting\",\"waitingFor\":\"permission prompt\"");
+    let began = Instant::now();
+    fs::write(&file, waiting).unwrap();
+    let message = told(&receiver, "session.waiting");
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    assert_eq!((&message["reason"], &message["session_name"]), (&json!("permission prompt"), &json!("agent")), "{message}");
+    let shown = session(&s, "agent");
+    assert_eq!((&shown["attention"]["state"], &shown["needs"]), (&json!("waiting"), &json!("waiting")), "{shown}");
+    assert_eq!(number(&s, "parhelia_sessions_needing{need=\"waiting\"}"), Some(1));
+    let listed = s.scratch.run(&["session", "list", "--json"]);
+    let first: Value = serde_json::from_str(String::from_utf8_lossy(&listed.stdout).lines().next().unwrap()).unwrap();
+    assert_eq!(first["name"], "agent", "it comes first");
+    fs::write(&file, idle.replace("idle", "busy")).unwrap();
+    wait(|| session(&s, "agent")["attention"].is_null().then_some(()));
+    assert_eq!(session(&s, "agent")["needs"], Value::Null);
+    // It dies, and is resumed: who was told of the one is told of the other.
+    kill(process);
+    told(&receiver, "session.error");
+    told(&receiver, "session.recovered");
+    assert_eq!(session(&s, "agent")["attention"]["state"], "recovered");
+}
+
+#[test]
+fn a_program_that_is_no_agent_is_left_alone_and_that_is_said_everywhere() {
+    let receiver = Receiver::new();
+    let s = telling(&receiver);
+    let place = s.scratch.path("script").to_string_lossy().into_owned();
+    fs::create_dir_all(&place).unwrap();
+    let body = json!({"name": "script", "workspace": place, "command": ["sleep", "1000"]});
+    s.post("/v1/sessions", &body);
+    let process = wait(|| s.get("/v1/sessions/script").expect(200)["runs"][0]["pid"].as_i64()) as i32;
+    kill(process);
+    let message = told(&receiver, "session.left_alone");
+    assert!(message["priority"] == "critical" && message["reason"].as_str().unwrap().contains("no agent"), "{message}");
+    let shown = session(&s, "script");
+    assert_eq!((&shown["needs"], &shown["set_aside"]), (&json!("left_alone"), &message["reason"]), "{shown}");
+    assert_eq!(number(&s, "parhelia_sessions_set_aside"), Some(1));
+    assert!(s.scratch.expect(0, &["session", "show", "script"]).contains("session resume"));
+}
+
+#[test]
+fn a_resume_that_cannot_succeed_is_told_and_not_tried_for_ever() {
+    let receiver = Receiver::new();
+    let s = telling(&receiver);
+    let process = s.agent();
+    fs::remove_file(s.scratch.path("bin/claude")).unwrap();
+    kill(process);
+    let message = told(&receiver, "session.resume_failed");
+    assert!(message["reason"].as_str().is_some_and(|why| why.contains("claude")), "{message}");
+    assert_eq!(session(&s, "agent")["needs"], "resume_failed");
+    // A person mends it.
+    write_program(&s.scratch.path("bin/claude"), scripted::AGENT);
+    told(&receiver, "session.recovered");
+}
+
+#[test]
+fn a_name_and_a_folder_have_one_live_agent_unless_another_is_asked_for() {
+    let s = Service::new();
+    write_program(&s.scratch.path("bin/claude"), scripted::AGENT);
+    let at = |name: &str| s.scratch.path(name).to_string_lossy().into_owned();
+    for folder in ["one/stay", "two/stay"] {
+        write(&s.scratch.path(folder), b"").unwrap();
+    }
+    let begin = |name: &str, folder: &str, more: &str| {
+        let mut body = json!({"name": name, "workspace": at(folder), "command": [at("bin/claude")]});
+        if !more.is_empty() {
+            body[more] = json!(true);
+        }
+        s.post("/v1/sessions", &body)
+    };
+    let first = std::thread::scope(|scope| {
+        let asked: Vec<_> = (0..3).map(|_| scope.spawn(|| begin("same", "one", "if_absent"))).collect();
+        let answers: Vec<Value> = asked.into_iter().map(|one| one.join().unwrap().json()).collect();
+        let ids: std::collections::BTreeSet<_> = answers.iter().map(|one| one["session"]["id"].to_string()).collect();
+        assert_eq!(ids.len(), 1, "{answers:?}");
+        assert_eq!(answers.iter().filter(|one| one["created"] == true).count(), 1, "{answers:?}");
+        answers[0]["session"]["id"].as_str().unwrap().to_owned()
+    });
+    for (name, folder) in [("same", "two"), ("other", "one")] {
+        let refused = begin(name, folder, "").expect(409);
+        assert!(refused["detail"].as_str().unwrap().contains(&first), "{refused}");
+    }
+    let other = begin("same", "two", "beside").json();
+    assert_eq!(other["created"], true, "{other}");
+    s.get("/v1/sessions/same").expect(409);
+    begin("same", "one", "if_absent").expect(409);
+    s.get(&format!("/v1/sessions/{first}")).expect(200);
+}
+
+#[test]
+fn whoever_has_no_token_hears_whether_the_service_is_well_and_it_reads_its_files_again() {
+    let s = Service::with(&["--listen", "127.0.0.1:0"]);
+    let address = s.page.clone().unwrap();
+    let address = address.trim_start_matches("http://").trim_end_matches('/').to_owned();
+    let ask = |path: &str, headers: &str| {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{headers}\r\n");
+        exchange_over(std::net::TcpStream::connect(&address).unwrap(), &request)
+    };
+    wait(|| (ask("/ready", "").status == 200).then_some(()));
+    assert_eq!(ask("/health", "").expect(200), json!({"status": "ok", "reasons": []}));
+    let known = ask("/health", &format!("Authorization: Bearer {}\r\n", token(&s))).expect(200);
+    assert_eq!((&known["status"], &known["sessions"]), (&json!("ok"), &json!(1)), "{known}");
+    assert_eq!(ask("/metrics", "").status, 401);
+    let process = Pid::from_child(s.child.as_ref().unwrap());
+    kill_process(process, Signal::HUP).unwrap();
+    wait(|| s.said().contains("the configuration is read again").then_some(()));
+    assert_eq!(ask("/health", "").status, 200);
+}
+
+#[test]
+fn a_page_of_sessions_misses_none_that_changes_meanwhile() {
+    let s = Service::new();
+    let workspace = s.scratch.path("many");
+    fs::create_dir_all(&workspace).unwrap();
+    for number in 0..6 {
+        write(&workspace.join("file"), format!("{number}").as_bytes()).unwrap();
+        s.scratch.create(&format!("s{number}"), &workspace);
+    }
+    let (mut seen, mut before) = (std::collections::BTreeSet::new(), String::new());
+    for page in 0.. {
+        let answer = s.get(&format!("/v1/sessions?limit=2{before}")).expect(200);
+        seen.extend(answer["sessions"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap().to_owned()));
+        if page < 2 {
+            // The one that would come last is the first one now.
+            s.scratch.expect(0, &["checkpoint", "create", &format!("s{page}"), "--workspace", &workspace.to_string_lossy()]);
+        }
+        match answer["before"].as_u64() {
+            Some(cursor) => before = format!("&before={cursor}"),
+            None => break,
+        }
+    }
+    assert_eq!(seen.len(), 7, "{seen:?}");
+    let now = s.get("/v1/sessions").expect(200)["sequence"].clone();
+    s.scratch.expect(0, &["checkpoint", "create", "s3", "--workspace", &workspace.to_string_lossy()]);
+    let changed = s.get(&format!("/v1/sessions?changed_after={now}")).expect(200);
+    let names: Vec<_> = changed["sessions"].as_array().unwrap().iter().map(|one| one["name"].clone()).collect();
+    assert_eq!(names, ["s3"], "{changed}");
+}
