@@ -6,7 +6,7 @@ use serde_json::Value;
 use ulid::Ulid;
 
 use super::{
-    Annotation, Approval, ApprovalStatus, Base, Deletion, Goal, Issue, Marks, Projections, Run, Session, Status, Verification,
+    Annotation, Approval, ApprovalStatus, Base, Deletion, End, EndKind, Goal, Issue, Marks, Projections, Run, Session, Status, Verification,
     marks::tag_fault, merge::merged, run, session,
 };
 use crate::{
@@ -222,6 +222,11 @@ impl Projections {
         let Some(run) = self.run(base, &event.subject)? else {
             return Err(Unfit::Refused(Error::NoRun { run: event.subject.clone() }));
         };
+        // A guess from outside, which may be made in the very moment in which the end is told, says nothing against it.
+        let is_told = run.ending().is_some_and(|end| end.kind != EndKind::Unknown);
+        if is_told && End::of_data(&event.data).kind == EndKind::Unknown {
+            return Ok(());
+        }
         let ended = merged(&run, &event.data, &run::FIXED)?;
         // Of a run that died unseen, somebody records the end later: it was at work until it was heard of last.
         let heard = event.data.get("heard").and_then(|at| at.as_str()?.parse::<Timestamp>().ok());

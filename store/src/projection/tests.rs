@@ -217,6 +217,23 @@ fn the_time_of_a_run_is_added_once_it_is_over() {
 }
 
 #[test]
+fn an_end_that_was_told_stands_whatever_is_guessed_before_or_after() {
+    let test = TestStore::new();
+    test.checkpoint(&files(1, 2));
+    let told = |run: &str| new(kind::RUN_ENDED, run).with("exit_reason", "done").with("end", json!(End::exited(0)));
+    let guess = End::of(EndKind::Unknown);
+    let guessed = |run: &str| new(kind::RUN_ENDED, run).with("exit_reason", "nothing says why").with("end", json!(guess));
+    for (run, events) in [("r1", [told("r1"), guessed("r1")]), ("r2", [guessed("r2"), told("r2")])] {
+        started(&test, run, None).unwrap();
+        for event in events {
+            append(&test, event).unwrap();
+        }
+        let run = test.open().view().run(run).unwrap().unwrap();
+        assert_eq!((run.ending(), run.exit_reason.as_deref()), (Some(End::exited(0)), Some("done")));
+    }
+}
+
+#[test]
 fn a_batch_is_appended_whole_or_not_at_all() {
     let test = TestStore::new();
     let made = new(kind::SESSION_CREATED, "new").with("name", "fix auth");
