@@ -6,8 +6,8 @@ use std::{
     process::{Child, Stdio},
 };
 
+use parhelia_ledger::selector::find;
 use parhelia_session::state::state_bytes;
-use parhelia_store::{Store, selector::find};
 use parhelia_tests::{
     Scratch, binary,
     live::{shown, wait},
@@ -124,7 +124,7 @@ impl Cleared {
 
     /// The conversation of a checkpoint, and what was said in it.
     fn conversation(&self, checkpoint: &str) -> (String, String) {
-        let store = Store::open(&self.scratch.store(), &Default::default()).unwrap();
+        let store = parhelia_ledger::open(&self.scratch.store(), &Default::default()).unwrap();
         let checkpoint = find(&store.view(), checkpoint).unwrap();
         let record = checkpoint.record.conversation.clone().unwrap_or_default();
         let said = state_bytes(&store, &checkpoint, "conversation/transcript.jsonl").unwrap().unwrap_or_default();

@@ -3,7 +3,6 @@
 use std::{fs, process::Stdio};
 
 use parhelia_session::state::state_bytes;
-use parhelia_store::Store;
 use parhelia_tests::{
     agent::{Api, Codex, Reply, tool},
     live::{kill, shown, wait},
@@ -41,7 +40,7 @@ fn without_hooks_its_conversation_is_found_and_captured() {
     assert_eq!(codex.expect(&["checkpoint", "cat", &format!("{head}:made.txt")]), "made\n");
     let rollouts = codex.rollouts();
     assert_eq!(rollouts.len(), 1);
-    let store = Store::open(&codex.store(), &Default::default()).unwrap();
+    let store = parhelia_ledger::open(&codex.store(), &Default::default()).unwrap();
     let head = store.view().head(&id).unwrap().unwrap();
     let kept = state_bytes(&store, &head, "conversation/transcript.jsonl").unwrap().unwrap();
     assert_eq!(kept, fs::read(&rollouts[0]).unwrap());

@@ -8,7 +8,7 @@ use std::{
 };
 
 use parhelia_session::intent::held;
-use parhelia_store::{OpenOptions, Store};
+use parhelia_store::OpenOptions;
 use parhelia_tests::{Scratch, files_in, live::wait, user::User, write};
 use serde_json::Value;
 
@@ -378,7 +378,7 @@ fn latest_is_not_put_whole_into_a_folder_of_its_workspace() {
 fn what_changes_while_the_turn_is_waited_for_is_restored_as_well() {
     let two = Two::new();
     fs::write(two.a.join("work"), "changed").unwrap();
-    let store = Store::open(&two.scratch.store(), &OpenOptions::default()).unwrap();
+    let store = parhelia_ledger::open(&two.scratch.store(), &OpenOptions::default()).unwrap();
     let turn = held(&store, "a", &()).unwrap();
     let to = text(&two.a);
     let mut restore = two.in_folder(&two.a, &["checkpoint", "restore", &two.of_a, "--to", &to, "--in-place", "--delete"]);

@@ -3,7 +3,6 @@
 use std::{fs, process::Stdio};
 
 use parhelia_session::state::state_bytes;
-use parhelia_store::Store;
 use parhelia_tests::{
     agent::{Api, Gemini, Reply, tool},
     live::{kill, shown, wait},
@@ -46,7 +45,7 @@ fn its_conversation_is_pinned_and_captured() {
     assert_eq!(gemini.expect(&["checkpoint", "cat", &format!("{id}@latest:made.txt")]), "made\n");
     let chats = gemini.chats();
     assert_eq!(chats.len(), 1);
-    let store = Store::open(&gemini.store(), &Default::default()).unwrap();
+    let store = parhelia_ledger::open(&gemini.store(), &Default::default()).unwrap();
     let head = store.view().head(&id).unwrap().unwrap();
     let kept = state_bytes(&store, &head, "conversation/transcript.jsonl").unwrap().unwrap();
     let chat = fs::read(&chats[0]).unwrap();
@@ -105,7 +104,7 @@ fn killed_in_a_tool_it_goes_on_by_its_conversation_and_is_told() {
     for part in ["begin it", "was interrupted and is resumed", "finish it"] {
         assert!(asked.contains(part), "{part}: {asked}");
     }
-    let store = Store::open(&gemini.store(), &Default::default()).unwrap();
+    let store = parhelia_ledger::open(&gemini.store(), &Default::default()).unwrap();
     let head = store.view().head(&id).unwrap().unwrap();
     let record = head.record.conversation.clone().unwrap();
     assert_eq!((&record["agent_session_id"], &record["turn_count"]), (&json!(conversation), &json!(2)), "{record}");
@@ -175,7 +174,7 @@ fn a_prompt_without_a_terminal_is_answered_and_its_conversation_goes_on() {
     let output = gemini.command(&[&["session", "run", "--interval", "0", "--", &program][..], &flags].concat()).output().unwrap();
     assert!(output.status.success() && shown(&output).contains("It is fixed."), "{}", shown(&output));
     let id = session(&gemini)["id"].as_str().unwrap().to_owned();
-    let store = Store::open(&gemini.store(), &Default::default()).unwrap();
+    let store = parhelia_ledger::open(&gemini.store(), &Default::default()).unwrap();
     assert_eq!(store.view().head(&id).unwrap().unwrap().record.trigger.name(), "complete");
     let output = gemini.command(&["session", "resume", &id]).output().unwrap();
     assert!(!output.status.success() && api.exchanges().len() == 1, "nobody has asked for anything: {}", shown(&output));

@@ -8,7 +8,8 @@ use std::{
     process::Command,
 };
 
-use parhelia_store::{OpenOptions, Store, selector::find, tree::Kind};
+use parhelia_ledger::selector::find;
+use parhelia_store::{OpenOptions, tree::Kind};
 use parhelia_tests::{Scratch, write, write_program};
 
 const CONVERSATION: &str = "11111111-2222-4333-8444-555555555555";
@@ -214,7 +215,7 @@ impl Hostile {
 
     /// A checkpoint's state of git.
     fn git_state(&self, id: &str) -> String {
-        let store = Store::open(&self.scratch.store(), &OpenOptions::default()).unwrap();
+        let store = parhelia_ledger::open(&self.scratch.store(), &OpenOptions::default()).unwrap();
         let checkpoint = find(&store.view(), id).unwrap();
         let state = store.entry(checkpoint.record.root, b"state").unwrap().unwrap();
         let file = store.entry(state.as_folder().unwrap().0, b"git.json").unwrap().unwrap();

@@ -6,7 +6,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use parhelia_store::{Store, projection::Run};
+use parhelia_ledger::{LedgerView as _, Run};
 use parhelia_tests::{
     Scratch,
     live::{kill, kill_noted, lives, shown, wait},
@@ -84,7 +84,7 @@ impl Work {
     }
 
     fn runs(&self) -> Vec<Run> {
-        Store::open(&self.scratch.store(), &Default::default()).unwrap().view().runs().unwrap().into_values().collect()
+        parhelia_ledger::open(&self.scratch.store(), &Default::default()).unwrap().view().runs().unwrap().into_values().collect()
     }
 }
 
@@ -122,7 +122,7 @@ fn a_tmux_server_that_a_tool_started_outlives_the_run_and_the_agent_in_it_is_cap
     let restored = work.scratch.path("restored");
     work.scratch.restore(&format!("{}@latest", adopted.session), &restored);
     assert!(restored.join("kept").exists());
-    let store = Store::open(&work.scratch.store(), &Default::default()).unwrap();
+    let store = parhelia_ledger::open(&work.scratch.store(), &Default::default()).unwrap();
     let known = store.view().session(&first.session).unwrap().unwrap();
     assert!(known.conversations.is_empty() && known.totals.checkpoints == 1, "that of its start alone: {known:?}");
 

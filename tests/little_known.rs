@@ -5,11 +5,9 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
+use parhelia_ledger::kind;
 use parhelia_session::attention::ATTENTION;
-use parhelia_store::{
-    Store,
-    event::{Actor, NewEvent, kind},
-};
+use parhelia_store::event::{Actor, NewEvent};
 use parhelia_tests::{
     Scratch,
     live::{kill, lives, shown, wait},
@@ -194,7 +192,7 @@ fn a_verdict_that_nobody_has_taken_back_does_not_outlive_what_the_agent_does() {
     // As a service notes it that is stopped before there is an answer.
     let noted = json!({ "state": "waiting", "why": "permission", "run": listed["run"], "since": "2026-01-01T00:00:00Z" });
     let event = NewEvent::new(kind::SESSION_ATTENTION, listed["id"].as_str().unwrap(), Actor::program("service"));
-    let store = Store::open(&work.scratch.store(), &Default::default()).unwrap();
+    let store = parhelia_ledger::open(&work.scratch.store(), &Default::default()).unwrap();
     store.append_events(&[event.with(ATTENTION, noted)], &()).unwrap();
     let listed = work.listed();
     assert_eq!((&listed["observed"], &listed["attention"]), (&json!("idle"), &Value::Null), "{listed}");

@@ -8,11 +8,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use parhelia_ledger::{kind, selector};
 use parhelia_session::review::tag;
 use parhelia_store::{
-    OpenOptions, Store,
-    event::{Actor, NewEvent, kind},
-    selector,
+    OpenOptions,
+    event::{Actor, NewEvent},
 };
 use parhelia_tests::{
     Scratch,
@@ -285,7 +285,7 @@ fn completion_offers_tags() {
 #[test]
 fn tags_are_found_fast_in_a_store_of_many_events() {
     let (s, ids) = three();
-    let store = Store::open(&s.store(), &OpenOptions::default()).unwrap();
+    let store = parhelia_ledger::open(&s.store(), &OpenOptions::default()).unwrap();
     let number = if long() > 0 { 100_000 } else { 20_000 };
     let event = |i: usize| {
         let event = |kind: &str| NewEvent::new(kind, ids[i % 3].as_str(), Actor::program("test"));

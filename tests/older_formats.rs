@@ -6,6 +6,7 @@ use std::{
     process::Command,
 };
 
+use parhelia_ledger::LedgerView as _;
 use parhelia_session::state::{state_bytes, state_json};
 use parhelia_store::{OpenOptions, Store, id::Ulid, record::Checkpoint};
 use parhelia_tests::{Scratch, write};
@@ -76,7 +77,7 @@ impl Older {
     }
 
     fn store(&self) -> Store {
-        Store::open(&self.s.store(), &OpenOptions::default()).unwrap()
+        parhelia_ledger::open(&self.s.store(), &OpenOptions::default()).unwrap()
     }
 
     fn sha256(&self, file: &str) -> String {

@@ -8,12 +8,9 @@ use std::{
 };
 
 use parhelia_agent::process::{Owner, found};
+use parhelia_ledger::{Lease, LedgerView as _};
 use parhelia_session::run::{Current, WATCHED, renew};
-use parhelia_store::{
-    Store,
-    pin::{Leaves, Pin},
-    projection::Lease,
-};
+use parhelia_store::pin::{Leaves, Pin};
 use parhelia_tests::{
     Scratch,
     agent::{Reply, tool},
@@ -50,7 +47,7 @@ fn killed(live: &Live) -> String {
 }
 
 fn runs_processes(session: &str, live: &Live) -> usize {
-    let store = Store::open(&live.store(), &Default::default()).unwrap();
+    let store = parhelia_ledger::open(&live.store(), &Default::default()).unwrap();
     let runs = store.view().session(session).unwrap().unwrap().runs;
     let of = |run: &String| found(run, &Default::default(), &live.agent.workspace()).unwrap();
     runs.iter().flat_map(of).filter(|found| found.owner == Owner::Run).count()
@@ -229,7 +226,7 @@ fn a_session_that_another_machine_has_is_left_to_it_until_its_lease_runs_out() {
     let script = format!("test -e {again} || {{ touch {again}; exec sleep 100000; }}");
     let there = ["session", "run", "--workspace", &workspace, "--", "sh", "-c", &script];
     let mut child = elsewhere(&scratch, &there).spawn().unwrap();
-    let runs = || Store::open(&scratch.store(), &Default::default()).ok()?.view().runs().ok();
+    let runs = || parhelia_ledger::open(&scratch.store(), &Default::default()).ok()?.view().runs().ok();
     let run = wait(|| runs()?.into_values().find(|run| run.pid.is_some() && run.lease.is_some() && Path::new(&again).exists()));
     assert!(run.lease.unwrap().holder.starts_with("elsewhere/"));
     scratch.expect(0, &["checkpoint", "create", &run.session, "--workspace", &workspace]);
@@ -246,8 +243,8 @@ fn a_session_that_another_machine_has_is_left_to_it_until_its_lease_runs_out() {
     child.wait().unwrap();
     kill(i32::try_from(run.pid.unwrap()).unwrap());
     scratch.expect(4, &goes_on);
-    let store = Store::open(&scratch.store(), &Default::default()).unwrap();
-    store.renew_lease(&run.id, run.epoch, &Lease::default()).unwrap();
+    let store = parhelia_ledger::open(&scratch.store(), &Default::default()).unwrap();
+    parhelia_ledger::lease::renew(&store, &run.id, run.epoch, &Lease::default()).unwrap();
     let text = scratch.expect(0, &goes_on);
     let epochs: Vec<u64> =
         runs().unwrap().into_values().filter(|found| found.session == run.session).map(|run| run.epoch).collect();

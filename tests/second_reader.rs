@@ -8,12 +8,12 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
+use parhelia_ledger::selector::find;
 use parhelia_store::{
-    OpenOptions, Store,
+    OpenOptions,
     id::hex,
     keys::Ids,
     links, name, omitted, recipe,
-    selector::find,
     tree::{self, Kind, TreeNode, encode_folder},
 };
 use parhelia_tests::{Scratch, assert_equal, every_kind, noise, write};
@@ -301,7 +301,7 @@ fn files_are_cut_where_the_vectors_say() {
     write(&work.join("2"), &content[..65_537]).unwrap();
     write(&work.join("4"), &vec![0; 1_000_000]).unwrap();
     s.create("s", &work);
-    let store = Store::open(&s.store(), &OpenOptions::default()).unwrap();
+    let store = parhelia_ledger::open(&s.store(), &OpenOptions::default()).unwrap();
     let checkpoint = find(&store.view(), "latest").unwrap();
     // One of the vectors is of smaller chunks than a store has.
     for number in [0usize, 1, 2, 4] {

@@ -2,7 +2,7 @@
 
 use std::{fs, path::PathBuf};
 
-use parhelia_store::{OpenOptions, Store};
+use parhelia_store::OpenOptions;
 use parhelia_tests::{Scratch, files_in, write};
 use serde_json::Value;
 
@@ -64,7 +64,7 @@ impl Folder {
 
     /// True if a content is an object of the store.
     fn has_stored(&self, content: &str) -> bool {
-        let store = Store::open(&self.s.store(), &OpenOptions::default()).unwrap();
+        let store = parhelia_ledger::open(&self.s.store(), &OpenOptions::default()).unwrap();
         let blob = store.ids().blob(content.as_bytes());
         store.blob(blob, content.len() as u64).and_then(|blob| blob.read_all()).is_ok()
     }

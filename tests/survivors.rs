@@ -5,10 +5,10 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
+use parhelia_ledger::{LedgerView as _, Run, Session, kind};
 use parhelia_store::{
     Store,
-    event::{Actor, NewEvent, kind},
-    projection::{Run, Session},
+    event::{Actor, NewEvent},
 };
 use parhelia_tests::{
     Scratch,
@@ -81,7 +81,7 @@ impl Work {
     }
 
     fn store(&self) -> Store {
-        Store::open(&self.scratch.store(), &Default::default()).unwrap()
+        parhelia_ledger::open(&self.scratch.store(), &Default::default()).unwrap()
     }
 
     /// The runs, in the order in which they began.

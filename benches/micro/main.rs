@@ -98,7 +98,7 @@ fn encoding_a_folder(bencher: Bencher<'_, '_>, entries: u32) {
 
 /// A store with two checkpoints of 20,000 small files, ten of which differ.
 fn two_checkpoints(folder: &std::path::Path) -> Result<Store, Box<dyn std::error::Error>> {
-    let store = Store::open(&folder.join("store"), &OpenOptions { create: true, ..OpenOptions::default() })?;
+    let store = parhelia_ledger::open(&folder.join("store"), &OpenOptions { create: true, ..OpenOptions::default() })?;
     let path = |i: u32| -> PathBuf { folder.join(format!("work/d{}/e{}/f{i}", i % 100, i % 7)) };
     for i in 0..20_000 {
         let path = path(i);

@@ -19,6 +19,7 @@ use std::{
 
 use clap::FromArgMatches as _;
 use parhelia_agent::process::{Identity, RUN_MARKER, sees_all};
+use parhelia_ledger::LedgerView as _;
 use parhelia_session::{
     config::{Call, Config, ConfigFiles, Ignored, call::user_variables, load},
     person,
@@ -79,7 +80,7 @@ fn is_open(run: &OsStr) -> bool {
 /// A store to look into before the verb opens it itself; none where that cannot be done, which the verb says then.
 fn opened(path: &Path) -> Option<Store> {
     limits::ensure_addresses().ok()?;
-    Store::open(path, &OpenOptions::default()).ok()
+    parhelia_ledger::open(path, &OpenOptions::default()).ok()
 }
 
 /// A variable as this call had it, where it may be a person's: the settings of a run that may hide its agent say where options are found, and nothing of

@@ -6,10 +6,7 @@ mod salvage;
 use std::{os::unix::ffi::OsStrExt, path::PathBuf};
 
 use parhelia_session::checked;
-use parhelia_store::{
-    check::{self, CheckOptions, CheckReport, Finding, FindingKind, Mend, RepairPlan, Strays, Touched},
-    layout::Layout,
-};
+use parhelia_store::check::{self, CheckOptions, CheckReport, Finding, FindingKind, Mend, RepairPlan, Strays, Touched};
 use parhelia_wire::{Line, Summary, repository::Note, summary::Check};
 
 use crate::{
@@ -55,7 +52,7 @@ fn percent(text: &str) -> Result<u8, String> {
 
 /// Checks, and names what is wrong.
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
-    let layout = Layout::new(context.store_path()?);
+    let layout = parhelia_ledger::layout(context.store_path()?);
     let lock_timeout = context.lock_timeout()?;
     let progress = context.progress();
     if args.salvage {
@@ -221,7 +218,7 @@ fn print_plan(context: &mut Context, plan: &RepairPlan, args: &Args) -> Result<(
         context.out.remark(format!("{will} replace {packs}, with the {kept} in it, and make the index anew."))?;
     }
     for id in &plan.unread_packs {
-        let file = parhelia_store::layout::Layout::new("").pack_aside(*id);
+        let file = parhelia_ledger::layout("").pack_aside(*id);
         context.out.remark(format!(
             "The disk cannot read all of pack {id}. {will} keep its file as {}: once all of it can be read, take `.unreadable` off that name, and \
              `parhelia check --repair` takes it in. Where only a part can be, `parhelia check --salvage` takes what is whole.",

@@ -7,6 +7,7 @@ use std::{
 };
 
 use clap_complete::{CompletionCandidate, engine::ArgValueCompleter};
+use parhelia_ledger::LedgerView as _;
 use parhelia_session::review::tag::{self, InUse};
 use parhelia_store::{Store, clock};
 

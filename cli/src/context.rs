@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use parhelia_ledger::{LedgerView as _, selector};
 use parhelia_session::config::{self, Config, ConfigFiles};
 use parhelia_session::overrides;
 use parhelia_session::secrets::secrets;
@@ -18,11 +19,9 @@ use parhelia_store::{
     event::Actor,
     id::Ulid,
     journal::{Journal, Position},
-    layout::Layout,
     pin::Pin,
     progress::Progress,
     record::Checkpoint,
-    selector,
     view::View,
 };
 use tempfile::TempDir;
@@ -105,7 +104,7 @@ impl Opened {
     }
 
     fn journal(&self) -> Journal {
-        Journal::of(&Layout::new(&self.path))
+        Journal::of(&parhelia_ledger::layout(&self.path))
     }
 }
 
@@ -170,7 +169,7 @@ impl Context {
                 let failed = |source| Failure::File { action: "create a folder in", path: std::env::temp_dir(), source };
                 let folder = tempfile::tempdir().map_err(failed)?;
                 let options = OpenOptions { create: true, ..OpenOptions::default() };
-                Ok((Store::open(&folder.path().join("store"), &options)?, Some(folder)))
+                Ok((parhelia_ledger::open(&folder.path().join("store"), &options)?, Some(folder)))
             }
             opened => Ok((opened?, None)),
         }
@@ -182,7 +181,7 @@ impl Context {
         let (lock_timeout, memory) = (self.lock_timeout()?, seen_folder());
         let (create, anew) = (make != Make::Never, make == Make::Anew);
         let options = OpenOptions { create, anew, lock_timeout, secrets, memory, ..OpenOptions::default() };
-        let store = Store::open(&self.store_path()?, &options)?;
+        let store = parhelia_ledger::open(&self.store_path()?, &options)?;
         if let Some(younger) = store.younger().filter(|_| self.opened.borrow().is_none() && self.warns_of_older) {
             tell!("parhelia: {younger}");
         }
@@ -210,7 +209,7 @@ impl Context {
     /// Opens the store in a folder for a verb that has told of its state; none where it cannot be opened.
     pub fn open_untold(&self, root: &Path) -> Option<Store> {
         let (lock_timeout, memory) = (self.lock_timeout().ok()?, seen_folder());
-        Store::open(root, &OpenOptions { lock_timeout, memory, ..OpenOptions::default() }).ok()
+        parhelia_ledger::open(root, &OpenOptions { lock_timeout, memory, ..OpenOptions::default() }).ok()
     }
 
     /// The store that the flags and the configuration name, for a look before the verb opens it itself; none where it cannot be opened.

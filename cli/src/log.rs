@@ -8,6 +8,7 @@ use std::{
 };
 
 use jiff::Timestamp;
+use parhelia_ledger::LedgerView as _;
 use parhelia_session::events::{self, Sessions};
 use parhelia_store::{
     Store,

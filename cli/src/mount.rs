@@ -14,13 +14,13 @@ use std::{
 };
 
 use parhelia_fuse::{Options, What, clear_stale};
+use parhelia_ledger::selector::is_relative;
 use parhelia_session::manifest::Manifest;
 use parhelia_store::{
     OpenOptions, Store, clock,
     files::{self, How},
     id::OpId,
     name,
-    selector::is_relative,
 };
 use parhelia_wire::Summary;
 
@@ -69,7 +69,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
 fn foreground(context: &mut Context, args: &Args, what: Option<&OsString>, mountpoint: &Path) -> Result<Code> {
     let options =
         OpenOptions { cache_bytes: args.cache_size << 20, lock_timeout: context.lock_timeout()?, ..OpenOptions::default() };
-    let store = Arc::new(Store::open(&context.store_path()?, &options)?);
+    let store = Arc::new(parhelia_ledger::open(&context.store_path()?, &options)?);
     for stale in clear_stale(&store)? {
         tell!("parhelia: cleared the mount of dead process {} on {}", stale.text.process, stale.text.mountpoint);
     }

@@ -6,6 +6,7 @@ use clap::ArgMatches;
 use parhelia_session::review::acts::{Act, ensure_may_act};
 
 use crate::{context::Context, exit::Result};
+use parhelia_ledger::LedgerView as _;
 
 /// Verbs with a session among their arguments that only look, that take no session of ours, or whose workflow looks at who asks.
 const FREE: [&str; 14] = [

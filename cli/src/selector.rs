@@ -3,7 +3,8 @@
 use parhelia_store::name::Shown as _;
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
-use parhelia_store::{name, record::Checkpoint, selector};
+use parhelia_ledger::selector;
+use parhelia_store::{name, record::Checkpoint};
 
 use crate::exit::{Failure, Result};
 

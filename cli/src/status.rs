@@ -5,16 +5,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use parhelia_session::{checked, overview::Overview, position, run::has_agent, worktrees};
-use parhelia_store::{
-    Error, Store, check, clock,
-    diff::Summary,
-    healed,
-    omitted::Omission,
-    projection::{Session, Status},
-    record::Checkpoint,
+use parhelia_ledger::{
+    LedgerView as _, Session, Status,
     selector::{find_among, workspace_at},
 };
+use parhelia_session::{checked, overview::Overview, position, run::has_agent, worktrees};
+use parhelia_store::{Error, Store, check, clock, diff::Summary, healed, omitted::Omission, record::Checkpoint};
 use parhelia_wire::{self as wire, Line};
 
 use crate::{

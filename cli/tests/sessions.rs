@@ -7,11 +7,11 @@ use std::{
 };
 
 use crate::common::*;
+use parhelia_ledger::{kind, selector::find};
 use parhelia_store::{
-    OpenOptions, Store,
-    event::{Actor, NewEvent, kind},
+    OpenOptions,
+    event::{Actor, NewEvent},
     id::Ulid,
-    selector::find,
     tree::{Kind, Node},
 };
 use serde_json::{Value, json};
@@ -279,7 +279,7 @@ fn the_log_tells_what_happened_also_to_what_is_gone() {
 
 /// A checkpoint as another one, but for its parts and what of `state` is kept.
 fn alter(home: &Home, of: &str, keep: impl Fn(&Node) -> bool) {
-    let store = Store::open(&home.store(), &OpenOptions::default()).unwrap();
+    let store = parhelia_ledger::open(&home.store(), &OpenOptions::default()).unwrap();
     let mut record = find(&store.view(), of).unwrap().record;
     let mut builder = Builder::new(home);
     let nodes = store.folder(record.root).unwrap();
@@ -341,7 +341,7 @@ fn every_manifest_follows_the_schema() {
     let id = summary(&agent.create(&["--json", "-m", "plain"]).expect(0))["id"].as_str().unwrap().to_owned();
     follows_schema(&agent.run(&["checkpoint", "show", &id, "--json"]).json().remove(0));
     // With everything that can be said of a checkpoint.
-    let store = Store::open(&agent.home.store(), &OpenOptions::default()).unwrap();
+    let store = parhelia_ledger::open(&agent.home.store(), &OpenOptions::default()).unwrap();
     let say = |kind: &str, data: Value| {
         let actor = Actor::program("test");
         let event = NewEvent { data: data.as_object().unwrap().clone(), ..NewEvent::new(kind, id.as_str(), actor) };

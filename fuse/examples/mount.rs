@@ -4,7 +4,8 @@
 use std::{error::Error, path::Path, sync::Arc};
 
 use parhelia_fuse::{Options, What, clear_stale, mount};
-use parhelia_store::{OpenOptions, Store, selector};
+use parhelia_ledger::selector;
+use parhelia_store::OpenOptions;
 
 const GUARD: &str = "mount-guard";
 
@@ -16,7 +17,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Ok(parhelia_fuse::guard(Path::new(mountpoint), identity)?);
     }
     let [store, selector, mountpoint] = args.as_slice() else { return Err("usage: mount STORE SELECTOR MOUNTPOINT".into()) };
-    let store = Arc::new(Store::open(Path::new(store), &OpenOptions::default())?);
+    let store = Arc::new(parhelia_ledger::open(Path::new(store), &OpenOptions::default())?);
     for stale in clear_stale(&store)? {
         eprintln!("cleared the mount of dead process {} on {}", stale.text.process, stale.text.mountpoint);
     }

@@ -14,7 +14,7 @@
 //! use parhelia_fuse::{Options, What, mount};
 //! use parhelia_store::{OpenOptions, Store};
 //!
-//! let store = Arc::new(Store::open(Path::new("/srv/parhelia"), &OpenOptions::default())?);
+//! let store = Arc::new(parhelia_ledger::open(Path::new("/srv/parhelia"), &OpenOptions::default())?);
 //! let mounted = mount(store, What::Store, Path::new("/mnt/checkpoints"), &Options::default())?;
 //! mounted.wait()?; // until somebody unmounts it
 //! # Ok(())

@@ -15,10 +15,11 @@ use std::{
 
 use common::*;
 use parhelia_fuse::{What, shown_at};
+use parhelia_ledger::kind;
 use parhelia_store::{
     create::{self, Captured, FullWalk, Seen, State, StateContent, StateFile},
     delete::delete_checkpoints,
-    event::{Actor, NewEvent, kind},
+    event::{Actor, NewEvent},
     gc::{self, GcOptions},
     id::Ulid,
     pin,

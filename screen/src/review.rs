@@ -5,6 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use parhelia_ledger::{LedgerView as _, Place, Session};
 use parhelia_session::{
     host::Observer,
     overview::Overview,
@@ -14,14 +15,7 @@ use parhelia_session::{
         unseen::Unseen,
     },
 };
-use parhelia_store::{
-    Store, clock,
-    id::Ulid,
-    journal::Position,
-    name::Shown as _,
-    progress::Progress,
-    projection::{Place, Session},
-};
+use parhelia_store::{Store, clock, id::Ulid, journal::Position, name::Shown as _, progress::Progress};
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 
 use crate::{

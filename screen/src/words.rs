@@ -1,10 +1,8 @@
 //! Words about a session and its checkpoints, as the screen and the command line have them.
 
+use parhelia_ledger::{Approval, ApprovalStatus};
 use parhelia_session::review::unseen::{ByRule, Unseen};
-use parhelia_store::{
-    name,
-    projection::{Approval, ApprovalStatus},
-};
+use parhelia_store::name;
 
 use crate::human;
 

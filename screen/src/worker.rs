@@ -10,19 +10,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+use parhelia_ledger::{ApprovalStatus, LedgerView as _, Session};
 use parhelia_session::{
     Error, Result,
     overview::Overview,
     review::{report, unseen::Unseen},
 };
-use parhelia_store::{
-    Store,
-    diff::TreeChange,
-    id::Ulid,
-    name,
-    projection::{ApprovalStatus, Session},
-    record::Checkpoint,
-};
+use parhelia_store::{Store, diff::TreeChange, id::Ulid, name, record::Checkpoint};
 
 use crate::{
     conversation, diff,

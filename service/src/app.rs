@@ -183,7 +183,7 @@ mod tests {
     async fn no_kind_of_work_takes_the_places_of_another() {
         let folder = tempfile::tempdir().unwrap();
         let options = OpenOptions { create: true, ..Default::default() };
-        let store = Store::open(&folder.path().join("store"), &options).unwrap();
+        let store = parhelia_ledger::open(&folder.path().join("store"), &options).unwrap();
         let app = Shared::new(store, Box::new(Nobody), Box::new(|_, _, _, _| Err(io::Error::other("nobody starts"))));
         for (taken, count) in
             [(&app.readers, READERS), (&app.workers, WORKERS), (&app.writers, WRITERS), (&app.captures, CAPTURES)]

@@ -9,16 +9,15 @@ use std::{
     time::{Duration, Instant},
 };
 
+use parhelia_ledger::{LedgerView as _, Session, Status, kind};
 use parhelia_session::{
     Result,
     overview::{Observed, Overview},
 };
 use parhelia_store::{
     Store,
-    event::kind,
     id::Ulid,
     journal::{Entry, Journal},
-    projection::{Session, Status},
     view::View,
 };
 use serde_json::Value;

@@ -5,11 +5,8 @@
 
 use std::{str::FromStr, thread, time::Duration};
 
-use parhelia_store::{
-    Store,
-    event::{NewEvent, kind},
-    projection::Session,
-};
+use parhelia_ledger::{LedgerView as _, Session, kind};
+use parhelia_store::{Store, event::NewEvent};
 
 use crate::{
     error::{Error, Result, RunRefusal},

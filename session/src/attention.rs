@@ -2,10 +2,10 @@
 //! that whoever is not looking hears of it.
 
 use jiff::Timestamp;
+use parhelia_ledger::{Session, kind};
 use parhelia_store::{
     Store, clock,
-    event::{Actor, NewEvent, kind},
-    projection::Session,
+    event::{Actor, NewEvent},
     record::Checkpoint,
 };
 use serde::{Deserialize, Serialize};

@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 
 use jiff::Timestamp;
+use parhelia_ledger::{LedgerView as _, kind};
 use parhelia_store::{
     Store,
     check::{self, CheckOptions, CheckReport, LastCheck},
     clock,
-    event::{Actor, NewEvent, kind},
+    event::{Actor, NewEvent},
     id::Ulid,
     progress::Progress,
     record::Checkpoint,
@@ -106,7 +107,7 @@ mod tests {
     fn a_share_is_read_once_a_day_and_its_result_is_recorded() {
         let folder = tempfile::tempdir().unwrap();
         let options = OpenOptions { create: true, ..OpenOptions::default() };
-        let store = Store::open(&folder.path().join("store"), &options).unwrap();
+        let store = parhelia_ledger::open(&folder.path().join("store"), &options).unwrap();
         let actor = Actor::program("service");
         assert!(last(&store).is_none() && share(&store, 0, &actor, &()).unwrap().is_none());
         assert!(share(&store, 5, &actor, &()).unwrap().unwrap().is_clean());

@@ -13,12 +13,12 @@ use std::{
     time::SystemTime,
 };
 
+use parhelia_ledger::{Session, kind as event_kind};
 use parhelia_store::{
     Store, clock,
-    event::{Actor, NewEvent, kind as event_kind},
+    event::{Actor, NewEvent},
     id::{OpId, Ulid},
     name::{self, is_session, session_file},
-    projection::Session,
     record::{Checkpoint, Part},
     tree::{Kind, Node},
 };

@@ -8,11 +8,8 @@ use parhelia_agent::{
     folder::ConfigFolder,
     kinds::KINDS,
 };
-use parhelia_store::{
-    Store,
-    projection::{Run, Session},
-    record::Checkpoint,
-};
+use parhelia_ledger::{LedgerView as _, Run, Session};
+use parhelia_store::{Store, record::Checkpoint};
 
 use crate::{error::Result, host::Host, run, state::state_bytes};
 

@@ -155,7 +155,7 @@ impl<T, E: Into<io::Error>> IoContext<T> for Result<T, E> {
 mod tests {
     use std::time::Duration;
 
-    use parhelia_store::{OpenOptions, Store};
+    use parhelia_store::OpenOptions;
 
     use super::*;
 
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn a_turn_that_somebody_has_is_busy() {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(
+        let store = parhelia_ledger::open(
             &folder.path().join("s"),
             &OpenOptions { create: true, lock_timeout: Duration::ZERO, ..Default::default() },
         )

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use parhelia_ledger::LedgerView as _;
 use parhelia_store::{
     Store,
     event::Event,

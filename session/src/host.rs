@@ -15,7 +15,8 @@ use parhelia_agent::{
     kind::Kind,
     process::{Identity, ancestors},
 };
-use parhelia_store::{Store, clock, event::Actor, progress::Progress, projection::Tmux, record::Checkpoint};
+use parhelia_ledger::Tmux;
+use parhelia_store::{Store, clock, event::Actor, progress::Progress, record::Checkpoint};
 
 use crate::{
     config::{self, Call, Config, ConfigFiles, Ignored},

@@ -6,14 +6,14 @@ use std::{
     time::{Duration, Instant},
 };
 
+use parhelia_ledger::{Session, kind};
 use parhelia_store::{
     Store,
-    event::{Actor, NewEvent, kind},
+    event::{Actor, NewEvent},
     files::{self, How},
     id::Ulid,
     name::session_file,
     progress::Progress,
-    projection::Session,
 };
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};

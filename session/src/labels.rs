@@ -4,12 +4,8 @@
 
 use std::{collections::BTreeMap, str::FromStr};
 
-use parhelia_store::{
-    Store,
-    event::{NewEvent, kind},
-    name,
-    projection::Session,
-};
+use parhelia_ledger::{LedgerView as _, Session, kind};
+use parhelia_store::{Store, event::NewEvent, name};
 use serde_json::Value;
 
 use crate::{
@@ -172,7 +168,7 @@ pub fn change(
 
 #[cfg(test)]
 mod tests {
-    use parhelia_store::projection::Totals;
+    use parhelia_ledger::Totals;
     use serde_json::json;
 
     use super::*;

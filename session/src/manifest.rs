@@ -1,9 +1,9 @@
 //! `manifest.json`, schema 1.2: what a checkpoint says of itself to other programs. It is rendered from the sealed record and from what
 //! events said of it since, never stored; `docs/manifest.schema.json` describes it.
 
+use parhelia_ledger::Marks;
 use parhelia_store::{
     Store,
-    projection::Marks,
     record::{Cause, Checkpoint, Consistency, Part, Rules, Trigger},
     tree::WORKSPACE_FOLDER,
 };

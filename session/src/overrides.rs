@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
+use parhelia_ledger::{Run, kind};
 use parhelia_store::{
     Store,
-    event::{Actor, NewEvent, kind},
+    event::{Actor, NewEvent},
     id::Ulid,
-    projection::Run,
 };
 use serde_json::json;
 

@@ -8,10 +8,10 @@ use std::{
 };
 
 use jiff::Timestamp;
+use parhelia_ledger::{ApprovalStatus, Conversation, Goal, LedgerView as _, Run, Session, Status};
 use parhelia_store::{
     Store,
     id::Ulid,
-    projection::{ApprovalStatus, Conversation, Goal, Run, Session, Status},
     record::{Brief, Checkpoint},
     view::View,
 };

@@ -13,12 +13,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use parhelia_ledger::{Place, Session, kind};
 use parhelia_store::{
     Store,
-    event::{Actor, NewEvent, kind},
-    mounts, name,
-    projection::{Place, Session},
-    restore,
+    event::{Actor, NewEvent},
+    mounts, name, restore,
 };
 use serde_json::json;
 

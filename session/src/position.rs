@@ -1,10 +1,7 @@
 //! The checkpoint at which a folder stands: the newest of its sessions, or the one that was gone back to since.
 
-use parhelia_store::{
-    Store,
-    projection::{Conversation, Session},
-    record::Checkpoint,
-};
+use parhelia_ledger::{Conversation, Session};
+use parhelia_store::{Store, record::Checkpoint};
 
 use crate::{
     error::Result,

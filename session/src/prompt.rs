@@ -9,7 +9,8 @@ use std::{
 };
 
 use parhelia_agent::tmux::Server;
-use parhelia_store::{Store, id::Ulid, projection::Session};
+use parhelia_ledger::{LedgerView as _, Session};
+use parhelia_store::{Store, id::Ulid};
 use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::{

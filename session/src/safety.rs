@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
+use parhelia_ledger::Session;
 use parhelia_store::{
     Store,
-    projection::Session,
     record::{Cause, Checkpoint},
 };
 

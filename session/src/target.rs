@@ -3,13 +3,8 @@
 use std::{iter, path::Path};
 
 use parhelia_agent::process::{RUN_MARKER, canonical};
-use parhelia_store::{
-    Store,
-    place::known_among,
-    projection::{Place, Run, Session, Status},
-    selector::sessions_with_work,
-    view::View,
-};
+use parhelia_ledger::{LedgerView as _, Place, Run, Session, Status, known, selector::sessions_with_work};
+use parhelia_store::{Store, view::View};
 
 use crate::{
     checkpoint::derived_name,
@@ -147,7 +142,7 @@ fn is_named_after_earlier_folder(session: &Session) -> bool {
 /// The session whose folder, moved, a workspace is.
 fn moved_here(view: &View, workspace: &Path) -> Result<Option<Session>> {
     let sessions = sessions_with_work(view)?;
-    let earlier = known_among(&sessions, iter::once(workspace))
+    let earlier = known::among(&sessions, iter::once(workspace))
         .into_iter()
         .map(|(_, session)| session)
         .filter(|session| session.workspace.as_ref().is_some_and(|place| place.folder() != workspace));

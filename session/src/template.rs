@@ -8,7 +8,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use parhelia_store::{name, progress::Progress, projection::Session};
+use parhelia_ledger::Session;
+use parhelia_store::{name, progress::Progress};
 use serde_json::Value;
 
 use crate::{

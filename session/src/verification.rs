@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use parhelia_ledger::{LedgerView as _, kind};
 use parhelia_store::{
     Error, Store,
     check::{self, Lack, VerifyReport},
-    event::{Actor, NewEvent, kind},
+    event::{Actor, NewEvent},
     progress::Progress,
     record::{Checkpoint, Part},
 };

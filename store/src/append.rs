@@ -9,33 +9,22 @@ use crate::{
     error::{Error, Result},
     event::{self, Actor, Appended, EVENT_SCHEMA, Event, NewEvent, kind},
     files,
+    fold::{Fold, Kept, Unfit},
     id::OpId,
     journal::{Entry, Journal, Logged, Position, Tail, encode_entry},
     lock::WriterLock,
     progress::Progress,
-    projection::{Projections, Unfit},
     record::Record,
     store::Store,
-    view::{self, Db, View},
+    view::{self, Events, View},
 };
-
-/// Kinds of events that only the newest run of a session may record.
-const FENCED: [&str; 6] = [
-    kind::SESSION_HEAD,
-    kind::SESSION_STATUS,
-    kind::CONVERSATION_SEEN,
-    kind::RUN_LEASE,
-    kind::CHECKPOINT_DECIDED,
-    kind::CHECKPOINT_DELETED,
-];
 
 impl Store {
     /// Appends events, all or none, with one sync. An event whose idempotency key is known already is not appended again; the one that
     /// is there is returned. Later events of the list see what earlier ones changed.
     ///
-    /// Fails with [`Error::Fenced`] where an epoch that is out of date moves a head, changes a status or the conversation, renews a lease or
-    /// decides, and where a run does not begin above the session's epoch; with [`Error::NoSession`], [`Error::NoRun`] or
-    /// [`Error::NoCheckpoint`] where the subject does not exist.
+    /// Fails with what the store's [`Fold`] refuses: with [`Error::Fenced`] where the epoch is out of date, with [`Error::NoSession`],
+    /// [`Error::NoRun`] or [`Error::NoCheckpoint`] where the subject does not exist.
     pub fn append_events(&self, new: &[NewEvent], progress: &dyn Progress) -> Result<Vec<Appended>> {
         self.append_events_of(&|_| Ok(new.to_vec()), progress)
     }
@@ -114,8 +103,9 @@ impl Store {
 /// Events on their way into the journal, behind what a view shows. The caller holds the writer lock.
 pub(crate) struct Chain<'a> {
     view: &'a View,
-    projections: Projections,
-    base: Option<&'a Db>,
+    fold: Box<dyn Fold>,
+    kept: Kept<'a>,
+    events: Events,
     last: Option<String>,
     /// Entries to be appended.
     pub(crate) entries: Vec<Entry>,
@@ -123,8 +113,8 @@ pub(crate) struct Chain<'a> {
 
 impl<'a> Chain<'a> {
     pub(crate) fn new(view: &'a View) -> Result<Self> {
-        let (projections, base) = view.projections();
-        Ok(Chain { view, last: projections.last_event(base)?, projections, base, entries: Vec::new() })
+        let (fold, kept) = view.fold();
+        Ok(Chain { view, last: view.last_event()?, fold: fold.copy(), kept, events: view.events().clone(), entries: Vec::new() })
     }
 
     /// Says that the journal had lost records, and adds an event that says so for good.
@@ -143,7 +133,7 @@ impl<'a> Chain<'a> {
     /// Adds an event, unless it is there already.
     pub(crate) fn add(&mut self, new: &NewEvent) -> Result<Appended> {
         if let Some(key) = &new.idempotency_key
-            && let Some(event) = self.projections.event_of_key(self.base, key)?
+            && let Some(event) = self.events.of_key(self.kept.0, key)?
         {
             if (&event.kind, &event.subject) != (&new.kind, &new.subject) {
                 return Err(Error::Invalid(format!(
@@ -153,10 +143,7 @@ impl<'a> Chain<'a> {
             }
             return Ok(Appended { event, existed: true });
         }
-        let epoch = self.epoch(new)?;
-        if new.kind == kind::SESSION_HEAD {
-            self.check_head(new)?;
-        }
+        let epoch = self.fold.epoch(self.kept, self.view, new)?;
         self.push(new, epoch)
     }
 
@@ -183,53 +170,11 @@ impl<'a> Chain<'a> {
         };
         let entry = Entry::Event(Box::new(event.clone()));
         let hash = self.view.ids().event(&encode_entry(&entry, self.entries.len())?);
-        self.projections.append(self.base, &event, hash.clone()).map_err(|unfit| match unfit {
-            Unfit::Store(error) | Unfit::Refused(error) => error,
-        })?;
+        self.fold.event(self.kept, 0, &event).map_err(Unfit::into_error)?;
+        self.events.add(&event, hash.clone());
         self.last = Some(hash);
         self.entries.push(entry);
         Ok(Appended { event, existed: false })
-    }
-
-    /// A session's head is one of its own checkpoints.
-    fn check_head(&self, new: &NewEvent) -> Result<()> {
-        let told = new.data.get("checkpoint").and_then(serde_json::Value::as_str).unwrap_or_default();
-        let found = told.parse().ok().map(|id| self.view.checkpoint(id)).transpose()?.flatten();
-        match found {
-            Some(checkpoint) if checkpoint.record.session == new.subject => Ok(()),
-            _ => Err(Error::NoCheckpoint { selector: format!("{}@{told}", new.subject) }),
-        }
-    }
-
-    /// The epoch that the event is recorded with, if it may be recorded.
-    fn epoch(&self, new: &NewEvent) -> Result<u64> {
-        let Some(id) = self.session_of(new)? else { return Ok(new.epoch.unwrap_or(0)) };
-        let current = self.projections.session(self.base, &id)?.map_or(0, |session| session.epoch);
-        let fenced = |epoch| Err(Error::Fenced { action: new.kind.clone(), session: id.clone(), epoch, current });
-        match new.epoch {
-            None if new.kind == kind::RUN_STARTED => Ok(current + 1),
-            None => Ok(current),
-            Some(epoch) if new.kind == kind::RUN_STARTED && epoch <= current => fenced(epoch),
-            Some(epoch) if FENCED.contains(&new.kind.as_str()) && epoch < current => fenced(epoch),
-            Some(epoch) => Ok(epoch),
-        }
-    }
-
-    /// The session that an event concerns. Fails where its subject does not exist.
-    fn session_of(&self, new: &NewEvent) -> Result<Option<String>> {
-        let told = || new.data.get("session").and_then(serde_json::Value::as_str).map(str::to_owned);
-        match new.kind.split_once('.') {
-            Some(("session", _)) => Ok(Some(new.subject.clone())),
-            Some(("run", _)) if new.kind == kind::RUN_STARTED => Ok(told()),
-            Some(("run", _)) => Ok(self.projections.run(self.base, &new.subject)?.map(|run| run.session)),
-            Some(("checkpoint", _)) => {
-                let found = new.subject.parse().map(|id| self.view.checkpoint(id));
-                let none = || Error::NoCheckpoint { selector: new.subject.clone() };
-                let found = found.map_err(|_| none())??;
-                Ok(Some(found.ok_or_else(none)?.record.session))
-            }
-            _ => Ok(told()),
-        }
     }
 }
 

@@ -2,15 +2,12 @@
 
 use std::collections::HashSet;
 
-use serde_json::json;
-
 use crate::{
     error::Result,
     event::{Actor, NewEvent, kind},
     gc::Room,
     id::Ulid,
     progress::Progress,
-    rejected::{self, Rejected},
     store::Store,
     view::View,
 };
@@ -46,10 +43,9 @@ pub fn delete_chosen(
         // Those that came from it are found from what came before it, as if it were there.
         let checkpoint = view.checkpoint(*id)?;
         let parent = checkpoint.as_ref().and_then(|checkpoint| checkpoint.record.parent).map(|parent| parent.to_string());
-        let marks = view.marks(*id)?;
-        let rejected = checkpoint.and_then(|checkpoint| Rejected::missing(store, view, &checkpoint, &marks));
+        let facts = checkpoint.map(|checkpoint| view.facts_of(store, &checkpoint)).unwrap_or_default();
         let event = NewEvent::new(kind::CHECKPOINT_DELETED, id.to_string(), actor.clone()).with("reason", reason);
-        let event = rejected.into_iter().fold(event, |event, rejected| event.with(rejected::FIELD, json!(rejected)));
+        let event = facts.into_iter().fold(event, |event, (name, value)| event.with(&name, value));
         Ok(parent.into_iter().fold(event, |event, parent| event.with("parent", parent)))
     };
     let events = |view: &View| {

@@ -19,7 +19,7 @@ pub fn sync_folder(path: &Path) -> Result<()> {
 }
 
 /// Syncs the bytes of an open file; `action` and its path are for errors.
-pub(crate) fn sync_file(file: &File, action: &'static str, path: &Path) -> Result<()> {
+pub fn sync_file(file: &File, action: &'static str, path: &Path) -> Result<()> {
     #[cfg(test)]
     syncs::note(path).at(action, path)?;
     file.sync_data().at(action, path)

@@ -386,7 +386,8 @@ fn matches(include: &[String], exclude: &[String]) -> String {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Adds what was being done, and to what, to a system error.
-pub(crate) trait IoContext<T> {
+pub trait IoContext<T> {
+    /// The error of a system call, with the action and the path.
     fn at(self, action: &'static str, path: impl AsRef<Path>) -> Result<T>;
 }
 

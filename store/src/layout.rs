@@ -7,6 +7,7 @@ use std::{
 
 use crate::{
     files,
+    fold::{NewFold, NoFold},
     id::{OpId, PackId},
     keys::Keys,
 };
@@ -37,12 +38,14 @@ pub struct Layout {
     pub keys: Keys,
     /// True if packs are written with parity.
     pub has_parity: bool,
+    /// What is made of its events.
+    pub fold: NewFold,
 }
 
 impl Layout {
-    /// The paths of the store in a folder, without encryption.
+    /// The paths of the store in a folder, without encryption and without a fold.
     pub fn new(root: impl Into<PathBuf>) -> Self {
-        Layout { root: root.into(), keys: Keys::default(), has_parity: false }
+        Layout { root: root.into(), keys: Keys::default(), has_parity: false, fold: NoFold::make }
     }
 
     /// The folders that a store has.

@@ -28,7 +28,7 @@ pub fn is_session(name: &str) -> bool {
 }
 
 /// Fails where a session cannot have this name.
-pub(crate) fn check_session(name: &str) -> Result<()> {
+pub fn check_session(name: &str) -> Result<()> {
     if is_session(name) {
         return Ok(());
     }

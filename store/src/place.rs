@@ -1,26 +1,47 @@
 //! Identity of a workspace's folder: known again where it was moved to, and missed where its disk is not mounted.
 
 use std::{
-    collections::{HashMap, HashSet},
     fmt, fs,
     os::{
         fd::{AsFd, BorrowedFd},
-        unix::{
-            ffi::OsStrExt,
-            fs::{DirEntryExt, MetadataExt},
-        },
+        unix::ffi::OsStrExt,
     },
     path::{Path, PathBuf},
 };
 
 use rustix::fs::{AtFlags, StatxFlags};
+use serde::{Deserialize, Serialize};
 
 use crate::{
     error::{IoContext, Result},
-    filesystem, mounts, name,
-    projection::{Place, Session},
-    sys,
+    filesystem, mounts, name, sys,
 };
+
+/// Path of a workspace, and the identity of its folder. Unknown fields are stored as null: an event that names the workspace sets all of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// Its absolute path, shown as [`crate::name::display`] shows it.
+    pub path: String,
+    /// The folder's inode, where it is known.
+    #[serde(default)]
+    pub inode: Option<u64>,
+    /// Time at which the folder was made, by its filesystem, in seconds: an inode number is given again.
+    #[serde(default)]
+    pub born: Option<String>,
+    /// Identity of its filesystem, in hex, where that stays the same when it is mounted again.
+    #[serde(default)]
+    pub filesystem: Option<String>,
+    /// Mountpoint of that filesystem, shown as the path is.
+    #[serde(default)]
+    pub mountpoint: Option<String>,
+}
+
+impl Place {
+    /// The folder's path.
+    pub fn folder(&self) -> PathBuf {
+        name::as_path(&name::parse(&self.path)).to_owned()
+    }
+}
 
 /// A workspace's filesystem that is not where it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,53 +123,6 @@ impl Place {
         let is_replaced = Place::of(nearest).ok()?.filesystem.as_ref() != Some(known);
         is_replaced.then_some(Lost { mountpoint, is_replaced })
     }
-}
-
-/// Those of some folders that sessions work in, with the sessions, at whatever path they were recorded. Symlinks are no folders.
-pub fn known_among<'a, 'p>(sessions: &'a [Session], folders: impl Iterator<Item = &'p Path>) -> Vec<(PathBuf, &'a Session)> {
-    let mut by_inode: HashMap<u64, Vec<(&Place, &Session)>> = HashMap::new();
-    for session in sessions {
-        if let Some((inode, place)) = session.workspace.as_ref().and_then(|place| Some((place.inode?, place))) {
-            by_inode.entry(inode).or_default().push((place, session));
-        }
-    }
-    let mut found = Vec::new();
-    for folder in folders {
-        let Some(inode) = fs::symlink_metadata(folder).ok().filter(fs::Metadata::is_dir).map(|stat| stat.ino()) else { continue };
-        // An inode's number is quick to compare, and the rest is asked for where that is known.
-        let Some(known) = by_inode.get(&inode) else { continue };
-        let Ok(now) = Place::of(folder) else { continue };
-        let same = known.iter().filter(|(place, _)| place.is_same_folder(&now));
-        found.extend(same.map(|(_, session)| (folder.to_owned(), *session)));
-    }
-    found
-}
-
-/// Those folders below some folders that sessions work in, with the sessions, at whatever path they were recorded. Nothing that is mounted
-/// there is looked into, and no symlink is followed.
-pub fn known_below<'a, 'p>(sessions: &'a [Session], folders: impl Iterator<Item = &'p Path>) -> Vec<(PathBuf, &'a Session)> {
-    let is_folder = |path: &&Path| fs::symlink_metadata(path).is_ok_and(|stat| stat.is_dir());
-    let mut left: Vec<PathBuf> = folders.filter(is_folder).map(Path::to_owned).collect();
-    let inodes: HashSet<u64> = sessions.iter().filter_map(|session| session.workspace.as_ref()?.inode).collect();
-    if inodes.is_empty() || left.is_empty() {
-        return Vec::new();
-    }
-    let mountpoints: HashSet<PathBuf> = mounts::all().into_iter().flatten().map(|mount| mount.mountpoint).collect();
-    let mut candidates = Vec::new();
-    while let Some(folder) = left.pop() {
-        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-        for entry in entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
-            let path = entry.path();
-            if mountpoints.contains(&path) {
-                continue;
-            }
-            if inodes.contains(&entry.ino()) {
-                candidates.push(path.clone());
-            }
-            left.push(path);
-        }
-    }
-    known_among(sessions, candidates.iter().map(PathBuf::as_path))
 }
 
 /// The comparison of two facts; none where one of them is not known.

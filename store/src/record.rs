@@ -2,7 +2,6 @@
 
 mod brief;
 mod cause;
-mod end;
 mod named;
 mod outline;
 mod sentences;
@@ -15,12 +14,7 @@ use serde::{Deserialize, Serialize, de};
 use serde_json::{Map, Value};
 
 use self::outline::has_failed;
-pub use self::{
-    brief::Brief,
-    cause::Cause,
-    end::{By, End, EndKind},
-    outline::Outline,
-};
+pub use self::{brief::Brief, cause::Cause, outline::Outline};
 use crate::{
     clock::Uptime,
     id::{BlobId, ObjectId, RecordId, TreeId, Ulid},

@@ -32,7 +32,7 @@ use crate::{
     journal::{Entry, Journal, Position},
     layout::{Layout, is_set_aside},
     name,
-    projection::Place,
+    place::Place,
 };
 
 /// Ending of the names of the journal's segments.

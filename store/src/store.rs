@@ -17,6 +17,7 @@ pub(crate) use self::make::{make, make_ballast, missing};
 use crate::{
     config::Config,
     error::{Error, IoContext, Result},
+    fold::{NewFold, NoFold},
     id::PackId,
     journal::{Entry, Journal, Position},
     keys::{Ids, Keys},
@@ -45,6 +46,8 @@ pub struct OpenOptions {
     pub cache_bytes: u64,
     /// A folder of the user's, outside of the store, in which it is noted how far the store goes. None: nothing is noted or known.
     pub memory: Option<PathBuf>,
+    /// What is made of its events; nothing, unless one is given.
+    pub fold: NewFold,
     /// The store's keys; those of one without encryption, of which all are.
     pub keys: Keys,
     /// Files that no checkpoint takes in that is made through this handle.
@@ -54,7 +57,7 @@ pub struct OpenOptions {
 impl OpenOptions {
     /// For the store of these keys.
     pub fn with(layout: &Layout) -> Self {
-        OpenOptions { keys: layout.keys.clone(), ..OpenOptions::default() }
+        OpenOptions { keys: layout.keys.clone(), fold: layout.fold, ..OpenOptions::default() }
     }
 }
 
@@ -67,6 +70,7 @@ impl Default for OpenOptions {
             lock_timeout: Duration::from_secs(60),
             cache_bytes: 64 << 20,
             memory: None,
+            fold: NoFold::make,
             keys: Keys::default(),
             secrets: Secrets::default(),
         }
@@ -134,7 +138,7 @@ impl Store {
     }
 
     fn open_with(root: &Path, options: &OpenOptions, view: impl FnOnce(&Layout) -> Result<View>) -> Result<Self> {
-        let mut layout = Layout { root: root.to_owned(), keys: options.keys.clone(), has_parity: false };
+        let mut layout = Layout { root: root.to_owned(), keys: options.keys.clone(), has_parity: false, fold: options.fold };
         let mut was_made = false;
         match fs::symlink_metadata(layout.config()) {
             Ok(_) => {}
@@ -341,7 +345,7 @@ impl Store {
 
     /// Fails where the store has a feature with which this release must not write to it, or a journal that was read around damage: what stands
     /// there may be about anything.
-    pub(crate) fn check_writable(&self) -> Result<()> {
+    pub fn check_writable(&self) -> Result<()> {
         self.config.check_writable(&self.layout.root)?;
         self.view().damage().map_or(Ok(()), Err)
     }

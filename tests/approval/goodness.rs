@@ -231,7 +231,7 @@ fn the_audit_says_what_it_could_not_check_and_what_was_lost() {
 fn nothing_in_the_audit_steers_a_terminal() {
     let s = Scratch::new();
     let last = begun(&s);
-    let store = parhelia_store::Store::open(&s.store(), &parhelia_store::OpenOptions::default()).unwrap();
+    let store = parhelia_ledger::open(&s.store(), &parhelia_store::OpenOptions::default()).unwrap();
     let actor = parhelia_store::event::Actor {
         user: Some("\u{1b}[2J=x\u{9b}\u{202e}".into()),
         ..parhelia_store::event::Actor::program("cli")

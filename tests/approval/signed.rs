@@ -69,7 +69,7 @@ fn decisions_are_signed_by_ssh_keys_and_the_audit_checks_them() {
     // Copied to another decision, and to the same one once more: whoever can write to the store has no key.
     let signature = acts(&s, "checkpoint.approve").last().unwrap()["data"]["signature"].clone();
     for status in ["rejected", "approved"] {
-        let store = parhelia_store::Store::open(&s.store(), &parhelia_store::OpenOptions::default()).unwrap();
+        let store = parhelia_ledger::open(&s.store(), &parhelia_store::OpenOptions::default()).unwrap();
         let actor = parhelia_store::event::Actor { user: Some(user()), ..parhelia_store::event::Actor::program("cli") };
         let forged = parhelia_store::event::NewEvent::new("checkpoint.decided", last, actor).with("status", status);
         let mut signature = signature.clone();

@@ -8,7 +8,7 @@ mod verbs;
 
 use std::{fs, path::PathBuf, sync::Barrier, time::Duration};
 
-use parhelia_store::{OpenOptions, Store};
+use parhelia_store::OpenOptions;
 use parhelia_tests::{
     Scratch,
     filesystems::{Mountpoint, in_memory},
@@ -283,7 +283,7 @@ impl World {
         self.scratch.expect(0, &["gc", "--quiet"]);
         self.faults.extend(temporary(&tree_in(&self.ground())).into_iter().map(|path| format!("left: {path}")));
         self.faults.extend(difference(&tree_in(&self.ground().join("outside")), outside));
-        let store = Store::open(&self.scratch.store(), &OpenOptions::default()).unwrap();
+        let store = parhelia_ledger::open(&self.scratch.store(), &OpenOptions::default()).unwrap();
         self.faults.extend(leftovers(&store).into_iter().map(|path| format!("left in the store: {}", path.display())));
         let all: Vec<String> = store.checkpoints().unwrap().iter().map(|checkpoint| checkpoint.id()).collect();
         drop(store);

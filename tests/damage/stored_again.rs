@@ -75,12 +75,12 @@ impl parhelia_store::create::State for Transcript {
 
 #[test]
 fn what_is_lost_of_a_conversation_comes_back_with_the_next_create() {
-    use parhelia_store::{OpenOptions, Store, create};
+    use parhelia_store::{OpenOptions, create};
     let s = Scratch::without_parity();
     write(&s.path("work/f"), b"a file").unwrap();
     let (transcript, bytes) = (s.path("t.jsonl"), noise(900_000, 11));
     let checkpoint = || {
-        let store = Store::open(&s.store(), &OpenOptions { create: true, ..OpenOptions::default() }).unwrap();
+        let store = parhelia_ledger::open(&s.store(), &OpenOptions { create: true, ..OpenOptions::default() }).unwrap();
         let options = create::Options { workspace: s.path("work"), session: "s".into(), ..create::Options::default() };
         let mut state = Transcript(transcript.clone());
         create::run_with(&store, &options, &create::FullWalk, &mut state, &()).unwrap().checkpoint.id()
@@ -113,7 +113,7 @@ fn what_is_lost_of_a_conversation_comes_back_with_the_next_create() {
 
 #[test]
 fn of_a_file_with_a_lost_chunk_the_rest_can_be_read_and_another_copy_of_it_completes_it() {
-    use parhelia_store::{OpenOptions, Store, tree::Kind};
+    use parhelia_store::{OpenOptions, tree::Kind};
     let s = Scratch::without_parity();
     let bytes = noise(700_000, 12);
     let mut ids = Vec::new();
@@ -124,7 +124,7 @@ fn of_a_file_with_a_lost_chunk_the_rest_can_be_read_and_another_copy_of_it_compl
     flip_where(&s, &bytes[499_900..499_999]);
     let said = s.expect(12, &["check", "--repair"]);
     assert!(said.contains("lost") && ids.iter().all(|id| said.contains(&format!("{id}:log"))), "{said}");
-    let store = Store::open(&s.store(), &OpenOptions::default()).unwrap();
+    let store = parhelia_ledger::open(&s.store(), &OpenOptions::default()).unwrap();
     let newest = store.checkpoints().unwrap().pop().unwrap();
     let Kind::File { blob, size, .. } = store.node_at(&newest, b"log").unwrap().kind else { panic!("no file") };
     let reader = store.blob(blob, size).unwrap();

@@ -51,8 +51,8 @@ pub fn flip_where(s: &Scratch, bytes: &[u8]) {
 
 /// A checkpoint of the files alone: what stands in `state/` beside them is nowhere else.
 pub fn files_only(s: &Scratch, work: &Path) -> String {
-    use parhelia_store::{OpenOptions, Store, create};
-    let store = Store::open(&s.store(), &OpenOptions { create: true, ..OpenOptions::default() }).unwrap();
+    use parhelia_store::{OpenOptions, create};
+    let store = parhelia_ledger::open(&s.store(), &OpenOptions { create: true, ..OpenOptions::default() }).unwrap();
     let options = create::Options { workspace: work.into(), session: "s".into(), ..create::Options::default() };
     create::run(&store, &options, &()).unwrap().checkpoint.id()
 }

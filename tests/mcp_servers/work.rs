@@ -7,6 +7,7 @@ use std::{
     process::{Output, Stdio},
 };
 
+use parhelia_ledger::selector::find;
 use parhelia_session::{
     mcp::{
         State,
@@ -14,7 +15,6 @@ use parhelia_session::{
     },
     state::state_bytes,
 };
-use parhelia_store::{Store, selector::find};
 use parhelia_tests::{Scratch, live::shown, scripted::AGENT, write, write_program};
 use serde_json::{Value, json};
 
@@ -121,7 +121,7 @@ impl Work {
 
     /// A file that a checkpoint has beside the workspace.
     pub fn state(&self, checkpoint: &str, path: &str) -> Option<Vec<u8>> {
-        let store = Store::open(&self.scratch.store(), &Default::default()).unwrap();
+        let store = parhelia_ledger::open(&self.scratch.store(), &Default::default()).unwrap();
         let record = find(&store.view(), checkpoint).unwrap();
         state_bytes(&store, &record, path).unwrap()
     }

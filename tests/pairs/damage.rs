@@ -7,8 +7,7 @@ use std::{
 };
 
 use parhelia_store::{
-    OpenOptions, Store,
-    layout::Layout,
+    OpenOptions,
     pack::{Location, ObjectKind, PackFile},
 };
 
@@ -85,7 +84,7 @@ impl Damage {
             Damage::DirectoryBit => 45,
             _ => block.directory_end + block.payload_bytes / 2,
         };
-        flip(&Layout::new(root).pack(block.at.pack), block.at.offset + at);
+        flip(&parhelia_ledger::layout(root).pack(block.at.pack), block.at.offset + at);
     }
 }
 
@@ -108,7 +107,7 @@ pub fn flip(path: &Path, at: u64) {
 }
 
 fn blocks(root: &Path) -> Vec<Block> {
-    let store = Store::open(root, &OpenOptions::default()).unwrap();
+    let store = parhelia_ledger::open(root, &OpenOptions::default()).unwrap();
     let (mut blocks, mut place, mut bases) = (Vec::new(), HashMap::new(), Vec::new());
     for (id, _) in store.view().packs().unwrap().into_iter().filter(|(_, state)| state.condemned.is_none()) {
         let pack = PackFile::open(store.layout(), id).unwrap();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use parhelia_store::{OpenOptions, Store};
+use parhelia_store::OpenOptions;
 use parhelia_tests::story::files_of;
 
 use crate::pairs::world::{Copy, pack_bytes};
@@ -10,7 +10,8 @@ use crate::pairs::world::{Copy, pack_bytes};
 impl Copy {
     /// The checkpoints that can be read whole; none may read back other bytes.
     pub fn readable(&self, what: &str) -> BTreeSet<String> {
-        let store = Store::open(&self.scratch.store(), &OpenOptions::default()).unwrap_or_else(|e| panic!("{what}: {e}"));
+        let store =
+            parhelia_ledger::open(&self.scratch.store(), &OpenOptions::default()).unwrap_or_else(|e| panic!("{what}: {e}"));
         let mut readable = BTreeSet::new();
         for checkpoint in store.checkpoints().unwrap_or_else(|e| panic!("{what}: {e}")) {
             let id = checkpoint.id();
@@ -48,7 +49,7 @@ impl Copy {
 /// After verbs that nobody watched: what was there at first can be read or refused, a checkpoint of now can be made and read, and with a second
 /// copy everything comes back that this copy had.
 pub fn spared(one: &mut Copy, what: &str) {
-    let store = Store::open(&one.scratch.store(), &OpenOptions::default()).unwrap_or_else(|e| panic!("{what}: {e}"));
+    let store = parhelia_ledger::open(&one.scratch.store(), &OpenOptions::default()).unwrap_or_else(|e| panic!("{what}: {e}"));
     for checkpoint in store.checkpoints().unwrap_or_else(|e| panic!("{what}: {e}")) {
         match (files_of(&store, &checkpoint), one.saved.get(&checkpoint.id())) {
             (Ok(files), Some(expected)) => assert!(files == *expected, "{what}: {} reads back other bytes", checkpoint.id()),
@@ -65,7 +66,7 @@ pub fn spared(one: &mut Copy, what: &str) {
     let newest = lines.last().and_then(|line| line["id"].as_str()).unwrap_or_default().to_owned();
     let (whole, work) = (one.whole.to_string_lossy().into_owned(), work.to_string_lossy().into_owned());
     let (_, lines, said) = one.json(&["check", "--repair", "--from", &whole, "--from", &work]);
-    let store = Store::open(&one.scratch.store(), &OpenOptions::default()).unwrap_or_else(|e| panic!("{what}: {e}"));
+    let store = parhelia_ledger::open(&one.scratch.store(), &OpenOptions::default()).unwrap_or_else(|e| panic!("{what}: {e}"));
     for checkpoint in store.checkpoints().unwrap_or_else(|e| panic!("{what}: {e}")) {
         let id = checkpoint.id();
         if one.saved.contains_key(&id) || id == newest {

@@ -7,7 +7,7 @@ use std::{
     process::Command,
 };
 
-use parhelia_store::{OpenOptions, Store, create, gc};
+use parhelia_store::{OpenOptions, create, gc};
 use parhelia_tests::{Files, Scratch, files_in, noise, write};
 
 use crate::pairs::damage::Damage;
@@ -66,7 +66,7 @@ impl World {
         }
         write(&work.join("large"), &noise(700_000, 5)).unwrap();
         let options = OpenOptions { create: true, parity: false, ..OpenOptions::default() };
-        let store = Store::open(&scratch.store(), &options).unwrap();
+        let store = parhelia_ledger::open(&scratch.store(), &options).unwrap();
         let mut saved = BTreeMap::new();
         for version in 0..VERSIONS {
             for n in 0..4 {

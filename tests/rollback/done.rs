@@ -2,13 +2,13 @@
 
 use std::{fs, process::Stdio, time::Duration};
 
+use parhelia_ledger::{LedgerView as _, kind};
 use parhelia_session::{
     host::Observer,
     rollback::{self, Options, Rollback},
 };
 use parhelia_store::{
-    Store,
-    event::{Actor, NewEvent, kind},
+    event::{Actor, NewEvent},
     progress::Progress,
 };
 use parhelia_tests::{assert_equal, host::Caller, noise, write};
@@ -248,7 +248,7 @@ fn whoever_asks_to_stop_behind_the_intent_gets_everything_back() {
     struct Stops<'a>(&'a Work);
     impl Progress for Stops<'_> {
         fn is_cancelled(&self) -> bool {
-            let store = Store::open(&self.0.scratch.store(), &Default::default()).unwrap();
+            let store = parhelia_ledger::open(&self.0.scratch.store(), &Default::default()).unwrap();
             let session = store.view().session(&self.0.session).unwrap().unwrap();
             rollback::open(&session).is_some()
         }
@@ -257,7 +257,7 @@ fn whoever_asks_to_stop_behind_the_intent_gets_everything_back() {
     let work = Work::new(false);
     work.spoil();
     let before = work.copy("before");
-    let store = Store::open(&work.scratch.store(), &Default::default()).unwrap();
+    let store = parhelia_ledger::open(&work.scratch.store(), &Default::default()).unwrap();
     let target = store.view().checkpoint(work.target.parse().unwrap()).unwrap().unwrap();
     let rollback = Rollback::plan(&store, &Caller, &target, None, Options::default()).unwrap();
     let failed = rollback.execute(&Stops(&work)).unwrap_err();

@@ -6,10 +6,11 @@ use std::{
     process::{Child, Command},
 };
 
+use parhelia_ledger::{LedgerView as _, kind};
 use parhelia_session::intent::{self, Intent};
 use parhelia_store::{
     create,
-    event::{Actor, NewEvent, kind},
+    event::{Actor, NewEvent},
     id::Ulid,
 };
 use parhelia_tests::{

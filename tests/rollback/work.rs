@@ -133,5 +133,5 @@ pub fn safeties(work: &Work) -> Vec<String> {
 }
 
 pub fn opened(work: &Work) -> Store {
-    Store::open(&work.scratch.store(), &Default::default()).unwrap()
+    parhelia_ledger::open(&work.scratch.store(), &Default::default()).unwrap()
 }

@@ -1,7 +1,8 @@
 //! Sessions that begin over HTTP, prompts for them, and runs of machines that this one does not see.
 
 use jiff::SignedDuration;
-use parhelia_store::{OpenOptions, Store, clock::timestamp, projection::Lease};
+use parhelia_ledger::Lease;
+use parhelia_store::{OpenOptions, Store, clock::timestamp};
 
 use super::*;
 
@@ -28,7 +29,7 @@ impl Service {
     }
 
     fn store(&self) -> Store {
-        Store::open(&self.scratch.store(), &OpenOptions::default()).unwrap()
+        parhelia_ledger::open(&self.scratch.store(), &OpenOptions::default()).unwrap()
     }
 }
 
@@ -176,7 +177,7 @@ fn an_agent_of_the_service_gets_what_it_needs_and_no_other_variable_and_its_name
 fn silence(s: &Service, run: &str, epoch: &Value) {
     let renewed = Some(timestamp() - SignedDuration::from_secs(91));
     let lease = Lease { holder: "build-7".into(), renewed, ttl_seconds: 90, said: None };
-    s.store().renew_lease(run, epoch.as_u64().unwrap(), &lease).unwrap();
+    parhelia_ledger::lease::renew(&s.store(), run, epoch.as_u64().unwrap(), &lease).unwrap();
 }
 
 #[test]

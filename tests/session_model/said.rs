@@ -7,10 +7,8 @@ use std::{
     process::Stdio,
 };
 
-use parhelia_store::{
-    projection::{EndKind, Run},
-    record::{Cause, Checkpoint},
-};
+use parhelia_ledger::{EndKind, LedgerView as _, Run};
+use parhelia_store::record::{Cause, Checkpoint};
 use parhelia_tests::{Files, files_in, live::wait};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;

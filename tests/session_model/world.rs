@@ -10,7 +10,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parhelia_store::{OpenOptions, Store, projection::Session};
+use parhelia_ledger::{LedgerView as _, Session};
+use parhelia_store::{OpenOptions, Store};
 use parhelia_tests::{
     Files, Scratch, clock, files_in,
     live::{kill, lives, wait},
@@ -210,7 +211,7 @@ impl World {
     }
 
     pub fn opened(&self) -> Store {
-        Store::open(&self.scratch.store(), &OpenOptions::default()).unwrap()
+        parhelia_ledger::open(&self.scratch.store(), &OpenOptions::default()).unwrap()
     }
 
     /// The session of the agent's workspace.

@@ -35,7 +35,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use parhelia_store::{OpenOptions, Store};
+use parhelia_store::OpenOptions;
 
 use rustix::fs::{CWD, FileType, Mode, XattrFlags};
 use serde_json::Value;
@@ -81,7 +81,7 @@ pub fn make_store(path: &Path) {
         return;
     }
     let options = OpenOptions { create: true, ..OpenOptions::default() };
-    drop(Store::open(path, &options).unwrap_or_else(|e| panic!("no store: {e}")));
+    drop(parhelia_ledger::open(path, &options).unwrap_or_else(|e| panic!("no store: {e}")));
     let owner = path.parent().and_then(|parent| fs::metadata(parent).ok()).map_or(0, |parent| parent.uid());
     if owner != 0 {
         let given = Command::new("chown").args(["-R", &format!("{owner}:{owner}")]).arg(path).status();
@@ -127,7 +127,7 @@ impl Scratch {
     pub fn without_parity() -> Self {
         let scratch = Self::new();
         let options = parhelia_store::OpenOptions { create: true, parity: false, ..Default::default() };
-        parhelia_store::Store::open(&scratch.store, &options).unwrap_or_else(|e| panic!("no store: {e}"));
+        parhelia_ledger::open(&scratch.store, &options).unwrap_or_else(|e| panic!("no store: {e}"));
         scratch
     }
 

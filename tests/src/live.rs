@@ -10,8 +10,9 @@ use std::{
 };
 
 use parhelia_agent::process::{Found, Owner, found};
+use parhelia_ledger::{LedgerView as _, selector::find};
 use parhelia_session::state::state_bytes;
-use parhelia_store::{Store, record::Checkpoint, selector::find};
+use parhelia_store::{Store, record::Checkpoint};
 use serde_json::Value;
 
 use crate::{
@@ -134,7 +135,7 @@ impl Live {
     }
 
     fn opened(&self) -> Store {
-        Store::open(&self.store(), &Default::default()).unwrap_or_else(|e| panic!("no store: {e}"))
+        parhelia_ledger::open(&self.store(), &Default::default()).unwrap_or_else(|e| panic!("no store: {e}"))
     }
 
     /// The session's id: of the newest checkpoint.

@@ -91,7 +91,7 @@ impl Story {
         if !promise.must.is_empty() && !store.join("store.json").exists() {
             return Err("the store is gone".into());
         }
-        let opened = Store::open(store, &options).map_err(|e| format!("open: {e}"))?;
+        let opened = parhelia_ledger::open(store, &options).map_err(|e| format!("open: {e}"))?;
         let found = opened.checkpoints().map_err(|e| format!("list: {e}"))?;
         for id in promise.must.keys() {
             if !found.iter().any(|c| c.id() == *id) {

@@ -9,11 +9,9 @@ use std::{
     process::{Child, Command, Output, Stdio},
 };
 
+use parhelia_ledger::kind;
 use parhelia_session::intent;
-use parhelia_store::{
-    Store,
-    event::{Actor, NewEvent, kind},
-};
+use parhelia_store::event::{Actor, NewEvent};
 use parhelia_tests::{
     Scratch,
     live::{kill, lives, on_a_terminal, shown, wait},
@@ -114,7 +112,7 @@ impl Work {
     }
 
     fn append(&self, event: NewEvent) {
-        let store = Store::open(&self.scratch.store(), &Default::default()).unwrap();
+        let store = parhelia_ledger::open(&self.scratch.store(), &Default::default()).unwrap();
         store.append_events(&[event], &()).unwrap();
     }
 }
@@ -307,7 +305,7 @@ fn a_death_whose_last_checkpoint_is_being_made_is_called_that() {
     let mut child = work.start(&work.gate());
     work.has_started(1);
     let process = wait(|| work.last_run()["pid"].as_i64());
-    let store = Store::open(&work.scratch.store(), &Default::default()).unwrap();
+    let store = parhelia_ledger::open(&work.scratch.store(), &Default::default()).unwrap();
     // Nobody else captures it meanwhile.
     let turn = intent::held(&store, work.session()["id"].as_str().unwrap(), &()).unwrap();
     kill(i32::try_from(process).unwrap());

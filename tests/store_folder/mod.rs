@@ -16,7 +16,7 @@ use std::{
 };
 
 use parhelia_store::{
-    OpenOptions, Store,
+    OpenOptions,
     journal::{Journal, Position},
 };
 use parhelia_tests::{Files, Scratch, binary, files_in, noise, write};
@@ -137,7 +137,7 @@ fn a_log_that_was_copied_before_the_hint_is_a_store_and_gc_keeps_what_it_does_no
 #[test]
 fn an_index_that_is_ahead_of_the_journal_keeps_what_the_journal_lost() {
     let (s, ids) = three();
-    Store::open(&s.store(), &OpenOptions::default()).unwrap().absorb().unwrap();
+    parhelia_ledger::open(&s.store(), &OpenOptions::default()).unwrap().absorb().unwrap();
     let log = segment(&s.store());
     let good = fs::read(&log).unwrap();
     let packs = files_in(&s.store().join("packs"));
@@ -287,7 +287,7 @@ fn deleting_lock_and_pins_under_load_loses_nothing_and_forks_nothing() {
         assert_eq!(&files_in(&out), files, "{id}");
     }
     // The chain of all events is one, from the first to the last.
-    let store = Store::open(&s.store(), &OpenOptions::default()).unwrap();
+    let store = parhelia_ledger::open(&s.store(), &OpenOptions::default()).unwrap();
     let all = Journal::of(store.layout()).read(&Position::start()).unwrap();
     assert!(!all.was_cut && all.missing == 0);
     assert!(s.store().join("lock").exists());

@@ -273,8 +273,8 @@ fn a_terminal_is_attached_and_a_checkpoint_is_made_when_it_detaches() {
     assert!(terminal.wait().unwrap().success());
     let checkpoint = wait(|| made().first().cloned());
     let id = checkpoint["id"].as_str().unwrap();
-    let store = parhelia_store::Store::open(&scratch.store(), &Default::default()).unwrap();
-    let found = parhelia_store::selector::find(&store.view(), id).unwrap();
+    let store = parhelia_ledger::open(&scratch.store(), &Default::default()).unwrap();
+    let found = parhelia_ledger::selector::find(&store.view(), id).unwrap();
     let saved = parhelia_session::tmux::saved_tmux(&store, &found, false).unwrap().unwrap();
     assert_eq!(saved.state.session, session);
     let run = newest_run(&scratch);

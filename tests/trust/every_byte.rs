@@ -13,7 +13,6 @@ use parhelia_store::{
     check::{self, CheckOptions},
     create,
     id::Ulid,
-    layout::Layout,
 };
 use parhelia_tests::{Files, allocation::largest_since, files_in, long, noise, story::files_of, write};
 
@@ -49,7 +48,7 @@ impl Lab {
     }
 
     fn open(&self, create: bool) -> parhelia_store::Result<Store> {
-        Store::open(&self.path(), &OpenOptions { create, ..OpenOptions::default() })
+        parhelia_ledger::open(&self.path(), &OpenOptions { create, ..OpenOptions::default() })
     }
 
     fn create(&mut self) {
@@ -59,7 +58,7 @@ impl Lab {
     }
 
     fn check(&self) -> parhelia_store::Result<check::CheckReport> {
-        check::run(&Layout::new(self.path()), &CheckOptions { read_data_percent: Some(100) }, &())
+        check::run(&parhelia_ledger::layout(self.path()), &CheckOptions { read_data_percent: Some(100) }, &())
     }
 
     /// Reads all that can be read. Whatever comes is right. Says whether everything came.

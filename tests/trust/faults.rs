@@ -10,7 +10,7 @@ use std::{
 
 use fuser::Errno;
 use parhelia_store::{
-    OpenOptions, Store,
+    OpenOptions,
     check::{self, CheckOptions},
     event::{Actor, NewEvent},
 };
@@ -82,7 +82,7 @@ impl Lab {
 
     /// Panics unless the checkpoints are there, and everything works again.
     fn assert_recovers(&self, place: &str, verb: Verb, context: &str) {
-        let store = Store::open(&self.place(place).join("store"), &OpenOptions::default()).unwrap();
+        let store = parhelia_ledger::open(&self.place(place).join("store"), &OpenOptions::default()).unwrap();
         let found = store.checkpoints().unwrap();
         let may_be_gone = matches!(verb, Verb::Delete | Verb::Gc);
         for (id, files) in self.ids.iter().zip(&self.files) {
@@ -100,7 +100,7 @@ impl Lab {
         }
         let gc = self.run(place, Verb::Gc);
         assert!(gc.status.success(), "{context}: gc: {gc:?}");
-        let store = Store::open(&self.place(place).join("store"), &OpenOptions::default()).unwrap();
+        let store = parhelia_ledger::open(&self.place(place).join("store"), &OpenOptions::default()).unwrap();
         let report = check::run(store.layout(), &CheckOptions { read_data_percent: Some(100) }, &()).unwrap();
         assert!(report.is_clean(), "{context}: {:?}", report.findings);
         assert_eq!(leftovers(&store), Vec::<PathBuf>::new(), "{context}");
@@ -360,7 +360,7 @@ fn a_disk_that_is_really_full() {
 
 /// Appends events until the journal's next record does not fit into the last block that the journal has.
 fn pad_journal(store: &Path) {
-    let opened = Store::open(store, &OpenOptions::default()).unwrap();
+    let opened = parhelia_ledger::open(store, &OpenOptions::default()).unwrap();
     let journal = fs::read_dir(store.join("journal")).unwrap().flatten().map(|entry| entry.path());
     let segment = journal.filter(|path| path.extension().is_some_and(|e| e == "log")).max().unwrap();
     let used = || fs::metadata(&segment).unwrap().len() % 4096;
@@ -472,6 +472,6 @@ fn few_file_descriptors_and_little_memory_lose_nothing() {
     s.create("s", &s.path("work"));
     s.expect(0, &["gc", "--quiet"]);
     s.expect(0, &["check", "--read-data", "--quiet"]);
-    let store = Store::open(&s.store(), &OpenOptions::default()).unwrap();
+    let store = parhelia_ledger::open(&s.store(), &OpenOptions::default()).unwrap();
     assert_eq!(leftovers(&store), Vec::<PathBuf>::new());
 }

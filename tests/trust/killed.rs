@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parhelia_store::{OpenOptions, Store};
+use parhelia_store::OpenOptions;
 use parhelia_tests::{
     Files, Scratch, assert_equal, files_in, given_seed, long, make_store, noise,
     recorder::{Dice, Fault, Recorder, Trap},
@@ -179,7 +179,7 @@ fn a_restore_in_place_that_is_killed_at_any_step_leaves_nothing_behind() {
         assert_equal_but_for_xattrs(&work, &out);
         lab.expect(place, &["gc", "--quiet"]);
         lab.assert_store_is_whole(place);
-        let store = Store::open(&lab.place(place).join("store"), &OpenOptions::default()).unwrap();
+        let store = parhelia_ledger::open(&lab.place(place).join("store"), &OpenOptions::default()).unwrap();
         assert_eq!(leftovers(&store), Vec::<PathBuf>::new(), "{place}");
     });
     println!("killed at {steps} steps of a restore in place");
@@ -219,7 +219,7 @@ fn assert_kept(s: &Scratch, promised: &[(String, PathBuf)]) {
     }
     s.expect(0, &["gc", "--quiet"]);
     s.expect(0, &["check", "--read-data", "--quiet"]);
-    let store = Store::open(&s.store(), &OpenOptions::default()).unwrap();
+    let store = parhelia_ledger::open(&s.store(), &OpenOptions::default()).unwrap();
     assert_eq!(leftovers(&store), Vec::<PathBuf>::new());
 }
 

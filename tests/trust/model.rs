@@ -11,7 +11,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use parhelia_store::{OpenOptions, Store};
+use parhelia_store::OpenOptions;
 use parhelia_tests::{
     Scratch, given_seed, long, noise,
     recorder::{Cut, Dice, Fault, Recorder, Trap},
@@ -214,7 +214,8 @@ impl Life {
             self.possible.clear();
             return;
         }
-        let store = Store::open(&self.store(), &OpenOptions::default()).unwrap_or_else(|e| panic!("{e}\n{}", self.story()));
+        let store =
+            parhelia_ledger::open(&self.store(), &OpenOptions::default()).unwrap_or_else(|e| panic!("{e}\n{}", self.story()));
         let mut found = BTreeMap::new();
         for checkpoint in store.checkpoints().unwrap() {
             let files = tree_of(&store, &checkpoint).unwrap_or_else(|e| panic!("{e}\n{}", self.story()));

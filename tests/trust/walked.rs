@@ -107,7 +107,7 @@ impl Lab {
             return (code, None);
         }
         let id = String::from_utf8(output.stdout).unwrap().trim().to_owned();
-        let store = Store::open(&self.scratch.store(), &OpenOptions::default()).unwrap();
+        let store = parhelia_ledger::open(&self.scratch.store(), &OpenOptions::default()).unwrap();
         let checkpoint = store.checkpoints().unwrap().into_iter().find(|checkpoint| checkpoint.id() == id).unwrap();
         let omissions = store.omissions(&checkpoint).unwrap();
         // What belongs to a checkpoint beside the workspace may fail, too.
@@ -242,7 +242,7 @@ fn without_proc_no_entry_is_missing_and_going_back_removes_none() {
     rustix::fs::lsetxattr(work.join("link"), "trusted.one", b"1", rustix::fs::XattrFlags::empty()).unwrap();
     let shown = work.to_string_lossy().into_owned();
     let id = s.create("s", &work);
-    let store = || Store::open(&s.store(), &OpenOptions::default()).unwrap();
+    let store = || parhelia_ledger::open(&s.store(), &OpenOptions::default()).unwrap();
     let of = |id: &str| {
         let store = store();
         let checkpoint = store.checkpoints().unwrap().into_iter().find(|checkpoint| checkpoint.id() == id).unwrap();

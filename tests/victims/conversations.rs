@@ -1,6 +1,7 @@
 //! Conversations that an agent still has open.
 
-use parhelia_store::event::{Actor, NewEvent, kind};
+use parhelia_ledger::{LedgerView as _, kind};
+use parhelia_store::event::{Actor, NewEvent};
 
 use super::*;
 
@@ -36,7 +37,7 @@ fn a_conversation_that_somebody_has_open_is_not_gone_on_with() {
     let told = work.scratch.expect(4, &["session", "recover", "it"]);
     assert!(told.contains("cannot be resumed as it is") && told.contains("(sleep 100000) in /"), "{told}");
     // Active again, as of an agent that was killed.
-    let store = Store::open(&work.scratch.store(), &Default::default()).unwrap();
+    let store = parhelia_ledger::open(&work.scratch.store(), &Default::default()).unwrap();
     let session = store.view().session_named("it").unwrap().id;
     let active = NewEvent::new(kind::SESSION_STATUS, &session, Actor::default()).with("status", "active");
     store.append_events(&[active], &()).unwrap();
@@ -71,7 +72,8 @@ fn an_agent_that_outlives_its_supervisor_tells_of_its_own_end() {
         write_program(&work.scratch.path("bin/claude"), &script);
         let arguments = ["session", "run", "--name", "it", "-w", &folder, "--", &work.agent()];
         let mut child = work.command(&arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        let run = || Store::open(&work.scratch.store(), &Default::default()).ok()?.view().runs().ok()?.into_values().next();
+        let run =
+            || parhelia_ledger::open(&work.scratch.store(), &Default::default()).ok()?.view().runs().ok()?.into_values().next();
         wait(|| run().filter(|run| run.pid.is_some()));
         child.kill().unwrap();
         child.wait().unwrap();

@@ -9,8 +9,8 @@ use std::{
     time::Duration,
 };
 
+use parhelia_ledger::{Lease, LedgerView as _};
 use parhelia_session::{intent::held, run::launcher_of};
-use parhelia_store::{Store, projection::Lease};
 use parhelia_tests::{
     Scratch,
     filesystems::{Mountpoint, system, text},
@@ -157,7 +157,7 @@ fn one_that_dies_before_anything_was_saved_comes_back_in_tmux() {
     // The supervisor's first checkpoint has the windows already.
     wait(|| (work.session("early")["checkpoints"].as_u64() > Some(0)).then_some(()));
     let (supervisor, agent) = {
-        let store = Store::open(&work.scratch.store(), &Default::default()).unwrap();
+        let store = parhelia_ledger::open(&work.scratch.store(), &Default::default()).unwrap();
         let run = store.view().runs().unwrap().into_values().next().unwrap();
         (run.extra["launcher"]["process"].as_i64().unwrap() as i32, run.pid.unwrap() as i32)
     };
@@ -176,7 +176,7 @@ fn a_tmux_server_that_is_gone_is_said_to_be_also_where_another_has_its_socket() 
     work.tmux.start(&[]);
     work.start("one", "hello");
     work.wait_for("one", "idle");
-    let store = Store::open(&work.scratch.store(), &Default::default()).unwrap();
+    let store = parhelia_ledger::open(&work.scratch.store(), &Default::default()).unwrap();
     let run = store.view().runs().unwrap().into_values().next().unwrap();
     // The agent first: it may end when its launcher does.
     for process in [run.pid.unwrap() as i32, launcher_of(&run).unwrap().process] {
@@ -269,7 +269,7 @@ fn a_run_in_a_container_of_the_same_name_is_not_taken_for_dead() {
     let run = |name, folder| ["session", "run", "--name", name, "-w", folder, "--", "sleep", "100000"];
     let mut container = contained(&work, &run("inside", &inside)).spawn().unwrap();
     let mut here = work.command(&run("outside", &outside)).spawn().unwrap();
-    let runs = || Store::open(&work.scratch.store(), &Default::default()).ok()?.view().runs().ok();
+    let runs = || parhelia_ledger::open(&work.scratch.store(), &Default::default()).ok()?.view().runs().ok();
     wait(|| Some(runs()?.values().filter(|run| run.pid.is_some() && run.lease.is_some()).count()).filter(|count| *count == 2));
     // From out here it is seen to live.
     assert_eq!((work.is("inside").1, work.is("outside").1), ("live".into(), "live".into()));
@@ -297,9 +297,9 @@ fn a_run_in_a_container_of_the_same_name_is_not_taken_for_dead() {
     // Whoever says that it is over is not told to say so.
     let forced = work.scratch.expect(0, &["session", "resume", "--all", "--take-over"]);
     assert!(forced.contains("is no agent") && !forced.contains("may have it"), "{forced}");
-    let store = Store::open(&work.scratch.store(), &Default::default()).unwrap();
+    let store = parhelia_ledger::open(&work.scratch.store(), &Default::default()).unwrap();
     let run = store.view().runs().unwrap().into_values().find(|run| run.cwd.as_deref() == Some(&*inside)).unwrap();
-    store.renew_lease(&run.id, run.epoch, &Lease::default()).unwrap();
+    parhelia_ledger::lease::renew(&store, &run.id, run.epoch, &Lease::default()).unwrap();
     assert_eq!(work.is("inside").1, "dead");
     let process = runs().unwrap().into_values().find(|run| run.cwd.as_deref() == Some(&*outside)).unwrap().pid.unwrap();
     kill(process as i32);
@@ -374,7 +374,7 @@ fn a_signal_does_not_wait_for_a_checkpoint() {
     let arguments = ["session", "run", "--name", "it", "--interval", "1", "-w", &folder, "--", "sh", "-c", &script];
     let mut command = work.command(&arguments);
     let mut child = command.stdout(Stdio::null()).stderr(fs::File::create(&said).unwrap()).spawn().unwrap();
-    let store = wait(|| Store::open(&work.scratch.store(), &Default::default()).ok());
+    let store = wait(|| parhelia_ledger::open(&work.scratch.store(), &Default::default()).ok());
     let session = wait(|| store.refresh().ok()?.sessions().ok()?.pop());
     // Whoever has the turn keeps each checkpoint waiting for ten seconds.
     let turn = held(&store, &session.id, &()).unwrap();

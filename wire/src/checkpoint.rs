@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use parhelia_ledger::Marks;
 use parhelia_session::{
     retention::{Kept, Removed},
     review::tag::InUse,
@@ -10,7 +11,6 @@ use parhelia_session::{
 use parhelia_store::{
     id::Ulid,
     omitted::{Omission as StoreOmission, Reason},
-    projection::{self, Marks},
     record::{self, Cause, Outline, Part},
 };
 use schemars::JsonSchema;
@@ -126,7 +126,7 @@ impl Checkpoint {
 
 mirror! {
     /// A decision about a checkpoint.
-    pub struct Approval of projection::Approval {
+    pub struct Approval of parhelia_ledger::Approval {
         /// pending, approved, rejected, auto_approved.
         #[schemars(extend("enum" = ["pending", "approved", "rejected", "auto_approved"]))]
         pub status: String,
@@ -151,7 +151,7 @@ mirror! {
     }
 
     /// An annotation of a checkpoint.
-    pub struct Annotation of projection::Annotation {
+    pub struct Annotation of parhelia_ledger::Annotation {
         /// Time at which it was made.
         #[schemars(extend("format" = "date-time"))]
         pub timestamp: String,
@@ -162,7 +162,7 @@ mirror! {
     }
 
     /// An issue that a checkpoint is linked to.
-    pub struct Link of projection::Issue {
+    pub struct Link of parhelia_ledger::Issue {
         /// github, linear, beads, url.
         pub tracker: String,
         /// Id of the issue there; of `url` its address.
@@ -172,7 +172,7 @@ mirror! {
     }
 
     /// A verification of a checkpoint.
-    pub struct Verification of projection::Verification {
+    pub struct Verification of parhelia_ledger::Verification {
         /// Thoroughness: new, index, part, deep.
         #[schemars(extend("enum" = ["new", "index", "part", "deep"]))]
         pub level: String,
@@ -187,7 +187,7 @@ mirror! {
     }
 
     /// A scan for secrets of what a checkpoint has and its parent does not.
-    pub struct Scan of projection::Scan {
+    pub struct Scan of parhelia_ledger::Scan {
         /// Time of the scan.
         pub at: String,
         /// Number of possible secrets.
@@ -205,7 +205,7 @@ mirror! {
     }
 
     /// A text that looks like a credential.
-    pub struct PossibleSecret of projection::PossibleSecret {
+    pub struct PossibleSecret of parhelia_ledger::PossibleSecret {
         /// Rule that found it, such as github-token.
         pub rule: String,
         /// Path of the file in the workspace.
@@ -217,7 +217,7 @@ mirror! {
     }
 
     /// Files that were not scanned, by reason.
-    pub struct Unscanned of projection::Unscanned {
+    pub struct Unscanned of parhelia_ledger::Unscanned {
         /// No text.
         pub binary: u64,
         /// Longer than 1 MiB.
@@ -272,7 +272,7 @@ pub struct Annotated {
 
 impl Annotated {
     /// An annotation of a checkpoint.
-    pub fn of(checkpoint: Ulid, annotation: &projection::Annotation) -> Self {
+    pub fn of(checkpoint: Ulid, annotation: &parhelia_ledger::Annotation) -> Self {
         Annotated { checkpoint: checkpoint.show(), annotation: annotation.into() }
     }
 }

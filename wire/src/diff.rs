@@ -1,9 +1,9 @@
 //! Differences of checkpoints: entries, conversations, and checkpoints as a whole.
 
 use parhelia_agent::transcript::messages;
+use parhelia_ledger::Marks;
 use parhelia_store::{
     diff::{self, ChangeKind, Text, TreeChange},
-    projection::Marks,
     record,
 };
 use schemars::JsonSchema;

@@ -5,7 +5,6 @@ mod review;
 use std::collections::BTreeMap;
 
 use parhelia_session::{attention, labels, overview, run};
-use parhelia_store::{projection, record};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -97,7 +96,7 @@ pub struct Session {
 
 impl Session {
     /// A session as it is found, with the number of its checkpoints.
-    pub fn of(session: &projection::Session, overview: &overview::Overview, checkpoints: u64) -> Self {
+    pub fn of(session: &parhelia_ledger::Session, overview: &overview::Overview, checkpoints: u64) -> Self {
         Session {
             id: session.id.clone(),
             name: session.name.clone(),
@@ -140,7 +139,7 @@ impl Session {
 
 mirror! {
     /// A session's folder.
-    pub struct Place of projection::Place {
+    pub struct Place of parhelia_ledger::Place {
         /// Absolute path.
         pub path: String,
         /// Inode of the folder, where it is known.
@@ -154,7 +153,7 @@ mirror! {
     }
 
     /// Sums over a session's runs.
-    pub struct Totals of projection::Totals {
+    pub struct Totals of parhelia_ledger::Totals {
         /// Cost in US dollars, where one was reported.
         pub cost_usd: Option<f64>,
         /// Seconds from beginning to end of each run whose end was recorded.
@@ -166,7 +165,7 @@ mirror! {
     }
 
     /// A conversation of an agent.
-    pub struct Conversation of projection::Conversation {
+    pub struct Conversation of parhelia_ledger::Conversation {
         /// The agent's own id of it.
         pub id: String,
         /// Run in which it was seen first.
@@ -222,7 +221,7 @@ mirror! {
     }
 
     /// The right to act for a run.
-    pub struct Lease of projection::Lease {
+    pub struct Lease of parhelia_ledger::Lease {
         /// Holder, such as a host and a process.
         pub holder: String,
         /// Time of the last renewal.
@@ -235,7 +234,7 @@ mirror! {
     }
 
     /// A pane of tmux.
-    pub struct Pane of projection::Tmux {
+    pub struct Pane of parhelia_ledger::Tmux {
         /// The server's socket.
         pub socket: String,
         /// The pane's id.
@@ -243,7 +242,7 @@ mirror! {
     }
 
     /// The end of a run.
-    pub struct End of record::End {
+    pub struct End of parhelia_ledger::End {
         /// exited, signalled, asked (nobody saw how the program took it), not_started, conversation_unknown, session_end, unknown.
         #[schemars(extend("enum" = ["exited", "signalled", "asked", "not_started", "conversation_unknown", "session_end", "unknown"]))]
         pub kind: String,
@@ -300,8 +299,8 @@ pub struct Run {
     pub exit_reason: Option<String>,
 }
 
-impl From<&projection::Run> for Run {
-    fn from(run: &projection::Run) -> Self {
+impl From<&parhelia_ledger::Run> for Run {
+    fn from(run: &parhelia_ledger::Run) -> Self {
         Run {
             id: run.id.show(),
             session: run.session.show(),
@@ -325,7 +324,7 @@ impl From<&projection::Run> for Run {
     }
 }
 
-impl Show<Run> for projection::Run {
+impl Show<Run> for parhelia_ledger::Run {
     fn show(&self) -> Run {
         self.into()
     }

@@ -73,9 +73,9 @@ as_text!(str, &'static str, Ulid, PackId, OpId, ObjectId, TreeId, BlobId, Timest
 by_name!(
     parhelia_session::attention::State,
     parhelia_session::overview::Observed,
-    parhelia_store::projection::ApprovalStatus,
-    parhelia_store::projection::Goal,
-    parhelia_store::projection::Status,
+    parhelia_ledger::ApprovalStatus,
+    parhelia_ledger::Goal,
+    parhelia_ledger::Status,
     parhelia_store::record::Trigger
 );
 by_serde!(
@@ -85,9 +85,9 @@ by_serde!(
     parhelia_session::retention::Removed,
     parhelia_session::summary::GeneratedBy,
     parhelia_store::check::FindingKind,
-    parhelia_store::projection::VerifyLevel,
-    parhelia_store::record::By,
-    parhelia_store::record::EndKind,
+    parhelia_ledger::VerifyLevel,
+    parhelia_ledger::By,
+    parhelia_ledger::EndKind,
     parhelia_store::restore::RestoreChange
 );
 

@@ -8,7 +8,7 @@ use std::{
 
 use clap::Parser;
 use parhelia_benches::error::{self, Context, Error, Result};
-use parhelia_store::{OpenOptions, Store, create, gc};
+use parhelia_store::{OpenOptions, create, gc};
 
 /// Times verbs in a store of many sessions, and in one of a single session
 #[derive(Debug, Parser)]
@@ -102,8 +102,8 @@ fn work(store: &Path, session: usize) -> PathBuf {
 
 /// A store of sessions `s0`, `s1`..., whose checkpoints take turns.
 fn build(root: &Path, sessions: usize, each: usize) -> Result<()> {
-    let store =
-        Store::open(root, &OpenOptions { create: true, ..OpenOptions::default() }).map_err(|e| failed("open the store", e))?;
+    let store = parhelia_ledger::open(root, &OpenOptions { create: true, ..OpenOptions::default() })
+        .map_err(|e| failed("open the store", e))?;
     for number in 0..sessions * each {
         let session = number % sessions;
         let workspace = work(root, session);

@@ -76,7 +76,7 @@ fn run(options: &Options) -> Result<()> {
     for (name, arguments) in cases {
         println!("| {name} | {:.1} ms |", median(options, |_| timed(options, &arguments))?);
     }
-    let store = Store::open(&root, &OpenOptions::default()).map_err(|e| failed("open the store", e))?;
+    let store = parhelia_ledger::open(&root, &OpenOptions::default()).map_err(|e| failed("open the store", e))?;
     let after_one = median(options, |round| {
         checkpoint(&store, options, options.sessions * options.each + round, &mut talk)?;
         timed(options, &["search", &rare])
@@ -93,8 +93,8 @@ fn median(options: &Options, mut run: impl FnMut(usize) -> Result<Duration>) -> 
 }
 
 fn build(options: &Options, root: &Path, talk: &mut Text) -> Result<()> {
-    let store =
-        Store::open(root, &OpenOptions { create: true, ..OpenOptions::default() }).map_err(|e| failed("open the store", e))?;
+    let store = parhelia_ledger::open(root, &OpenOptions { create: true, ..OpenOptions::default() })
+        .map_err(|e| failed("open the store", e))?;
     for number in 0..options.sessions * options.each {
         checkpoint(&store, options, number, talk)?;
         if number % 1000 == 999 {

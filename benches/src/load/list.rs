@@ -9,12 +9,9 @@ use std::{
 };
 
 use parhelia_agent::process::Identity;
+use parhelia_ledger::{End, Goal, Status};
 use parhelia_session::run::{self, Begin};
-use parhelia_store::{
-    OpenOptions, Store, create,
-    event::Actor,
-    projection::{End, Goal, Status},
-};
+use parhelia_store::{OpenOptions, Store, create, event::Actor};
 
 use super::{
     Row,
@@ -111,7 +108,8 @@ fn failed(what: &str, e: impl std::fmt::Display) -> Error {
 
 /// Fills the store of a place with sessions, each with checkpoints that take turns and a run. The last sessions have live agents.
 fn fill(place: &Place, listed: &Listed) -> Result<Vec<Child>> {
-    let store = Store::open(&place.folder.join("store"), &OpenOptions::default()).map_err(|e| failed("open the store", e))?;
+    let store =
+        parhelia_ledger::open(&place.folder.join("store"), &OpenOptions::default()).map_err(|e| failed("open the store", e))?;
     for number in 0..listed.sessions * listed.each {
         let session = format!("s{}", number % listed.sessions);
         let workspace = place.folder.join("work").join(&session);

@@ -14,6 +14,7 @@ use std::{
 };
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use parhelia_ledger::{LedgerView as _, Status, selector};
 use parhelia_session::{
     checkpoint::{self, CheckpointRequest, Conversation},
     environment,
@@ -25,9 +26,7 @@ use parhelia_store::{
     Store,
     create::Options,
     progress::Progress,
-    projection::Status,
     record::{Rules, Trigger},
-    selector,
 };
 
 use self::{listed::Listed, subject::Subject};

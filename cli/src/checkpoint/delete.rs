@@ -9,6 +9,7 @@ use crate::{
     exit::{Code, Result},
     human,
 };
+use parhelia_ledger::LedgerView as _;
 
 /// Flags of `checkpoint delete`.
 #[derive(Debug, clap::Args)]

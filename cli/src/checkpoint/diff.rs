@@ -9,6 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use parhelia_ledger::LedgerView as _;
 use parhelia_session::overwrite::workspace_of;
 use parhelia_session::scan::LeftOut;
 use parhelia_store::{

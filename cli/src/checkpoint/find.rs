@@ -8,6 +8,7 @@ use std::{
 };
 
 use globset::{GlobBuilder, GlobSet};
+use parhelia_ledger::LedgerView as _;
 use parhelia_store::{
     Error, Store,
     id::TreeId,

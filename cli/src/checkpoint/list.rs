@@ -4,14 +4,9 @@ use parhelia_store::name::Shown as _;
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
+use parhelia_ledger::{ApprovalStatus, LedgerView as _, Marks, VerifyLevel};
 use parhelia_session::review::{link, tag};
-use parhelia_store::{
-    clock,
-    id::Ulid,
-    projection::{ApprovalStatus, Marks, VerifyLevel},
-    record::Outline,
-    view::View,
-};
+use parhelia_store::{clock, id::Ulid, record::Outline, view::View};
 use parhelia_wire::{Line, Summary, checkpoint as wire};
 use serde::Deserialize;
 use serde_json::value::RawValue;

@@ -8,12 +8,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use parhelia_ledger::{LedgerView as _, selector::is_relative};
 use parhelia_session::{
     notice::Notice,
     restore::{InPlace, Planned, RestoreRequest},
     run::has_agent,
 };
-use parhelia_store::{Store, name, record::Checkpoint, restore::Options, selector::is_relative};
+use parhelia_store::{Store, name, record::Checkpoint, restore::Options};
 
 use crate::{
     authority, complete,

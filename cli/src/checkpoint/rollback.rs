@@ -1,5 +1,6 @@
 //! `checkpoint rollback` and `checkpoint undo`: a session's files and conversation as they were at a checkpoint, and back again.
 
+use parhelia_ledger::LedgerView as _;
 use parhelia_session::{
     Refusal,
     rollback::{self, Rollback, Turn},

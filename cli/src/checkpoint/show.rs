@@ -1,5 +1,6 @@
 //! `checkpoint show`: everything about one checkpoint.
 
+use parhelia_ledger::{LedgerView as _, Marks, VerifyLevel};
 use parhelia_screen::words;
 use parhelia_session::{
     manifest::Manifest,
@@ -8,7 +9,6 @@ use parhelia_session::{
 };
 use parhelia_store::{
     Error, Store, clock,
-    projection::{Marks, VerifyLevel},
     record::{Checkpoint, Consistency, Part, Rules},
 };
 use parhelia_wire::{Line, Summary};

@@ -5,12 +5,13 @@ use std::{
     path::{Path, PathBuf, absolute},
 };
 
+use parhelia_ledger::Session;
 use parhelia_session::{
     checkpoint::{Conversation, Spooled},
     host::Host,
     run,
 };
-use parhelia_store::{Store, projection::Session};
+use parhelia_store::Store;
 
 use crate::exit::{Failure, Result};
 

@@ -1,7 +1,8 @@
 //! `checkpoint verify`: is one checkpoint whole?
 
+use parhelia_ledger::VerifyLevel;
 use parhelia_session::verification;
-use parhelia_store::{check::VerifyReport, projection::VerifyLevel};
+use parhelia_store::check::VerifyReport;
 use parhelia_wire::{Line, Summary};
 
 use crate::{

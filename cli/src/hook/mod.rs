@@ -23,7 +23,7 @@ use parhelia_session::{
     run::{Sender, is_nested, meaning},
     summary::model::ASKING,
 };
-use parhelia_store::{OpenOptions, Store};
+use parhelia_store::OpenOptions;
 
 use crate::{
     context::{Context, StorePlace, seen_folder},
@@ -107,7 +107,7 @@ fn answered(store: Result<StorePlace>, host: Shell, event: &Event, sender: &Send
     let StorePlace { path, is_named } = store?;
     let memory = seen_folder();
     let options = OpenOptions { create: !is_named, lock_timeout: LOCK_LIMIT, memory, ..OpenOptions::default() };
-    Ok(answer(&Store::open(&path, &options)?, &host, event, sender, budget)?)
+    Ok(answer(&parhelia_ledger::open(&path, &options)?, &host, event, sender, budget)?)
 }
 
 /// The result of some work, or none if it is not done in time. The work is then left behind, and ends with this process.

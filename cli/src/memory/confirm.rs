@@ -20,7 +20,7 @@ pub fn run(context: &mut Context, place: &super::Args) -> Result<Code> {
     let host = context.host()?;
     let store = context.open()?;
     let folder = workspace(place.workspace.as_deref().unwrap_or(Path::new(".")))?;
-    let sessions = parhelia_store::selector::sessions_at(&store.view(), &folder)?;
+    let sessions = parhelia_ledger::selector::sessions_at(&store.view(), &folder)?;
     let project = Project::claimed(&folder, sessions.iter().find(|session| session.project.is_some()));
     let confirmed = memory::confirm(&store, &host, &project)?;
     let name = human::path(project.name.as_bytes());

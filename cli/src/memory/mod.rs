@@ -84,7 +84,7 @@ impl Args {
             return Ok(Project::named(name));
         }
         let folder = workspace(self.workspace.as_deref().unwrap_or(Path::new(".")))?;
-        let sessions = parhelia_store::selector::sessions_at(&store.view(), &folder)?;
+        let sessions = parhelia_ledger::selector::sessions_at(&store.view(), &folder)?;
         let given = sessions.iter().find(|session| session.project.is_some());
         Ok(Project::of(&store.layout().root, &folder, given))
     }

@@ -1,5 +1,6 @@
 //! `outbox deliver`: what the service does by itself, done once.
 
+use parhelia_ledger::LedgerView as _;
 use std::{cell::RefCell, sync::atomic::Ordering, time::Duration};
 
 use parhelia_session::run;

@@ -1,5 +1,6 @@
 //! The preview and the outcome of a rollback, as they are printed.
 
+use parhelia_ledger::Status;
 use parhelia_session::{
     host::Host,
     rollback::{Look, Preview, Rolled, Stash},
@@ -8,7 +9,6 @@ use parhelia_session::{
 use parhelia_store::name::Shown as _;
 use parhelia_store::{
     Store,
-    projection::Status,
     record::Checkpoint,
     restore::{RestoreChange, Skipped},
 };

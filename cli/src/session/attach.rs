@@ -1,5 +1,6 @@
 //! `session attach`: shows the tmux session in which a session's agent works.
 
+use parhelia_ledger::LedgerView as _;
 use std::io::IsTerminal;
 
 use parhelia_session::{

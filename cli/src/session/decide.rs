@@ -1,5 +1,6 @@
 //! `session approve` and `session reject`: a person's decision about a checkpoint.
 
+use parhelia_ledger::{Approval, LedgerView as _, Place};
 use parhelia_session::{
     host::Host,
     review::{
@@ -7,11 +8,7 @@ use parhelia_session::{
         decide::{self, Decided, DecisionRequest, Verdict},
     },
 };
-use parhelia_store::{
-    Store,
-    id::Ulid,
-    projection::{Approval, Place},
-};
+use parhelia_store::{Store, id::Ulid};
 use parhelia_wire::{Summary, summary::Decision};
 
 use super::recover::life;

@@ -8,6 +8,7 @@ use crate::{
     context::Context,
     exit::{Code, Result},
 };
+use parhelia_ledger::LedgerView as _;
 
 /// Flags of `session label`.
 #[derive(Debug, clap::Args)]

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use parhelia_ledger::{LedgerView as _, Place, Session};
 use parhelia_session::{MoveRefusal, Refusal, intent, place, review::acts, run};
-use parhelia_store::projection::{Place, Session};
 use parhelia_wire::Summary;
 
 use crate::{

@@ -1,12 +1,13 @@
 //! `session pause` and `session end`: a session is set aside, or over for good.
 
+use parhelia_ledger::{LedgerView as _, Session};
 use parhelia_session::{
     checkpoint::Made,
     ending::{self, Over},
     host::Host,
     run,
 };
-use parhelia_store::{Store, progress::Progress, projection::Session};
+use parhelia_store::{Store, progress::Progress};
 use parhelia_wire::{Summary, summary::SetAside};
 
 use crate::{

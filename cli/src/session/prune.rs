@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use parhelia_ledger::LedgerView as _;
 use parhelia_session::{
     retention::{self, Calendar, Forecast, Policy},
     review,

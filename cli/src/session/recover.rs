@@ -2,6 +2,7 @@
 
 use std::io::IsTerminal;
 
+use parhelia_ledger::{Goal, LedgerView as _, Session, Status};
 use parhelia_session::{
     Refusal,
     host::Host,
@@ -9,12 +10,7 @@ use parhelia_session::{
     resume::{self, Choice, Fate, Foreseen},
     run::{self, Life},
 };
-use parhelia_store::{
-    Store, clock,
-    id::Ulid,
-    projection::{Goal, Session, Status},
-    record::Checkpoint,
-};
+use parhelia_store::{Store, clock, id::Ulid, record::Checkpoint};
 use parhelia_wire::{
     Line, Summary,
     session::{PassedOver, Recovery},

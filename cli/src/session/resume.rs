@@ -6,6 +6,7 @@ use std::{ffi::OsString, fs, io::IsTerminal, path::PathBuf, time::Duration};
 
 use parhelia_store::name::Shown as _;
 
+use parhelia_ledger::{LedgerView as _, Run, Session, Status};
 use parhelia_session::{
     Refusal,
     host::Host,
@@ -13,10 +14,7 @@ use parhelia_session::{
     resume::{self, Alive, Begun, Consent, Resume, ResumeRequest},
     run, supervise,
 };
-use parhelia_store::{
-    Store, clock,
-    projection::{Run, Session, Status},
-};
+use parhelia_store::{Store, clock};
 use parhelia_wire::{Line, Summary, session::Started, summary::Ended};
 
 use super::{

@@ -9,6 +9,7 @@ use std::{
 };
 
 use parhelia_agent::command::Agent;
+use parhelia_ledger::LedgerView as _;
 use parhelia_session::{
     run::new_session_id,
     supervise::{self, Launch, LaunchRequest, ensure_launchable},

@@ -1,14 +1,12 @@
 //! `session show`: everything about one session.
 
+use parhelia_ledger::{Goal, LedgerView as _, Run, Session, Status};
 use parhelia_session::{
     overview::{Observed, Overview},
     review::link,
     worktrees,
 };
-use parhelia_store::{
-    Store, clock,
-    projection::{Goal, Run, Session, Status},
-};
+use parhelia_store::{Store, clock};
 use parhelia_wire::{Line, Summary, session as wire};
 
 use super::list::{failing_texts, interrupted_text, open_text, set_aside_text, unseen_text, unsupervised_text};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use parhelia_ledger::{Goal, LedgerView as _};
 use parhelia_session::ending;
-use parhelia_store::projection::Goal;
 use parhelia_wire::Summary;
 
 use super::pause::last_checkpoint;

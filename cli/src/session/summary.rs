@@ -16,6 +16,7 @@ use crate::{
     exit::{Code, Failure, Result},
     hook_log::{self, Log},
 };
+use parhelia_ledger::LedgerView as _;
 
 /// The words of the command line that has a model asked, before the session.
 pub const ASK_WORDS: [&str; 3] = ["session", "summary", "--ask-model"];

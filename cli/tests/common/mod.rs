@@ -74,7 +74,7 @@ impl Home {
 
 /// Makes an empty store, as `parhelia init` does.
 pub fn make_store(path: &Path) {
-    drop(Store::open(path, &OpenOptions { create: true, ..OpenOptions::default() }).unwrap());
+    drop(parhelia_ledger::open(path, &OpenOptions { create: true, ..OpenOptions::default() }).unwrap());
 }
 
 /// The result of a run.
@@ -197,7 +197,7 @@ fn count_groups(items: &[Item], sizes: &mut HashMap<u32, u32>) {
 impl Builder {
     pub fn new(home: &Home) -> Self {
         let options = OpenOptions { create: true, ..OpenOptions::default() };
-        let store = Store::open(&home.store(), &options).unwrap();
+        let store = parhelia_ledger::open(&home.store(), &options).unwrap();
         Builder { store, objects: vec![], path: vec![], groups: HashMap::new(), group_sizes: HashMap::new(), environment: None }
     }
 

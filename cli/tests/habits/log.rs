@@ -3,7 +3,7 @@
 use std::fs;
 
 use parhelia_store::{
-    OpenOptions, Store,
+    OpenOptions,
     event::{Actor, NewEvent},
 };
 
@@ -67,7 +67,7 @@ fn the_last_few_of_a_log_are_those_of_all_wherever_the_journal_was_split() {
     untag("a");
     // A segment ends behind eight MiB.
     let event = NewEvent::new("test.large", "x", Actor::default()).with("text", "x".repeat(9 << 20));
-    Store::open(&home.store(), &OpenOptions::default()).unwrap().append_events(&[event], &()).unwrap();
+    parhelia_ledger::open(&home.store(), &OpenOptions::default()).unwrap().append_events(&[event], &()).unwrap();
     tag("b");
     untag("b");
     run_in(&home, "work", &["backup", "-m", "second"]).expect(0);

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path, sync::Arc};
 
-use parhelia_store::{OpenOptions, Store, create, name};
+use parhelia_store::{OpenOptions, create, name};
 use proptest::prelude::*;
 
 use super::{
@@ -62,7 +62,7 @@ proptest! {
     #[test]
     fn positions_are_those_of_a_walk(plan in plan(), pieces in 1usize..400) {
         let dir = tempfile::tempdir().unwrap();
-        let store = Store::open(&dir.path().join("store"), &OpenOptions { create: true, ..OpenOptions::default() }).unwrap();
+        let store = parhelia_ledger::open(&dir.path().join("store"), &OpenOptions { create: true, ..OpenOptions::default() }).unwrap();
         let workspace = dir.path().join("workspace");
         grow(&workspace, &plan);
         let options = create::Options { workspace, session: "s".into(), ..create::Options::default() };

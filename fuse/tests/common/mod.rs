@@ -44,7 +44,8 @@ impl Fixture {
     /// With a store whose packs have no parity, so that damage is not healed.
     pub fn without_parity() -> Self {
         let fixture = Self::new();
-        Store::open(&fixture.store_path, &OpenOptions { create: true, parity: false, ..OpenOptions::default() }).unwrap();
+        parhelia_ledger::open(&fixture.store_path, &OpenOptions { create: true, parity: false, ..OpenOptions::default() })
+            .unwrap();
         fixture
     }
 
@@ -56,7 +57,7 @@ impl Fixture {
 
     pub fn store(&self) -> Arc<Store> {
         let options = OpenOptions { create: true, ..OpenOptions::default() };
-        Arc::new(Store::open(&self.store_path, &options).unwrap())
+        Arc::new(parhelia_ledger::open(&self.store_path, &options).unwrap())
     }
 
     pub fn create(&self, session: &str) -> Checkpoint {

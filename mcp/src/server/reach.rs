@@ -2,7 +2,8 @@
 
 use std::{cell::OnceCell, collections::BTreeSet, path::Path};
 
-use parhelia_store::{Error, id::Ulid, record::Checkpoint, selector, view::View};
+use parhelia_ledger::selector;
+use parhelia_store::{Error, id::Ulid, record::Checkpoint, view::View};
 
 /// The checkpoints that an agent may read.
 pub struct Reach<'a> {

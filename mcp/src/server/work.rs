@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use parhelia_ledger::{LedgerView as _, Run, selector};
 use parhelia_session::{
     changed,
     checkpoint::{self, CheckpointRequest, Conversation},
@@ -30,10 +31,7 @@ use parhelia_store::{
     name,
     pin::Pin,
     progress::Progress,
-    projection::Run,
-    record,
-    record::{Outline, Trigger},
-    selector,
+    record::{self, Outline, Trigger},
     tree::Kind,
     view::View,
 };
@@ -117,7 +115,7 @@ impl Work {
         let create = create && self.opener.makes_store;
         let (lock_timeout, memory) = (self.opener.lock_timeout, self.opener.memory.clone());
         let options = OpenOptions { create, lock_timeout, secrets, memory, ..OpenOptions::default() };
-        Store::open(&self.opener.path, &options).map_err(said)
+        parhelia_ledger::open(&self.opener.path, &options).map_err(said)
     }
 
     /// The run that the agent is of: that of its marker, where it descends from it, else the one above this process.
@@ -166,7 +164,7 @@ impl Work {
             let _turn = target.turn(&store, host, &heard)?;
             let known = store.view().session(&target.session)?;
             let workspace = target.run.as_ref().and_then(|_| known.as_ref()?.workspace.as_ref());
-            let workspace = workspace.map_or(folder, parhelia_store::projection::Place::folder);
+            let workspace = workspace.map_or(folder, parhelia_ledger::Place::folder);
             if let Some(known) = &known {
                 acts::ensure_may_capture(&store, host, (known, &workspace), false, &heard)?;
             }

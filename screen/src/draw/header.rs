@@ -1,6 +1,6 @@
 //! The header: the session, the checkpoint and its state, what it is compared with, and figures.
 
-use parhelia_store::projection::ApprovalStatus;
+use parhelia_ledger::ApprovalStatus;
 use ratatui::{buffer::Buffer, layout::Rect, style::Style};
 
 use super::{Palette, put};

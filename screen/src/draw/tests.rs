@@ -1,8 +1,6 @@
 use jiff::Timestamp;
-use parhelia_store::{
-    id::Ulid,
-    projection::{Approval, ApprovalStatus},
-};
+use parhelia_ledger::{Approval, ApprovalStatus};
+use parhelia_store::id::Ulid;
 use ratatui::{
     Terminal,
     backend::TestBackend,

@@ -6,8 +6,9 @@ mod list;
 mod tests;
 
 use jiff::Timestamp;
+use parhelia_ledger::Approval;
 use parhelia_session::review::{decide::Verdict, unseen::Unseen};
-use parhelia_store::{id::Ulid, projection::Approval};
+use parhelia_store::id::Ulid;
 use ratatui::crossterm::event::KeyEvent;
 
 pub use self::{

@@ -7,6 +7,7 @@ use axum::{
     extract::State,
     routing::{get, post},
 };
+use parhelia_ledger::{LedgerView as _, Place, selector};
 use parhelia_session::{
     changed,
     host::Host as _,
@@ -23,10 +24,7 @@ use parhelia_store::{
     id::Ulid,
     name,
     pin::Pin,
-    projection::Place,
-    record,
-    record::Outline,
-    selector,
+    record::{self, Outline},
     view::View,
 };
 use parhelia_wire::{

@@ -14,7 +14,7 @@ use axum::{
     middleware::Next,
     response::Response,
 };
-use parhelia_store::projection::Session;
+use parhelia_ledger::{LedgerView as _, Session};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use super::problem::Problem;

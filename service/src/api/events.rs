@@ -12,6 +12,7 @@ use axum::{
     routing::get,
 };
 use futures_util::{Stream, stream::unfold};
+use parhelia_ledger::LedgerView as _;
 use parhelia_store::Store;
 use parhelia_wire::event::Event;
 use schemars::JsonSchema;

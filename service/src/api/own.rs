@@ -14,6 +14,7 @@ use crate::{
     app::{App, Shared, note},
     caller::{Caller, Peer},
 };
+use parhelia_ledger::LedgerView as _;
 
 /// Fails where an agent, by a request, would act on a session that is not its own.
 pub fn ensure(app: &Shared, peer: &Peer, words: &str, session: &str) -> Result<(), Problem> {

@@ -1,6 +1,7 @@
 //! Rolling a session back, and undoing that: shown first, then done.
 
 use axum::{Extension, Json, extract::State, routing::post};
+use parhelia_ledger::LedgerView as _;
 use parhelia_session::{
     Refusal,
     host::Observer,

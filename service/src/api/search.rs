@@ -1,5 +1,6 @@
 //! Searching checkpoints by words.
 
+use parhelia_ledger::LedgerView as _;
 use std::num::NonZeroUsize;
 
 use axum::{Json, extract::State, routing::get};

@@ -15,6 +15,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{get, post},
 };
+use parhelia_ledger::{Goal, LedgerView as _, Session, Status};
 use parhelia_session::{
     Refusal, Result,
     ending::{self, of_session},
@@ -24,7 +25,6 @@ use parhelia_session::{
 };
 use parhelia_store::{
     Store,
-    projection::{Goal, Session, Status},
     record::{Cause, Trigger},
     view::View,
 };

@@ -12,6 +12,7 @@ use std::{
 };
 
 use parhelia_agent::process::{Identity, RUN_MARKER, line_of};
+use parhelia_ledger::LedgerView as _;
 use parhelia_session::{
     config::Call,
     host::Host,

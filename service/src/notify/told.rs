@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use jiff::Timestamp;
+use parhelia_ledger::{End, LedgerView as _, Session, kind};
 use parhelia_session::{
     approval::rule::RuleKind,
     attention::{self, Attention, State},
@@ -13,13 +14,7 @@ use parhelia_session::{
     },
     run,
 };
-use parhelia_store::{
-    Store,
-    event::kind,
-    projection::{End, Session},
-    record::Checkpoint,
-    view::View,
-};
+use parhelia_store::{Store, record::Checkpoint, view::View};
 use parhelia_wire::event::Event;
 use serde_json::Value;
 
@@ -382,7 +377,7 @@ fn path_word(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use parhelia_store::projection::{By, EndKind};
+    use parhelia_ledger::{By, EndKind};
     use serde_json::json;
 
     use super::*;

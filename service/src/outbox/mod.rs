@@ -13,6 +13,7 @@ mod spool;
 use std::{ffi::OsString, sync::atomic::Ordering, thread, time::Duration};
 
 use jiff::Timestamp;
+use parhelia_ledger::LedgerView as _;
 use parhelia_session::{config::Config, host::Host};
 use parhelia_store::{Store, clock};
 use parhelia_wire::notification::{Delivery, Notification};

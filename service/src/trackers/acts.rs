@@ -4,19 +4,17 @@ use std::path::{Path, PathBuf};
 
 use jiff::{SignedDuration, Timestamp};
 use parhelia_agent::briefing::is_ours;
+use parhelia_ledger::{
+    Goal, Issue, LedgerView as _, Run, Session, Status,
+    kind::{LINK_ASKED, LINK_CREATED},
+};
 use parhelia_session::{
     config::integrations::{OnApproval, OnError},
     review::link,
     run::{Life, agent_in, has_finished, life},
     state::state_json,
 };
-use parhelia_store::{
-    Store,
-    event::{LINK_ASKED, LINK_CREATED},
-    projection::{Goal, Issue, Run, Session, Status},
-    record::Checkpoint,
-    view::View,
-};
+use parhelia_store::{Store, record::Checkpoint, view::View};
 use parhelia_wire::{
     event::Event,
     notification::{Act, Delivery, Notification},

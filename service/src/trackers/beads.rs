@@ -9,8 +9,8 @@ use std::{
 };
 
 use parhelia_agent::program;
+use parhelia_ledger::Issue;
 use parhelia_session::{beads, host::Host, review::link};
-use parhelia_store::projection::Issue;
 use serde::{Deserialize, de::DeserializeOwned};
 
 use super::{Known, Mark, State, Tracker};

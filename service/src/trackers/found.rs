@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
+use parhelia_ledger::Issue;
 use parhelia_session::review::link::{are_same, parse};
-use parhelia_store::projection::Issue;
 
 /// Issues of a session that are taken from texts.
 const ISSUES_MAX: usize = 10;

@@ -1,8 +1,8 @@
 //! GitHub, by its REST API (docs.github.com/rest/issues).
 
 use jiff::SignedDuration;
+use parhelia_ledger::Issue;
 use parhelia_session::{config::channels::secret, review::link};
-use parhelia_store::projection::Issue;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use ureq::http::Method;
 

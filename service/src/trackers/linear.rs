@@ -5,11 +5,11 @@
 
 use std::time::Duration;
 
+use parhelia_ledger::Issue;
 use parhelia_session::{
     config::{channels::secret, integrations::States},
     review::link,
 };
-use parhelia_store::projection::Issue;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use ureq::http::Method;

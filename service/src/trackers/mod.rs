@@ -14,8 +14,9 @@ mod words;
 use std::{ffi::OsString, path::Path};
 
 use jiff::Timestamp;
+use parhelia_ledger::Issue;
 use parhelia_session::{config::Integrations, host::Host, review::link};
-use parhelia_store::{projection::Issue, view::View};
+use parhelia_store::view::View;
 use parhelia_wire::notification::{Act, Delivery};
 
 pub use beads::{Program, has_issues, has_program};

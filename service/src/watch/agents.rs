@@ -3,11 +3,12 @@
 use std::{collections::HashMap, os::fd::OwnedFd, time::Duration};
 
 use parhelia_agent::process::Identity;
+use parhelia_ledger::{Goal, LedgerView as _};
 use parhelia_session::{
     Result,
     run::{self, Life},
 };
-use parhelia_store::{Store, projection::Goal};
+use parhelia_store::Store;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     process::{Pid, PidfdFlags, pidfd_open},

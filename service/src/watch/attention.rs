@@ -5,12 +5,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+use parhelia_ledger::{LedgerView as _, Session};
 use parhelia_session::{
     Result,
     attention::{self, State},
     overview::{self, Observed},
 };
-use parhelia_store::{Store, event::Actor, projection::Session};
+use parhelia_store::{Store, event::Actor};
 
 use crate::app::App;
 

@@ -7,10 +7,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use parhelia_ledger::{LedgerView as _, Run, Session};
 use parhelia_session::{Result, ending::of_session, overview::Missing, run};
 use parhelia_store::{
     Store,
-    projection::{Run, Session},
     record::{Cause, Trigger},
 };
 

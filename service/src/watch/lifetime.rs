@@ -7,14 +7,14 @@ use std::{
 };
 
 use parhelia_agent::process::{Identity, sees_all};
+use parhelia_ledger::{Goal, LedgerView as _, Session, kind};
 use parhelia_session::{
     Result,
     ending::{of_session, stop},
     run::{self, Life},
 };
 use parhelia_store::{
-    event::{Actor, NewEvent, kind},
-    projection::{Goal, Session},
+    event::{Actor, NewEvent},
     record::{Cause, Trigger},
 };
 

@@ -11,6 +11,7 @@ use std::{
 };
 
 use jiff::SignedDuration;
+use parhelia_ledger::{Goal, LedgerView as _, Run, Session, kind};
 use parhelia_session::{
     Result,
     attention::{self, State},
@@ -20,8 +21,7 @@ use parhelia_session::{
 };
 use parhelia_store::{
     Store,
-    event::{Actor, NewEvent, kind},
-    projection::{Goal, Run, Session},
+    event::{Actor, NewEvent},
     view::View,
 };
 use rustix::fs::{MemfdFlags, memfd_create};

@@ -1,10 +1,10 @@
 //! The decision of a policy about a checkpoint that was just made.
 
+use parhelia_ledger::{Approval, ApprovalStatus, LedgerView as _, kind};
 use parhelia_store::{
     Store,
-    event::{Actor, NewEvent, kind},
+    event::{Actor, NewEvent},
     name,
-    projection::{Approval, ApprovalStatus},
     record::Checkpoint,
     view::View,
 };

@@ -6,7 +6,7 @@
 use std::{collections::BTreeMap, path::PathBuf};
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
-use parhelia_store::projection::ApprovalStatus;
+use parhelia_ledger::ApprovalStatus;
 use serde::{Deserialize, Serialize};
 
 use super::rule::{Rule, RuleKind};

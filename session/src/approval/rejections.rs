@@ -2,14 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use parhelia_store::{
-    Store,
-    id::Ulid,
-    projection::{Approval, ApprovalStatus},
-    record::Checkpoint,
+use parhelia_ledger::{
+    Approval, ApprovalStatus, LedgerView as _,
     rejected::{Rejected, content},
-    view::View,
 };
+use parhelia_store::{Store, id::Ulid, record::Checkpoint, view::View};
 
 use crate::error::Result;
 

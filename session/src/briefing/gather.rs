@@ -4,13 +4,8 @@
 use parhelia_store::name::Shown as _;
 use std::path::{Path, PathBuf};
 
-use parhelia_store::{
-    Store,
-    diff::TreeChange,
-    name,
-    projection::{Conversation, Session},
-    record::Checkpoint,
-};
+use parhelia_ledger::{Conversation, Session};
+use parhelia_store::{Store, diff::TreeChange, name, record::Checkpoint};
 use serde::Deserialize;
 use serde_json::{Value, json};
 

@@ -10,11 +10,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use parhelia_ledger::{Conversation, LedgerView as _, Place, Session};
 use parhelia_store::{
     OpenOptions, Store,
     create::{self, Options},
     diff::{DiffOptions, Side, TreeChange, compare},
-    projection::{Conversation, Place, Session},
     record::Checkpoint,
     tree::Node,
 };
@@ -106,7 +106,7 @@ pub(super) fn look(store: &Store, wanted: LookRequest<'_>) -> Now {
     let (session, checkpoint, workspace) = (wanted.session.clone(), wanted.checkpoint.cloned(), wanted.workspace.to_owned());
     let changes = Beside::begin(move || {
         // A view of its own, which does not end with the one that waits.
-        let store = Store::open(&place, &OpenOptions::default()).ok()?;
+        let store = parhelia_ledger::open(&place, &OpenOptions::default()).ok()?;
         changes(&store, &session, checkpoint.as_ref()?, &workspace).ok()
     });
     let (git, head) = git.by(until).unwrap_or_default();

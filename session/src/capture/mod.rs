@@ -16,10 +16,10 @@ use std::{
 pub use conversation::Source;
 pub(crate) use conversation::{STREAM, summary_now};
 pub use job::{Job, Looked, environment_job, git_job};
+use parhelia_ledger::Session;
 use parhelia_store::{
     create::{Captured, Seen, State, StateContent, StateFile},
     name,
-    projection::Session,
     record::{Consistency, Part},
     tree::Kind,
 };

@@ -1,5 +1,6 @@
 use std::{fs, io::Write, path::Path};
 
+use parhelia_ledger::LedgerView as _;
 use parhelia_store::{
     OpenOptions, Store,
     create::{self, FullWalk, Options, Outcome},
@@ -20,7 +21,7 @@ fn fixture() -> Fixture {
     fs::create_dir_all(dir.path().join("work")).unwrap();
     fs::create_dir_all(dir.path().join("agent/projects/-work/11111111-2222-4333-8444-555555555555/subagents")).unwrap();
     fs::write(dir.path().join("work/file"), "content").unwrap();
-    let store = Store::open(&dir.path().join("store"), &OpenOptions { create: true, ..Default::default() }).unwrap();
+    let store = parhelia_ledger::open(&dir.path().join("store"), &OpenOptions { create: true, ..Default::default() }).unwrap();
     Fixture { dir, store }
 }
 

@@ -3,7 +3,7 @@
 use std::{path::Path, time::Duration};
 
 use parhelia_agent::tmux::{self, Limits, Server};
-use parhelia_store::projection::Tmux;
+use parhelia_ledger::Tmux;
 use serde_json::{Value, json};
 
 use super::job::{Job, Looked};

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use parhelia_agent::git;
+use parhelia_ledger::{LedgerView as _, Scan, Session};
 use parhelia_store::{
     Store,
     check::VerifyReport,
     create::{self, FullWalk, Options, Outcome},
     event::NewEvent,
-    projection::{Scan, Session},
     record::{Checkpoint, Part},
 };
 

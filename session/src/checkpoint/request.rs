@@ -3,10 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use parhelia_agent::{environment, folder::ConfigFolder, kinds::KINDS, transcript::Located};
-use parhelia_store::{
-    projection::{Session, Tmux},
-    record::{Cause, Rules, Trigger},
-};
+use parhelia_ledger::{Session, Tmux};
+use parhelia_store::record::{Cause, Rules, Trigger};
 
 use crate::{capture::Source, config::Config, error::Result, host::Host};
 
@@ -146,7 +144,7 @@ impl Conversation {
             }
             Conversation::Of { config, id } => (Located::by_session(config, id), id.clone()),
         };
-        let is_it = |known: &parhelia_store::projection::Conversation| known.id == id && known.turn_count > Some(0);
+        let is_it = |known: &parhelia_ledger::Conversation| known.id == id && known.turn_count > Some(0);
         let had_turns = session.is_some_and(|session| session.conversations.iter().any(is_it));
         match located {
             Err(parhelia_agent::Error::NoTranscript { .. }) if !had_turns => None,

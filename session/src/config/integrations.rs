@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use parhelia_store::projection::Issue;
+use parhelia_ledger::Issue;
 use serde::{Deserialize, Serialize};
 
 use super::channels::Variable;

@@ -14,7 +14,7 @@ fn records(from: u32, until: u32) -> String {
 fn put_back_from(here: &str, elsewhere: &str) -> (String, Vec<String>) {
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("store");
-    let store = Store::open(&store, &OpenOptions { create: true, ..OpenOptions::default() }).unwrap();
+    let store = parhelia_ledger::open(&store, &OpenOptions { create: true, ..OpenOptions::default() }).unwrap();
     let (config, work) = (folder.path().join("config"), folder.path().join("work"));
     let of = |slug: &str| config.join("projects").join(slug).join(format!("{CONVERSATION}.jsonl"));
     let (place, other) = (KINDS[0].place(&config, &work, CONVERSATION), of("-copied"));

@@ -1,9 +1,9 @@
 //! Ending a session for good.
 
+use parhelia_ledger::{By, End, Goal, LedgerView as _, Run, Session, Status, kind};
 use parhelia_store::{
     Store,
-    event::{NewEvent, kind},
-    projection::{By, End, Goal, Run, Session, Status},
+    event::NewEvent,
     record::{Cause, Trigger},
 };
 

@@ -1,9 +1,9 @@
 //! The last checkpoint of a session whose work is ended, from outside its run.
 
 use parhelia_agent::command::Agent;
+use parhelia_ledger::{LedgerView as _, Place, Run, Session};
 use parhelia_store::{
     Store,
-    projection::{Place, Run, Session},
     record::{Cause, Trigger},
 };
 

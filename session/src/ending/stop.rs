@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use parhelia_ledger::{By, Goal, LedgerView as _, Run, Session, Status, kind};
 use parhelia_store::{
     Store,
-    event::{NewEvent, kind},
-    projection::{By, Goal, Run, Session, Status},
+    event::NewEvent,
     record::{Cause, Trigger},
 };
 

@@ -6,7 +6,8 @@ use std::{io::Write, path::PathBuf};
 
 use jiff::SignedDuration;
 use parhelia_agent::{briefing::BRIEFED, command::Agent, hooks::Event, process::RUN_MARKER};
-use parhelia_store::{Store, id::Ulid, projection::Session, record::Checkpoint};
+use parhelia_ledger::{LedgerView as _, Session};
+use parhelia_store::{Store, id::Ulid, record::Checkpoint};
 use serde_json::json;
 
 use crate::{

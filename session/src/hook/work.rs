@@ -7,12 +7,8 @@ use parhelia_agent::{
     hooks::{Event, Kind},
     transcript::has_answer,
 };
-use parhelia_store::{
-    Store,
-    event::{NewEvent, kind},
-    projection::{By, End, EndKind, Goal, Status},
-    record::Trigger,
-};
+use parhelia_ledger::{By, End, EndKind, Goal, LedgerView as _, Status, kind};
+use parhelia_store::{Store, event::NewEvent, record::Trigger};
 
 use crate::{
     checkpoint::{self, CheckpointRequest, Conversation, Made},

@@ -14,7 +14,8 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use parhelia_agent::environment::redact;
-use parhelia_store::{Store, projection::ApprovalStatus, record::Checkpoint};
+use parhelia_ledger::{ApprovalStatus, LedgerView as _};
+use parhelia_store::{Store, record::Checkpoint};
 use serde_json::Map;
 
 pub use adopt::{adopt, unadopted};
@@ -244,7 +245,7 @@ pub fn forget(store: &Store, host: &dyn Host, project: &Project, which: &str) ->
 pub fn learn(store: &Store, host: &dyn Host, checkpoint: &Checkpoint, status: ApprovalStatus) -> Result<()> {
     let view = store.view();
     let Some(session) = view.session(&checkpoint.record.session)? else { return Ok(()) };
-    let Some(workspace) = session.workspace.as_ref().map(parhelia_store::projection::Place::folder) else { return Ok(()) };
+    let Some(workspace) = session.workspace.as_ref().map(parhelia_ledger::Place::folder) else { return Ok(()) };
     if session.run.is_none() {
         return Ok(());
     }

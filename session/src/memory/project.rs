@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use parhelia_agent::{environment::redact, git::Repository, process::canonical};
-use parhelia_store::{name::Shown as _, projection::Session};
+use parhelia_ledger::Session;
+use parhelia_store::name::Shown as _;
 
 use super::file;
 

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use parhelia_agent::transcript::story::NO_STEP;
-use parhelia_store::{Store, projection::Session};
+use parhelia_ledger::{LedgerView as _, Session};
+use parhelia_store::Store;
 
 use super::{AddedBy, Kept, New, add, document::Memory, ensure_person, file, project::Project};
 use crate::{
@@ -55,7 +56,7 @@ fn sessions_of(store: &Store, project: &Project) -> Result<Vec<Session>> {
     sessions.sort_by_key(|session| std::cmp::Reverse(session.changed_at));
     let root = &store.layout().root;
     let is_its = |session: &Session| {
-        let folder = session.workspace.as_ref().map(parhelia_store::projection::Place::folder);
+        let folder = session.workspace.as_ref().map(parhelia_ledger::Place::folder);
         session.run.is_some() && folder.is_some_and(|folder| Project::of(root, &folder, Some(session)).id == project.id)
     };
     Ok(sessions.into_iter().filter(is_its).take(SESSIONS_MAX).collect())

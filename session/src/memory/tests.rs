@@ -14,7 +14,8 @@ struct Scratch {
 
 fn scratch() -> Scratch {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(&folder.path().join("store"), &OpenOptions { create: true, ..OpenOptions::default() }).unwrap();
+    let store =
+        parhelia_ledger::open(&folder.path().join("store"), &OpenOptions { create: true, ..OpenOptions::default() }).unwrap();
     Scratch { _folder: folder, store: Arc::new(store), project: Project::named("example.org/o/tool") }
 }
 

@@ -1,8 +1,9 @@
 //! Tags, annotations and links of an older checkpoint, as events of the new one. An approval is none of them: who approved it there has
 //! not seen it here, so the record alone says what the manifest said.
 
+use parhelia_ledger::kind::{self, LINK_ASKED};
 use parhelia_store::{
-    event::{Actor, LINK_ASKED, NewEvent, kind},
+    event::{Actor, NewEvent},
     name,
 };
 

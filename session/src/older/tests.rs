@@ -1,6 +1,7 @@
 use std::{fs, os::unix::fs::symlink, path::Path};
 
-use parhelia_store::{ErrorKind, event::kind};
+use parhelia_ledger::kind;
+use parhelia_store::ErrorKind;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 

@@ -7,17 +7,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use parhelia_store::{
-    Store,
-    mounts::other_paths,
-    name,
-    place::{known_among, known_below},
-    projection::{Place, Session, Status},
-    record::Checkpoint,
-    restore::Plan,
+use parhelia_ledger::{
+    LedgerView as _, Place, Session, Status, known,
     selector::{sessions_with_work, workspace_at},
-    view::View,
 };
+use parhelia_store::{Store, mounts::other_paths, name, record::Checkpoint, restore::Plan, view::View};
 
 use crate::{
     error::Result,
@@ -144,8 +138,8 @@ fn homes(sessions: &[Session], target: &Path, paths: &[PathBuf]) -> Vec<(PathBuf
             }
         }
     }
-    let mut known = known_among(sessions, around.into_iter());
-    known.extend(known_below(sessions, paths.iter().map(PathBuf::as_path)));
+    let mut known = known::among(sessions, around.into_iter());
+    known.extend(known::below(sessions, paths.iter().map(PathBuf::as_path)));
     known.sort_by(|a, b| (&a.0, &a.1.id).cmp(&(&b.0, &b.1.id)));
     for (path, session) in known {
         if !found.iter().any(|(other, known)| *other == path && known.id == session.id) {

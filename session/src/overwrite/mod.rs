@@ -9,7 +9,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use parhelia_store::{Store, name, projection::Place, record::Checkpoint};
+use parhelia_ledger::{LedgerView as _, Place};
+use parhelia_store::{Store, name, record::Checkpoint};
 
 use crate::error::Result;
 

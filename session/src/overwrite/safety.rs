@@ -8,12 +8,12 @@ use std::{
 };
 
 use parhelia_agent::environment;
+use parhelia_ledger::{Session, kind};
 use parhelia_store::{
     Store, create,
-    event::{NewEvent, kind},
+    event::NewEvent,
     name,
     omitted::{Omission, Reason},
-    projection::Session,
     record::{Cause, Checkpoint, Rules, SAFETY, Trigger},
 };
 

@@ -12,7 +12,7 @@ pub enum MarkRefusal {
     /// The text is no tag.
     #[error(
         "'{tag}' cannot be a tag: {why}; a tag is one name or several with '/' between them, such as release/1.2, in at most {} bytes",
-        parhelia_store::projection::TAG_BYTES_MAX
+        parhelia_ledger::TAG_BYTES_MAX
     )]
     NoTag {
         /// The text.

@@ -2,12 +2,8 @@
 
 use std::path::PathBuf;
 
-use parhelia_store::{
-    Store,
-    event::{NewEvent, kind},
-    name::Shown as _,
-    projection::{Place, Run, Session, Status},
-};
+use parhelia_ledger::{LedgerView as _, Place, Run, Session, Status, kind};
+use parhelia_store::{Store, event::NewEvent, name::Shown as _};
 
 use super::{ResumeRequest, meant};
 use crate::{

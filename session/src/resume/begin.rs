@@ -2,12 +2,8 @@
 
 use std::time::Duration;
 
-use parhelia_store::{
-    Store,
-    event::{NewEvent, kind},
-    projection::{Goal, Session, Tmux},
-    restore::RestoreReport,
-};
+use parhelia_ledger::{Goal, LedgerView as _, Session, Tmux, kind};
+use parhelia_store::{Store, event::NewEvent, restore::RestoreReport};
 use serde::Deserialize;
 use serde_json::json;
 

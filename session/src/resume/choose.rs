@@ -3,10 +3,10 @@
 
 use std::collections::HashSet;
 
+use parhelia_ledger::{Approval, ApprovalStatus, LedgerView as _, Session};
 use parhelia_store::{
     Store,
     id::Ulid,
-    projection::{Approval, ApprovalStatus, Session},
     record::{Checkpoint, Trigger},
 };
 

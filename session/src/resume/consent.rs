@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use parhelia_ledger::{Goal, Place, Run, Session, Status, kind};
 use parhelia_store::{
     Store,
-    event::{Actor, NewEvent, kind},
-    projection::{Goal, Place, Run, Session, Status},
+    event::{Actor, NewEvent},
 };
 
 use super::ResumeRequest;

@@ -1,6 +1,7 @@
 //! The effect that resuming would have on a workspace.
 
-use parhelia_store::{Store, projection::Session};
+use parhelia_ledger::Session;
+use parhelia_store::Store;
 
 use super::{Choice, Fate, choose::ensure_not_rejected, foresee, others};
 use crate::{

@@ -11,13 +11,15 @@ use parhelia_agent::{
     folder::ConfigFolder,
     words::Bypass,
 };
+use parhelia_ledger::{
+    ApprovalStatus, Goal, LedgerView as _, Place, Run, Session,
+    selector::{find, is_relative},
+};
 use parhelia_store::{
     Store,
     id::Ulid,
     name::{Shown as _, display},
     pin::Pin,
-    projection::{ApprovalStatus, Goal, Place, Run, Session},
-    selector::{find, is_relative},
 };
 
 use super::{

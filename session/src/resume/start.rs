@@ -10,11 +10,8 @@ use parhelia_agent::{
     transcript::Located,
     words::Resume,
 };
-use parhelia_store::{
-    Store,
-    id::Ulid,
-    projection::{By, End, EndKind, Status},
-};
+use parhelia_ledger::{By, End, EndKind, LedgerView as _, Status};
+use parhelia_store::{Store, id::Ulid};
 
 use super::{
     Prepared, ResumeRequest,

@@ -7,11 +7,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use parhelia_ledger::Session;
 use parhelia_store::{
     Store,
     id::OpId,
     progress::Progress,
-    projection::Session,
     record::Checkpoint,
     restore::{self, Options, RestoreReport},
 };

@@ -2,6 +2,7 @@
 //! asked for before something would go.
 
 use jiff::{Timestamp, tz::TimeZone};
+use parhelia_ledger::LedgerView as _;
 use parhelia_store::{
     Store,
     record::{Brief, Checkpoint},

@@ -6,7 +6,8 @@ use std::{
     rc::Rc,
 };
 
-use parhelia_store::{Error, Result, Store, id::Ulid, pin, projection::Session, record::Brief, view::View};
+use parhelia_ledger::{LedgerView as _, Session};
+use parhelia_store::{Error, Result, Store, id::Ulid, pin, record::Brief, view::View};
 
 use super::keep::{About, Kept, marked};
 use crate::intent;

@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 
 use jiff::{Timestamp, tz::TimeZone};
+use parhelia_ledger::{ApprovalStatus, Marks};
 use parhelia_store::{
     id::Ulid,
-    projection::{ApprovalStatus, Marks},
     record::{Brief, Trigger},
 };
 use serde::Serialize;

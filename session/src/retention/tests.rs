@@ -5,10 +5,11 @@ mod removal;
 
 use std::{collections::HashSet, fs, path::PathBuf, time::Duration};
 
+use parhelia_ledger::{LedgerView as _, kind};
 use parhelia_store::{
     OpenOptions, clock,
     create::{self, Options},
-    event::{NewEvent, kind},
+    event::NewEvent,
     pin::Pin,
     record::{Cause, Trigger},
 };
@@ -263,7 +264,7 @@ struct Fixture {
 
 fn fixture() -> Fixture {
     let dir = tempfile::tempdir().unwrap();
-    let store = Store::open(&dir.path().join("store"), &OpenOptions { create: true, ..Default::default() }).unwrap();
+    let store = parhelia_ledger::open(&dir.path().join("store"), &OpenOptions { create: true, ..Default::default() }).unwrap();
     let workspace = dir.path().join("work");
     fs::create_dir(&workspace).unwrap();
     Fixture { _dir: dir, store, workspace }

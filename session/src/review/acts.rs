@@ -6,13 +6,8 @@
 use std::path::Path;
 
 use parhelia_agent::process::canonical;
-use parhelia_store::{
-    Store,
-    event::{NewEvent, kind},
-    id::Ulid,
-    projection::Session,
-    selector::sessions_at,
-};
+use parhelia_ledger::{LedgerView as _, Session, kind, selector::sessions_at};
+use parhelia_store::{Store, event::NewEvent, id::Ulid};
 
 use super::decide::{Who, who};
 use crate::{

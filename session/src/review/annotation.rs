@@ -1,12 +1,7 @@
 //! Annotations: remarks about a checkpoint, with their author and time. They can be added, and never changed or removed.
 
-use parhelia_store::{
-    Error as StoreError, Store,
-    event::{NewEvent, kind},
-    id::Ulid,
-    projection::Annotation,
-    view::View,
-};
+use parhelia_ledger::{Annotation, LedgerView as _, kind};
+use parhelia_store::{Error as StoreError, Store, event::NewEvent, id::Ulid, view::View};
 
 use super::{acts::ensure_may_mark, mark};
 use crate::{

@@ -9,9 +9,10 @@ use std::{
 };
 
 use jiff::Timestamp;
+use parhelia_ledger::kind;
 use parhelia_store::{
     Store,
-    event::{Actor, Event, kind},
+    event::{Actor, Event},
     id::Ulid,
     journal::{Entry as JournalEntry, Journal, Position, Raw},
     record::Checkpoint,

@@ -7,12 +7,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::SignedDuration;
 use parhelia_agent::process::{boot_id, sees_all};
+use parhelia_ledger::{
+    Approval, ApprovalStatus, EndKind, LedgerView as _, Marks, Run,
+    kind::{self, SELF_APPROVAL},
+    rejected::{self, Rejected},
+};
 use parhelia_store::{
     Error as StoreError, Store, clock,
-    event::{Actor, NewEvent, SELF_APPROVAL, kind},
+    event::{Actor, NewEvent},
     id::Ulid,
-    projection::{Approval, ApprovalStatus, EndKind, Marks, Run},
-    rejected::{self, Rejected},
     view::View,
 };
 use serde_json::{Value, json};

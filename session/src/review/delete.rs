@@ -3,15 +3,8 @@
 
 use std::{cell::RefCell, collections::HashSet};
 
-use parhelia_store::{
-    Store,
-    delete::delete_chosen,
-    event::{NewEvent, kind},
-    id::Ulid,
-    pin,
-    projection::{ApprovalStatus, Marks},
-    view::View,
-};
+use parhelia_ledger::{ApprovalStatus, LedgerView as _, Marks, kind};
+use parhelia_store::{Store, delete::delete_chosen, event::NewEvent, id::Ulid, pin, view::View};
 
 use super::{
     decide::{Who, who},

@@ -14,11 +14,14 @@
 use std::collections::BTreeSet;
 
 use fluent_uri::{Iri, Uri};
+use parhelia_ledger::{
+    Issue, LedgerView as _,
+    kind::{self, LINK_ASKED, LINK_CREATED},
+};
 use parhelia_store::{
     Store,
-    event::{Actor, LINK_ASKED, LINK_CREATED, NewEvent, kind},
+    event::{Actor, NewEvent},
     id::Ulid,
-    projection::Issue,
     view::View,
 };
 

@@ -22,11 +22,11 @@ pub mod unseen;
 use std::cell::RefCell;
 
 pub use delete::{delete, ensure_may_delete, ensure_may_prune, ensure_unprotected};
+use parhelia_ledger::{LedgerView as _, Marks};
 use parhelia_store::{
     Error as StoreError, Store,
     event::{Appended, NewEvent},
     id::Ulid,
-    projection::Marks,
     view::View,
 };
 

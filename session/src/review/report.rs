@@ -6,11 +6,11 @@ use parhelia_agent::transcript::{
     files::TRANSCRIPT,
     messages::{self, Call, Message, Role},
 };
+use parhelia_ledger::{Approval, ApprovalStatus, Issue, LedgerView as _, Session};
 use parhelia_store::{
     Store,
     diff::{DiffOptions, Side, TreeChange, compare},
     id::Ulid,
-    projection::{Approval, ApprovalStatus, Issue, Session},
     record::Checkpoint,
     tree::Kind,
     view::View,

@@ -7,11 +7,12 @@ use std::{
 };
 
 use globset::{GlobBuilder, GlobSet};
+use parhelia_ledger::{LedgerView as _, kind};
 use parhelia_store::{
     Store,
-    event::{Actor, NewEvent, kind},
+    event::{Actor, NewEvent},
     id::Ulid,
-    name, projection,
+    name,
     view::View,
 };
 
@@ -56,7 +57,7 @@ impl FromStr for Tag {
 fn fault(text: &str) -> Option<&'static str> {
     match text {
         "" => Some("it is empty"),
-        _ if text.len() > projection::TAG_BYTES_MAX => Some("it has more than 200 bytes"),
+        _ if text.len() > parhelia_ledger::TAG_BYTES_MAX => Some("it has more than 200 bytes"),
         _ if text.chars().any(char::is_whitespace) => Some("it has a space"),
         _ if text.chars().any(char::is_control) || name::printable(text) != text => Some("it has characters that cannot be seen"),
         _ if text.starts_with('-') => Some("it begins with '-', as flags do"),
@@ -202,7 +203,7 @@ fn fits(tag: &str, patterns: &[Pattern]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use parhelia_store::selector::split;
+    use parhelia_ledger::selector::split;
     use proptest::prelude::*;
 
     use super::*;

@@ -1,10 +1,10 @@
 use std::fs;
 
+use parhelia_ledger::selector::find;
 use parhelia_store::{
     Error as StoreError, ErrorKind, OpenOptions,
     create::{self, Options},
     delete::delete_checkpoints,
-    selector::find,
 };
 
 use super::{tag::Tag, *};
@@ -18,7 +18,8 @@ struct Place {
 impl Place {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(&folder.path().join("store"), &OpenOptions { create: true, ..Default::default() }).unwrap();
+        let store =
+            parhelia_ledger::open(&folder.path().join("store"), &OpenOptions { create: true, ..Default::default() }).unwrap();
         fs::create_dir(folder.path().join("work")).unwrap();
         Place { folder, store }
     }

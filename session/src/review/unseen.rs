@@ -4,10 +4,10 @@
 
 use std::collections::BTreeMap;
 
+use parhelia_ledger::{ApprovalStatus, LedgerView as _};
 use parhelia_store::{
     Store, name,
     omitted::{Omission, Reason},
-    projection::ApprovalStatus,
     record::{Checkpoint, Rules},
 };
 

@@ -3,11 +3,11 @@
 use std::{path::Path, time::Duration};
 
 use parhelia_agent::git::Repository;
+use parhelia_ledger::{LedgerView as _, Session};
 use parhelia_store::{
     Store, clock, create,
     event::Actor,
     progress::Progress,
-    projection::Session,
     record::{Cause, Checkpoint, SAFETY},
 };
 use serde_json::{Value, json};

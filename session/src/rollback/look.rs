@@ -7,13 +7,8 @@ use std::{
     time::Duration,
 };
 
-use parhelia_store::{
-    Store, check, name,
-    place::known_below,
-    progress::Progress,
-    projection::{Place, Run, Session, Status},
-    record::Checkpoint,
-};
+use parhelia_ledger::{LedgerView as _, Place, Run, Session, Status, known};
+use parhelia_store::{Store, check, name, progress::Progress, record::Checkpoint};
 
 use super::{Options, leave::Places, spoken::Spoken};
 use crate::{
@@ -85,7 +80,7 @@ pub(super) fn sessions_below(
     let recorded = |other: &Session| other.workspace.as_ref().map(Place::folder).filter(|place| place.is_dir());
     let recorded = others.iter().filter_map(|other| Some((canonical(&recorded(other)?), other)));
     let mut found: Vec<(Vec<u8>, String)> = Vec::new();
-    for (place, other) in recorded.chain(known_below(&others, iter::once(workspace))) {
+    for (place, other) in recorded.chain(known::below(&others, iter::once(workspace))) {
         let Ok(below) = place.strip_prefix(workspace) else { continue };
         let below = (below.as_os_str().as_bytes().to_vec(), other.id.clone());
         let is_part = |target| !has_agent(other) && store.node_at(target, &below.0).is_ok();

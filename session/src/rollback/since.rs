@@ -2,7 +2,8 @@
 
 use std::{collections::HashMap, path::Path};
 
-use parhelia_store::{Store, name, projection::Session, record::Checkpoint, tree::Kind};
+use parhelia_ledger::{LedgerView as _, Session};
+use parhelia_store::{Store, name, record::Checkpoint, tree::Kind};
 
 use super::look::sessions_below;
 use crate::intent::{self, Intent};

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use parhelia_agent::transcript::Located;
-use parhelia_store::{Store, projection::Session, record::Checkpoint};
+use parhelia_ledger::Session;
+use parhelia_store::{Store, record::Checkpoint};
 
 use crate::{capture::summary_now, error::Result, state::state_json};
 

@@ -5,14 +5,14 @@ use std::{
     time::{Duration, Instant},
 };
 
+use parhelia_ledger::{LedgerView as _, Session, kind};
 use parhelia_store::{
     OpenOptions, Store, create,
     delete::delete_checkpoints,
     error::ErrorKind,
-    event::{Actor, NewEvent, kind},
+    event::{Actor, NewEvent},
     id::Ulid,
     progress::{Phase, Progress},
-    projection::Session,
     record::{Cause, Checkpoint, Trigger},
     restore::Why,
 };
@@ -41,9 +41,11 @@ struct Fixture {
 
 fn fixture() -> Fixture {
     let dir = tempfile::tempdir().unwrap();
-    let store =
-        Store::open(&dir.path().join("store"), &OpenOptions { create: true, lock_timeout: Duration::ZERO, ..Default::default() })
-            .unwrap();
+    let store = parhelia_ledger::open(
+        &dir.path().join("store"),
+        &OpenOptions { create: true, lock_timeout: Duration::ZERO, ..Default::default() },
+    )
+    .unwrap();
     let workspace = dir.path().canonicalize().unwrap().join("work");
     fs::create_dir(&workspace).unwrap();
     Fixture { _dir: dir, store, workspace }

@@ -6,12 +6,11 @@ use std::{
 };
 
 use parhelia_agent::{environment::Request, folder::ConfigFolder};
+use parhelia_ledger::{By, Goal, LedgerView as _, Session, selector::sessions_at};
 use parhelia_store::{
     Store,
-    projection::{By, Goal, Session},
     record::Checkpoint,
     restore::{RestoreChange, Skipped, Why},
-    selector::sessions_at,
 };
 
 use super::{

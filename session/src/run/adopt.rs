@@ -6,10 +6,10 @@ use std::{
 };
 
 use jiff::Timestamp;
+use parhelia_ledger::{Goal, LedgerView as _, Place, Session, Status, kind};
 use parhelia_store::{
     Store,
-    event::{Actor, NewEvent, kind},
-    projection::{Goal, Place, Session, Status},
+    event::{Actor, NewEvent},
 };
 
 use serde_json::json;
@@ -255,8 +255,7 @@ fn note_agent(store: &Store, current: &Current, event: &Event, sender: &Sender) 
 /// The live run whose agent is this process.
 fn of_process(store: &Store, process: i32, start_time: u64) -> Result<Option<Current>> {
     let view = store.view();
-    let is_it =
-        |run: &parhelia_store::projection::Run| run.pid == u32::try_from(process).ok() && run.start_time == Some(start_time);
+    let is_it = |run: &parhelia_ledger::Run| run.pid == u32::try_from(process).ok() && run.start_time == Some(start_time);
     let found = view.runs()?.into_values().find(|run| is_it(run) && life(run).is_alive());
     found.map(|run| Ok(Current::of(&run, view.session(&run.session)?.as_ref()))).transpose()
 }
@@ -304,7 +303,7 @@ mod tests {
     fn an_event_from_inside_one_run_says_nothing_of_anothers_conversation() {
         let folder = tempfile::tempdir().unwrap();
         let work = folder.path().canonicalize().unwrap();
-        let store = Store::open(&work.join("store"), &OpenOptions { create: true, ..OpenOptions::default() }).unwrap();
+        let store = parhelia_ledger::open(&work.join("store"), &OpenOptions { create: true, ..OpenOptions::default() }).unwrap();
         let me = super::super::find::this_process().unwrap();
         let theirs =
             Begin { session: "theirs".into(), workspace: work.clone(), conversation: Some("c".into()), ..Begin::default() };
@@ -340,7 +339,7 @@ mod tests {
     fn what_comes_late_from_a_conversation_that_was_left_does_not_take_the_session_back_to_it() {
         let folder = tempfile::tempdir().unwrap();
         let work = folder.path().canonicalize().unwrap();
-        let store = Store::open(&work.join("store"), &OpenOptions { create: true, ..OpenOptions::default() }).unwrap();
+        let store = parhelia_ledger::open(&work.join("store"), &OpenOptions { create: true, ..OpenOptions::default() }).unwrap();
         let begun = Begin { session: "it".into(), workspace: work.clone(), conversation: Some("one".into()), ..Begin::default() };
         let sender = Sender { marker: Some(begin(&store, &begun).unwrap().run), ..Sender::default() };
         let conversations = |kind: &str, id: &str| {

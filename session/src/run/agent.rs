@@ -15,10 +15,8 @@ use parhelia_agent::{
     process::{RUN_MARKER, SESSION_MARKER},
     transcript::Located,
 };
-use parhelia_store::{
-    Store, name,
-    projection::{Place, Run, Session},
-};
+use parhelia_ledger::{LedgerView as _, Place, Run, Session};
+use parhelia_store::{Store, name};
 use serde_json::Value;
 
 use super::{Current, Sender, config_of_session, heard_hooks, hooked_agent_of, private, sessions_in, strangers_in, variables_of};

@@ -5,12 +5,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use parhelia_ledger::{End, EndKind, Goal, LedgerView as _, Place, Run, Status, Tmux, kind};
 use parhelia_store::{
     Store,
-    event::{Actor, NewEvent, kind},
+    event::{Actor, NewEvent},
     id::Ulid,
     name,
-    projection::{End, EndKind, Goal, Place, Run, Status, Tmux},
 };
 use serde_json::{Value, json};
 
@@ -301,7 +301,8 @@ mod tests {
     #[test]
     fn a_newer_run_ends_those_before_it_that_are_dead() {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(&folder.path().join("store"), &OpenOptions { create: true, ..OpenOptions::default() }).unwrap();
+        let store =
+            parhelia_ledger::open(&folder.path().join("store"), &OpenOptions { create: true, ..OpenOptions::default() }).unwrap();
         let begin_with = |launcher: Option<Identity>| {
             let new = Begin { session: "s".into(), workspace: folder.path().into(), launcher, ..Begin::default() };
             begin(&store, &new).unwrap().run

@@ -4,10 +4,8 @@
 use std::path::Path;
 
 use parhelia_agent::{command::Agent, words::Resume};
-use parhelia_store::{
-    Store,
-    projection::{Run, Session},
-};
+use parhelia_ledger::{LedgerView as _, Run, Session};
+use parhelia_store::Store;
 
 use super::{find::config_of, life::LAUNCHER};
 use crate::error::Result;

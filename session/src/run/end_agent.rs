@@ -3,11 +3,8 @@
 use std::time::Duration;
 
 use parhelia_agent::process;
-use parhelia_store::{
-    Store,
-    event::{NewEvent, kind},
-    projection::{By, End, Goal, Place, Run, Session, Status},
-};
+use parhelia_ledger::{By, End, Goal, Place, Run, Session, Status, kind};
+use parhelia_store::{Store, event::NewEvent};
 use serde_json::json;
 
 use super::{self as run, Current, Life};

@@ -1,10 +1,10 @@
 //! Checkpoints that fail behind an agent's back: nobody reads what is said of them, so that the session keeps it.
 
 use jiff::Timestamp;
+use parhelia_ledger::{LedgerView as _, Session, kind};
 use parhelia_store::{
     Store, clock,
-    event::{Actor, NewEvent, kind},
-    projection::Session,
+    event::{Actor, NewEvent},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

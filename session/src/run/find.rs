@@ -6,10 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use parhelia_store::{
-    Store, name,
-    projection::{EndKind, Place, Run, Session},
-};
+use parhelia_ledger::{EndKind, LedgerView as _, Place, Run, Session};
+use parhelia_store::{Store, name};
 use serde::{Deserialize, Serialize};
 
 use super::{

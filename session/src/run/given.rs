@@ -1,10 +1,7 @@
 //! Prompts that stood on an agent's command line, as its events have shown. A word that was one is not given again at a resume.
 
-use parhelia_store::{
-    Store,
-    event::{NewEvent, kind},
-    projection::Session,
-};
+use parhelia_ledger::{LedgerView as _, Session, kind};
+use parhelia_store::{Store, event::NewEvent};
 use serde_json::Value;
 
 use super::{Current, hook_actor};

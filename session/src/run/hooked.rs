@@ -4,11 +4,11 @@ use std::{io::Write, path::PathBuf};
 
 use jiff::Timestamp;
 use parhelia_agent::kind::Kind;
+use parhelia_ledger::{LedgerView as _, Run, kind};
 use parhelia_store::{
     Store,
-    event::{NewEvent, kind},
+    event::NewEvent,
     files::{self, Folder, How},
-    projection::Run,
     record::Cause,
 };
 use serde::{Deserialize, Serialize};

@@ -4,11 +4,8 @@ use std::{os::unix::net::UnixStream, time::Duration};
 
 use jiff::Timestamp;
 use parhelia_agent::process::{Identity, boot_id};
-use parhelia_store::{
-    projection::{Run, Session},
-    record::Cause,
-    view::View,
-};
+use parhelia_ledger::{LedgerView as _, Run, Session};
+use parhelia_store::{record::Cause, view::View};
 
 use super::life::{launcher_of, life, why_unheard, why_unknown};
 use crate::error::Result;
@@ -93,9 +90,10 @@ mod tests {
     use std::path::Path;
 
     use jiff::SignedDuration;
+    use parhelia_ledger::kind;
     use parhelia_store::{
         OpenOptions, Store, create,
-        event::{Actor, NewEvent, kind},
+        event::{Actor, NewEvent},
     };
 
     use super::*;
@@ -104,7 +102,7 @@ mod tests {
     const HOURS: i64 = 3600;
 
     fn store(folder: &Path) -> Store {
-        Store::open(&folder.join("store"), &OpenOptions { create: true, ..OpenOptions::default() }).unwrap()
+        parhelia_ledger::open(&folder.join("store"), &OpenOptions { create: true, ..OpenOptions::default() }).unwrap()
     }
 
     /// Begins a run whose supervisor is `launcher`, with a lease that was renewed so many seconds later.

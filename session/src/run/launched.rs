@@ -4,11 +4,8 @@
 use std::{collections::BTreeMap, ffi::OsString, path::Path};
 
 use parhelia_agent::environment::launched;
-use parhelia_store::{
-    Store,
-    event::{NewEvent, kind},
-    projection::Run,
-};
+use parhelia_ledger::{LedgerView as _, Run, kind};
+use parhelia_store::{Store, event::NewEvent};
 use serde_json::{Value, json};
 
 use super::{

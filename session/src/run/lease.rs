@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use parhelia_ledger::{Lease, LedgerView as _, kind};
 use parhelia_store::{
     Store, clock,
-    event::{Actor, NewEvent, kind},
-    projection::Lease,
+    event::{Actor, NewEvent},
 };
 
 use serde_json::Value;
@@ -39,7 +39,7 @@ pub(super) fn taken_by(holder: &str, run: &str, epoch: Option<u64>, holds: Durat
 
 /// Renews the lease of a run. Fails with [`parhelia_store::Error::Fenced`] where a newer run has taken over.
 pub fn renew(store: &Store, current: &Current, holds: Duration) -> Result<()> {
-    Ok(store.renew_lease(&current.run, current.epoch, &now(holder(), holds))?)
+    Ok(parhelia_ledger::lease::renew(store, &current.run, current.epoch, &now(holder(), holds))?)
 }
 
 /// This process, as the holder of a lease.
@@ -60,7 +60,7 @@ pub fn heard(store: &Store, run: &str, epoch: u64, said: Value) -> Result<Lease>
     }
     let holder = found.lease.map(|lease| lease.holder).unwrap_or_default();
     let lease = Lease { said: Some(said), ..now(holder, WATCHED) };
-    store.renew_lease(run, epoch, &lease)?;
+    parhelia_ledger::lease::renew(store, run, epoch, &lease)?;
     Ok(lease)
 }
 

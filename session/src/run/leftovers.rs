@@ -2,10 +2,8 @@
 
 use std::{path::Path, time::Duration};
 
-use parhelia_store::{
-    Store,
-    projection::{Run, Session},
-};
+use parhelia_ledger::{LedgerView as _, Run, Session};
+use parhelia_store::Store;
 
 use super::life::{launcher_of, life, roots_in};
 use crate::error::Result;

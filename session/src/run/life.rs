@@ -3,11 +3,8 @@
 use std::{collections::BTreeMap, ffi::OsString, iter, path::Path};
 
 use jiff::Timestamp;
-use parhelia_store::{
-    Store, clock,
-    place::{known_among, known_below},
-    projection::{By, EndKind, Run, Session, Tmux},
-};
+use parhelia_ledger::{By, EndKind, LedgerView as _, Run, Session, Tmux, known};
+use parhelia_store::{Store, clock};
 
 use super::lease;
 use crate::{error::Result, host::Host};
@@ -343,7 +340,7 @@ pub fn works_in(mut sessions: Vec<Session>, workspace: &Path) -> Vec<Session> {
     };
     let others: Vec<Session> = sessions.iter().filter(|session| !is_recorded(session)).cloned().collect();
     let mut apart = others.iter().map(|session| session.id.as_str()).collect::<Vec<_>>();
-    let known = known_among(&others, workspace.ancestors()).into_iter().chain(known_below(&others, iter::once(&**workspace)));
+    let known = known::among(&others, workspace.ancestors()).into_iter().chain(known::below(&others, iter::once(&**workspace)));
     for (_, session) in known {
         apart.retain(|id| *id != session.id);
     }

@@ -8,7 +8,8 @@ use std::{
 };
 
 use parhelia_agent::process::{Identity, ancestors};
-use parhelia_store::{Store, name, projection::Run};
+use parhelia_ledger::{LedgerView as _, Run};
+use parhelia_store::{Store, name};
 
 use super::life::{has_recorded, is_above};
 use crate::{config::call::user_variables, error::Result, host::Host, review::decide::is_hidden};

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use parhelia_store::{Store, event::Actor, name, projection::Session};
+use parhelia_ledger::{LedgerView as _, Session};
+use parhelia_store::{Store, event::Actor, name};
 
 use super::{
     find::Current,

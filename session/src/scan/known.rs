@@ -163,7 +163,7 @@ mod tests {
     fn what_is_added_is_read_again_and_other_rules_begin_anew() {
         let dir = tempfile::tempdir().unwrap();
         let options = parhelia_store::OpenOptions { create: true, ..Default::default() };
-        let path = path(&Store::open(&dir.path().join("store"), &options).unwrap());
+        let path = path(&parhelia_ledger::open(&dir.path().join("store"), &options).unwrap());
         assert!(read(&path).is_empty());
         add(&path, &keys(1, 3)).unwrap();
         add(&path, &keys(7, 1)).unwrap();

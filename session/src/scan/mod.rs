@@ -18,10 +18,10 @@ mod rules;
 #[cfg(test)]
 mod tests;
 
+use parhelia_ledger::{PossibleSecret, Scan, kind};
 use parhelia_store::{
-    event::{Actor, NewEvent, kind},
+    event::{Actor, NewEvent},
     id::Ulid,
-    projection::{PossibleSecret, Scan},
 };
 use serde_json::Value;
 

@@ -6,13 +6,13 @@ use std::{
 };
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use parhelia_ledger::{PossibleSecret, Scan, Unscanned};
 use parhelia_store::{
     Store, clock,
     diff::{self, ChangeKind, DiffOptions, Side},
     id::BlobId,
     name,
     progress::Progress,
-    projection::{PossibleSecret, Scan, Unscanned},
     record::Checkpoint,
     threads,
     tree::{Kind, Node},

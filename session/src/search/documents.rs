@@ -6,7 +6,8 @@ use parhelia_agent::{
     briefing::is_ours,
     transcript::messages::{Message, Role},
 };
-use parhelia_store::{Store, id::TreeId, name, projection::Marks, record::Checkpoint, view::View};
+use parhelia_ledger::{LedgerView as _, Marks};
+use parhelia_store::{Store, id::TreeId, name, record::Checkpoint, view::View};
 use serde_json::Value;
 
 use super::text::indexed;

@@ -1,6 +1,7 @@
 use std::{cell::RefCell, ffi::OsString, fs, os::unix::fs::PermissionsExt, path::PathBuf, thread};
 
 use parhelia_agent::kinds::KINDS;
+use parhelia_ledger::LedgerView as _;
 use parhelia_store::{OpenOptions, delete::delete_checkpoints, event::NewEvent, record::Trigger};
 use proptest::prelude::*;
 use serde_json::json;
@@ -25,7 +26,8 @@ struct Scene {
 impl Scene {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(&folder.path().join("store"), &OpenOptions { create: true, ..Default::default() }).unwrap();
+        let store =
+            parhelia_ledger::open(&folder.path().join("store"), &OpenOptions { create: true, ..Default::default() }).unwrap();
         fs::create_dir(folder.path().join("work")).unwrap();
         Scene { folder, store, said: RefCell::default() }
     }
@@ -258,7 +260,7 @@ fn an_index_that_knows_more_than_the_journal_forgets_it() {
     journal().for_each(|path| fs::remove_file(path).unwrap());
     before.iter().for_each(|(path, bytes)| fs::write(path, bytes).unwrap());
     let _ = fs::remove_dir_all(layout.view());
-    let reopened = Scene { store: Store::open(scene.store.path(), &OpenOptions::default()).unwrap(), ..scene };
+    let reopened = Scene { store: parhelia_ledger::open(scene.store.path(), &OpenOptions::default()).unwrap(), ..scene };
     assert_eq!((reopened.ids("alpha"), reopened.search("beta").matching), (vec![first], 0));
     reopened.check();
 }
@@ -299,7 +301,7 @@ fn two_searches_at_once_both_find_everything() {
         thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
-                    let store = Store::open(&path, &OpenOptions::default()).unwrap();
+                    let store = parhelia_ledger::open(&path, &OpenOptions::default()).unwrap();
                     let query = "whales".parse().unwrap();
                     assert_eq!(search(&store, &NOBODY, &Scene::request(&query), &()).unwrap().matching, 5);
                 });

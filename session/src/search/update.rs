@@ -6,9 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use parhelia_ledger::{LedgerView as _, kind};
 use parhelia_store::{
     Error as StoreError, Store,
-    event::{Event, kind},
+    event::Event,
     id::Ulid,
     journal::{Entry, Journal, Position},
     progress::Phase,

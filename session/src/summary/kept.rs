@@ -8,6 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use parhelia_ledger::LedgerView as _;
 use parhelia_store::{Store, files::Folder, name::session_file, record::Checkpoint};
 
 use super::{MARKDOWN_FILE, Summary, markdown, model, read, read_markdown};

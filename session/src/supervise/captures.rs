@@ -6,9 +6,9 @@ use std::{
     thread::{Scope, ScopedJoinHandle},
 };
 
+use parhelia_ledger::{LedgerView as _, Place};
 use parhelia_store::{
     Store,
-    projection::Place,
     record::{Cause, Trigger},
 };
 

@@ -3,9 +3,9 @@
 use std::{os::unix::process::ExitStatusExt, process::ExitStatus, sync::atomic::Ordering, time::Instant};
 
 use parhelia_agent::process;
+use parhelia_ledger::{By, End, EndKind, Goal, LedgerView as _, Status};
 use parhelia_store::{
     Store,
-    projection::{By, End, EndKind, Goal, Status},
     record::{Cause, Trigger},
 };
 use rustix::process::Signal;

@@ -3,7 +3,8 @@
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use parhelia_agent::{command::Agent, environment::Request, folder::ConfigFolder, kinds::KINDS, open::holders};
-use parhelia_store::{Store, name, projection::Goal};
+use parhelia_ledger::{Goal, LedgerView as _};
+use parhelia_store::{Store, name};
 
 use super::{Ended, Stops, Supervised, ensure_startable, or_ended, supervise};
 use crate::{

@@ -6,6 +6,7 @@ use parhelia_agent::{
     command::Agent,
     transcript::{Located, has_any_answer},
 };
+use parhelia_ledger::LedgerView as _;
 use parhelia_store::Store;
 
 use super::Supervised;

@@ -26,10 +26,10 @@ use parhelia_agent::{
     tmux::{Detaches, Server},
     trouble::Trouble,
 };
+use parhelia_ledger::{End, EndKind, Goal, LedgerView as _, NOT_STARTED, Status, Tmux};
 use parhelia_store::{
     Store,
     progress::Progress,
-    projection::{End, EndKind, Goal, NOT_STARTED, Status, Tmux},
     record::{Cause, Trigger},
 };
 use rustix::{

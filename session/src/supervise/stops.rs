@@ -8,10 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parhelia_store::{
-    projection::By,
-    record::{Cause, Trigger},
-};
+use parhelia_ledger::By;
+use parhelia_store::record::{Cause, Trigger};
 use rustix::process::{Signal, pidfd_send_signal};
 
 use super::captures::{Asked, Captures};

@@ -6,10 +6,8 @@ use std::{
 };
 
 use parhelia_agent::tmux::{RestoreRequest, Restored, Server, restore};
-use parhelia_store::{
-    Store,
-    projection::{Run, Tmux},
-};
+use parhelia_ledger::{Run, Tmux};
+use parhelia_store::Store;
 
 use super::{SavedTmux, saved_tmux};
 use crate::{

@@ -14,7 +14,8 @@ use parhelia_agent::{
     tmux::PaneStatus,
     trouble::Trouble,
 };
-use parhelia_store::{Store, projection::Run};
+use parhelia_ledger::{LedgerView as _, Run};
+use parhelia_store::Store;
 
 use super::Pane;
 use crate::{

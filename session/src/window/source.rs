@@ -9,7 +9,8 @@ use parhelia_agent::{
     regular,
     transcript::window::{self, Windows},
 };
-use parhelia_store::{Store, projection::Session, record::Checkpoint};
+use parhelia_ledger::Session;
+use parhelia_store::{Store, record::Checkpoint};
 
 use crate::{
     briefing,

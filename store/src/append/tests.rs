@@ -1,7 +1,8 @@
 use super::*;
 use crate::{
+    check,
     event::Actor,
-    testing::{Notices, TestStore, files},
+    testing::{Notices, TestStore},
     view::tests::with_cached_lengths,
 };
 
@@ -21,24 +22,6 @@ fn an_event_that_is_recorded_is_no_failure_though_the_index_is_not_updated() {
     assert_eq!(test.open().events_after(0).unwrap().len(), 70);
     test.store.append_events(&[event(70)], &()).unwrap();
     assert_eq!(test.store.events_after(0).unwrap().len(), 71);
-}
-
-#[test]
-fn an_event_has_the_epoch_of_its_session_and_costs_no_update_of_the_index() {
-    let test = TestStore::new();
-    test.checkpoint(&files(1, 3));
-    test.store.absorb().unwrap();
-    let event = |kind: &str, subject: &str| NewEvent::new(kind, subject, Actor::program("test"));
-    let append = |event: NewEvent| test.store.append_events(&[event], &()).unwrap().remove(0).event.epoch;
-    assert_eq!(append(event(kind::RUN_STARTED, "r1").with("session", "test")), 1);
-    assert_eq!(append(event(kind::RUN_STARTED, "r2").with("session", "test")), 2);
-    assert_eq!(append(event(kind::SESSION_CHANGED, "test").with("name", "new")), 2);
-    assert_eq!(append(event(kind::RUN_CHANGED, "r2").with("pid", 7)), 2);
-    assert_eq!(append(event("note", "n")), 0);
-    assert_eq!(test.open().view().tail_records(), 5);
-    let sequences = |after| test.store.events_after(after).unwrap().into_iter().map(|(n, _)| n).collect::<Vec<_>>();
-    let all = sequences(0);
-    assert_eq!(sequences(all[2]), all[3..]);
 }
 
 #[test]
@@ -68,20 +51,22 @@ fn events_of_one_append_are_one_chain() {
     assert!(before.is_some());
 }
 
+fn hash_of(event: &Event) -> String {
+    crate::testing::ids().event(&encode_entry(&Entry::Event(Box::new(event.clone())), 0).unwrap())
+}
+
 #[test]
-fn a_head_is_a_checkpoint_of_its_session() {
+fn a_broken_chain_of_events_is_found() {
     let test = TestStore::new();
-    let draft = test.draft("other", &files(1, 3));
-    let other = test.commit(draft).unwrap();
-    let (first, last) = (test.checkpoint(&files(2, 3)), test.checkpoint(&files(3, 3)));
-    let head = |id: Ulid| {
-        let event = NewEvent::new(kind::SESSION_HEAD, "test", Actor::program("test"));
-        test.store.append_events(&[event.with("checkpoint", id.to_string())], &())
-    };
-    for none in [other, Ulid::generate()] {
-        assert!(matches!(head(none), Err(Error::NoCheckpoint { .. })));
-        assert_eq!(test.store.refresh().unwrap().head("test").unwrap().unwrap().record.id, last);
-    }
-    head(first).unwrap();
-    assert_eq!(test.store.refresh().unwrap().head("test").unwrap().unwrap().record.id, first);
+    let event = |subject: &str| NewEvent::new("a.b", subject, Actor::program("test"));
+    test.store.append_events(&[event("1")], &()).unwrap();
+    test.store.append_events(&[event("2")], &()).unwrap();
+    // A third event that passes over the second one, in a journal that is whole otherwise.
+    let (_, first) = test.store.events_after(0).unwrap().remove(0);
+    let forged = Event { previous: Some(hash_of(&first)), ..first };
+    let lock = test.store.lock(&()).unwrap();
+    test.store.append(&lock, &[Entry::Event(Box::new(forged))]).unwrap();
+    drop(lock);
+    let report = check::run(test.store.layout(), &check::CheckOptions::default(), &()).unwrap();
+    assert!(report.findings.iter().any(|f| f.message.contains("chain of events")), "{:?}", report.findings);
 }

@@ -13,7 +13,6 @@ use crate::{
     OpenOptions, Store,
     create::{self, ImportOptions},
     error::{Error, ErrorKind, Result},
-    event::{Actor, NewEvent, kind},
 };
 
 fn header(path: &[u8], kind: EntryType, size: u64) -> Header {
@@ -163,33 +162,6 @@ fn import(parts: &[Vec<u8>], limits: Limits) -> Result<create::Outcome> {
     let bytes = archive(parts);
     let mut reader = Reader::new(&bytes[..], Path::new("a.tar"), limits)?;
     create::import(&store, &mut reader, &ImportOptions::default(), &())
-}
-
-#[test]
-fn nothing_is_imported_into_a_session_that_has_got_a_folder_while_the_archive_was_read() {
-    /// Bytes behind the first block of which a session begins to work in a folder.
-    struct Meanwhile<'a>(&'a Store, &'a [u8], usize);
-    impl std::io::Read for Meanwhile<'_> {
-        fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
-            if self.2 == 1 {
-                let event = NewEvent::new(kind::SESSION_CREATED, "s", Actor::default());
-                self.0.append_events(&[event.with("workspace", serde_json::json!({ "path": "/w" }))], &()).unwrap();
-            }
-            self.2 += 1;
-            let bytes = self.1.len().min(512).min(out.len());
-            out[..bytes].copy_from_slice(&self.1[..bytes]);
-            self.1 = &self.1[bytes..];
-            Ok(bytes)
-        }
-    }
-    let dir = tempfile::tempdir().unwrap();
-    let store = Store::open(&dir.path().join("store"), &OpenOptions { create: true, ..Default::default() }).unwrap();
-    let bytes = archive(&[file(b"f")]);
-    let mut reader = Reader::new(Meanwhile(&store, &bytes, 0), Path::new("a.tar"), Limits::default()).unwrap();
-    let options = ImportOptions { session: Some("s".into()), ..ImportOptions::default() };
-    let error = create::import(&store, &mut reader, &options, &()).unwrap_err().to_string();
-    assert!(error.contains("session s works in /w"), "{error}");
-    assert!(store.refresh().unwrap().checkpoints().unwrap().is_empty());
 }
 
 /// Imports what makes much of little, where little memory is granted.

@@ -27,7 +27,7 @@ pub use report::{CheckReport, Finding, FindingKind, Hurt, HurtCheckpoint, Touche
 pub use salvage::{DamagedPack, SalvageReport, SalvagedCheckpoint, salvage};
 pub use share::{LastCheck, has_new_damage, last};
 pub use strays::Strays;
-pub use verify::{Problem, VerifyReport, verify, verify_new, verify_up_to};
+pub use verify::{Problem, VerifyLevel, VerifyReport, verify, verify_new, verify_up_to};
 
 use self::share::Share;
 use crate::{

@@ -8,9 +8,9 @@ use std::{fs, time::Duration};
 
 use super::*;
 use crate::{
+    check::VerifyLevel,
     codec::{put_bytes, put_uint},
     pack::PackFile,
-    projection::VerifyLevel,
     testing::{AtBegin, Files, TestStore, collect, files, in_small_packs},
     tree::Kind,
     view::{Batch, Db, Family},

@@ -6,13 +6,14 @@ use super::{
     reach::{Reach, Trust},
     share,
 };
+use serde::{Deserialize, Serialize};
+
 use crate::{
     damaged::{self, Damaged},
     error::{Error, Result},
     id::{ObjectKey, Ulid},
     journal::Journal,
     progress::Progress,
-    projection::VerifyLevel,
     record::Checkpoint,
     store::Store,
 };
@@ -30,6 +31,20 @@ pub struct Problem {
     pub path: String,
     /// The fault there.
     pub error: String,
+}
+
+/// Thoroughness of a verification.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VerifyLevel {
+    /// As of `Index`, but of what the checkpoint does not share with its parent alone, as that was found whole before.
+    New,
+    /// Every tree was read, and every chunk is where the index says.
+    Index,
+    /// As of `Index`, and a part of the content was read and hashed as well.
+    Part,
+    /// Every byte was read and hashed as well.
+    Deep,
 }
 
 /// The outcome of [`verify`].

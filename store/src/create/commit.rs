@@ -3,7 +3,7 @@
 use std::{collections::HashMap, path::PathBuf, time::Instant};
 
 use super::{
-    belonging::{Belonging, fit_in},
+    maker::{Maker, fit_in},
     orphans::AdoptedContent,
     packs::{Finished, PackSink, Written},
     sink::{Batch, Sink},
@@ -67,11 +67,11 @@ pub fn commit(
     mut pin: Pin,
     sink: Sink<'_>,
     record: Record,
-    belonging: &Belonging,
+    maker: &Maker,
     adopted: Vec<PackInfo>,
     progress: &dyn Progress,
 ) -> Result<Option<Committed>> {
-    let committed = try_commit(store, &mut pin, sink, record, belonging, adopted, progress);
+    let committed = try_commit(store, &mut pin, sink, record, maker, adopted, progress);
     if !matches!(committed, Ok(Some(_))) {
         pin.leave();
     }
@@ -83,7 +83,7 @@ fn try_commit(
     pin: &mut Pin,
     sink: Sink<'_>,
     mut record: Record,
-    belonging: &Belonging,
+    maker: &Maker,
     adopted: Vec<PackInfo>,
     progress: &dyn Progress,
 ) -> Result<Option<Committed>> {
@@ -128,7 +128,7 @@ fn try_commit(
         return Ok(None);
     }
     let stored_bytes = infos.iter().map(|info| info.bytes).sum();
-    let mut entries = events(&current, &record, belonging, &tail, progress)?;
+    let mut entries = events(&current, &record, maker, &tail, progress)?;
     entries.push(Entry::Commit { op: pin.op, record: sealed.clone(), packs: infos });
     let end = Journal::of(layout).append(&tail, &entries)?;
     store.memory.appended(&end);
@@ -141,13 +141,13 @@ fn try_commit(
 }
 
 /// The events that are appended before the checkpoint.
-fn events(current: &View, record: &Record, belonging: &Belonging, tail: &Tail, progress: &dyn Progress) -> Result<Vec<Entry>> {
+fn events(current: &View, record: &Record, maker: &Maker, tail: &Tail, progress: &dyn Progress) -> Result<Vec<Entry>> {
     let mut chain = Chain::new(current)?;
     chain.note_lost(tail, progress)?;
-    for event in belonging.events(current, record)? {
+    for event in current.events_of(record, maker)? {
         chain.add(&event)?;
     }
-    for mark in &belonging.marks {
+    for mark in &maker.marks {
         chain.add_of_new(mark, record)?;
     }
     Ok(chain.entries)

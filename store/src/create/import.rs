@@ -8,10 +8,9 @@ use serde_json::Value;
 
 use self::gather::{Gathered, gather};
 use super::{
-    Captured, Outcome, abandon,
-    belonging::{Belonging, works_in},
-    commit,
+    Captured, Outcome, abandon, commit,
     links::store_links,
+    maker::Maker,
     orphans,
     packs::PackSink,
     record::new_id,
@@ -28,15 +27,10 @@ use crate::{
     omitted::Omission,
     pin::Pin,
     progress::{Phase, Progress},
-    projection::Session,
     record::{Cause, Consistency, IMPORTED, IMPORTED_FROM, Part, RECORD_SCHEMA, Record, Rules, Trigger, Workspace},
     store::Store,
     tree::Node,
-    view::View,
 };
-
-/// So many names are tried for a session whose own is taken.
-const NAMES_MAX: usize = 100;
 
 /// The way by which an import's events came, and the detail of a checkpoint of which no more is known.
 const IMPORT: &str = "import";
@@ -91,9 +85,8 @@ pub fn import_with(
     store.check_writable()?;
     [&options.session, &options.origin_session].into_iter().flatten().try_for_each(|name| name::check_session(name))?;
     let mut pin = Pin::take(&store.layout().pins(), true, "import")?;
-    let view = store.refresh()?;
-    if let Some(session) = options.session.as_deref().map(|name| worked_in(&view, name)).transpose()?.flatten() {
-        return Err(works_in(&session.id, &session.workspace.unwrap_or_default()));
+    if let Some(name) = &options.session {
+        store.refresh()?.import_session(Some(name), name)?;
     }
     let adopted = orphans::adopt(store, pin.op, progress)?;
     progress.phase(Phase::Archive, None, None);
@@ -108,8 +101,8 @@ pub fn import_with(
     let found = Found { root: &gathered.root, roots, omissions: &omissions, started_at };
     let record = new_record(store, archive.record(), options, beside, &found)?;
     progress.phase(Phase::Commit, None, None);
-    let belonging = Belonging { actor: Actor::program(IMPORT), place: None, keeps_place: false, marks };
-    let Some(committed) = commit::commit(store, pin, sink, record, &belonging, adopted.packs, progress)? else {
+    let maker = Maker { actor: Actor::program(IMPORT), place: None, keeps_place: false, marks };
+    let Some(committed) = commit::commit(store, pin, sink, record, &maker, adopted.packs, progress)? else {
         return Err(Error::Overtaken { tries: 1 });
     };
     Ok(Outcome::committed(committed, omissions, (gathered.files, gathered.bytes), adopted.notices))
@@ -162,13 +155,8 @@ fn new_record(
     let now = clock::timestamp();
     let started_at = beside.started_at.or(beside.created_at).unwrap_or(found.started_at);
     let had = options.origin.clone().or_else(|| from.map(|o| o.id.to_string()));
-    let session = match &options.session {
-        Some(session) => session.clone(),
-        None => {
-            let exported = options.origin_session.as_deref().or(from.map(|origin| origin.session.as_str()));
-            free_session(store, exported.unwrap_or("imported"))?
-        }
-    };
+    let exported = options.origin_session.as_deref().or(from.map(|origin| origin.session.as_str())).unwrap_or("imported");
+    let session = store.refresh()?.import_session(options.session.as_deref(), exported)?;
     let told = beside.from.map(|from| (IMPORTED_FROM.to_owned(), from));
     Ok(Record {
         schema: RECORD_SCHEMA,
@@ -207,28 +195,4 @@ fn new_record(
         usage: beside.state.usage,
         extra: [(IMPORTED.to_owned(), true.into())].into_iter().chain(told).collect(),
     })
-}
-
-/// The session of that id or name which works in a folder here. Nothing is imported into one: it would be what `latest` means in that folder,
-/// and the parent of what is captured there next.
-fn worked_in(view: &View, name: &str) -> Result<Option<Session>> {
-    let is_it = |session: &Session| (session.id == name || session.name == name) && session.workspace.is_some();
-    Ok(view.sessions()?.into_iter().find(is_it))
-}
-
-/// The exported checkpoint's session, or a name beside it where that works in a folder here.
-fn free_session(store: &Store, exported: &str) -> Result<String> {
-    let view = store.refresh()?;
-    let names = std::iter::once(exported.to_owned()).chain((1..).map(|n| match n {
-        1 => format!("{exported}-imported"),
-        _ => format!("{exported}-imported-{n}"),
-    }));
-    for name in names.take(NAMES_MAX) {
-        if name::check_session(&name).is_ok() && worked_in(&view, &name)?.is_none() {
-            return Ok(name);
-        }
-    }
-    Err(Error::Refused(format!(
-        "session {exported} works in a folder here, and what is imported needs another name: give it with --session"
-    )))
 }

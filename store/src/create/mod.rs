@@ -3,7 +3,6 @@
 
 mod append_cache;
 mod base;
-mod belonging;
 mod commit;
 mod content;
 mod exclude;
@@ -12,6 +11,7 @@ mod judge;
 mod later;
 mod links;
 mod looking;
+mod maker;
 mod orphans;
 mod outcome;
 mod packs;
@@ -37,13 +37,13 @@ pub use append_cache::AppendCache;
 pub use exclude::REGENERABLE;
 pub use import::{Beside, ImportOptions, import, import_with};
 pub use judge::{Content, Judge};
+pub use maker::Maker;
 pub use sink::Looked;
 pub use source::{FullWalk, Scope, Source};
 pub use state::{Captured, NoState, Seen, State, StateContent, StateFile};
 
 use self::{
     base::{Base, continues},
-    belonging::Belonging,
     exclude::Excluder,
     links::store_links,
     packs::PackSink,
@@ -64,8 +64,8 @@ use crate::{
     mounts::{self, Mount},
     name, omitted,
     pin::Pin,
+    place::Place,
     progress::{Phase, Progress},
-    projection::Place,
     record::{Cause, Checkpoint, Rules, Trigger},
     restore,
     statcache::{self, StatCache, Trust},
@@ -154,7 +154,7 @@ fn attempt(
     let clock = Clock::now();
     prepare(store, options)?;
     let target = Target::open(store, &options.workspace)?;
-    let belonging = belonging(options, &target);
+    let maker = maker(options, &target);
     let excluder = Excluder::new(options.rules.clone(), options.listed.clone())?;
     let mut pin = Pin::take(&store.layout().pins(), true, "create")?;
     damaged::note_missing_packs(store, progress)?;
@@ -162,7 +162,7 @@ fn attempt(
     let base = Base::open(store, options, &target.path, &clock, &mut pin, progress)?;
     let cache = base.cache.as_ref();
     let source = if continues(base.checkpoint.as_ref(), cache, &excluder, options) { source } else { &FullWalk };
-    belonging.check(&store.view(), &options.session)?;
+    store.view().check_maker(&options.session, &maker)?;
     target.check(&store.view(), &options.session)?;
     let head = store.view().head(&options.session)?;
     let adopted = orphans::adopt(store, pin.op, progress)?;
@@ -201,7 +201,7 @@ fn attempt(
     let record = new_record(options, &excluder, &target.path, &walked, started_at, roots, captured);
     let Walked { root: node, omissions, is_dirty, read, cache_out, .. } = walked;
     progress.phase(Phase::Commit, None, None);
-    let Some(committed) = commit::commit(store, pin, sink, record, &belonging, adopted.packs, progress)? else { return Ok(None) };
+    let Some(committed) = commit::commit(store, pin, sink, record, &maker, adopted.packs, progress)? else { return Ok(None) };
     state::remember(store, &grown, committed.checkpoint.record.id);
     // What was found damaged meanwhile may be among what was taken for unchanged: the next run has to read it.
     if let Some(writer) = cache_out.filter(|_| is_dirty && Damaged::read(store.layout()) == damaged) {
@@ -248,8 +248,8 @@ fn whole_walk<'a>(
     }
 }
 
-fn belonging(options: &Options, target: &Target) -> Belonging {
-    Belonging {
+fn maker(options: &Options, target: &Target) -> Maker {
+    Maker {
         actor: options.actor.clone(),
         place: Some(Place::of_open(&target.path, target.fd.as_fd())),
         keeps_place: options.keeps_place,

@@ -46,8 +46,7 @@ impl Target {
     /// Fails where a session's workspace is hidden by a mounted checkpoint, which would become the session's next one. A session that
     /// has no workspace yet may have that one.
     pub(super) fn check(&self, view: &View, session: &str) -> Result<()> {
-        let has_workspace = view.session(session)?.is_some_and(|known| known.workspace.is_some());
-        if !has_workspace || !mounts::is_ours(self.device) {
+        if !view.standing(session)?.has_folder || !mounts::is_ours(self.device) {
             return Ok(());
         }
         let path = self.path.display();

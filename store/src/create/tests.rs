@@ -1,6 +1,5 @@
 mod attributes;
 mod base;
-mod belonging;
 mod beside;
 mod commits;
 mod content;

@@ -15,7 +15,7 @@ use crate::{
     id::{OpId, PackId},
     journal::Entry,
     layout::{Layout, NEW_INDEX},
-    lease, pin,
+    pin,
     progress::Progress,
     store::Store,
     view::PackState,
@@ -46,7 +46,7 @@ pub(super) fn sweep(store: &Store, own: OpId, room: &mut Room, report: &mut GcRe
         room.make(|| store.append(&lock, std::slice::from_ref(&entry)))?;
     }
     drop_orphans(store, own, report, &mut stuck)?;
-    lease::sweep(store.layout(), |run| Ok(view.run(run)?.is_some_and(|run| run.is_open())))?;
+    view.sweep_fold()?;
     drop_leftovers(store.layout(), own, &mut stuck)?;
     stuck.told(progress)
 }

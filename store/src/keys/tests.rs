@@ -19,7 +19,7 @@ use crate::{
     create::{self, Captured, FullWalk, Seen, State, StateContent, StateFile},
     delete::delete_checkpoints,
     diff::{DiffOptions, Side, compare},
-    event::{Actor, NewEvent, kind},
+    event::{Actor, NewEvent},
     files, gc,
     id::{BlobId, ObjectId},
     layout::Layout,
@@ -215,7 +215,7 @@ fn story(place: &Place) -> (Store, Vec<Checkpoint>) {
         let anew = place.open();
         checkpoints.push(place.create(if number % 2 == 0 { &anew } else { &store }));
     }
-    let renamed = NewEvent::new(kind::SESSION_CHANGED, mark("session"), Actor::default()).with("name", mark("name"));
+    let renamed = NewEvent::new("session.changed", mark("session"), Actor::default()).with("name", mark("name"));
     store.append_events(&[renamed.once(mark("key"))], &()).unwrap();
     store.absorb().unwrap();
     (place.open(), checkpoints)

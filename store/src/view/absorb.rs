@@ -7,14 +7,14 @@ use std::{
 };
 
 use super::{
-    Batch, Db, Family, VERSION, View, bases, has_our_shape, position_of, scan_directories,
-    stored::{UNREADABLE, checkpoints_key, decode_checkpoint, sequence_key, unreadable_key},
+    Batch, Db, Family, View, bases, has_our_shape, position_of, scan_directories,
+    stored::{UNREADABLE, checkpoints_key, decode_checkpoint, origin_key, sequence_key, unreadable_key},
     tail::Changes,
-    unconfirmed, unless_damaged,
+    unconfirmed, unless_damaged, version,
 };
 use crate::{
     error::{Error, IoContext, Result},
-    files,
+    files, fold,
     id::OpId,
     journal::{Journal, Position},
     layout::Layout,
@@ -46,7 +46,7 @@ fn is_passing(reason: &str) -> bool {
 fn open_or_replace(layout: &Layout) -> Result<Db> {
     let broken = |reason: &str| Err(Error::Index { path: layout.view(), reason: reason.into() });
     let opened = Db::open_writer(&layout.view(), &layout.keys).and_then(|db| {
-        if !has_our_shape(&db)? {
+        if !has_our_shape(layout, &db)? {
             return broken("it has the shape of another release");
         }
         let base = position_of(&db)?;
@@ -123,8 +123,9 @@ fn take_in(layout: &Layout, db: Db, tables: &HashMap<OpId, PathBuf>, settled: &P
     let mut batch = Batch::default();
     put_packs(&db, changes, &mut batch)?;
     put_checkpoints(layout, &db, changes, &mut batch)?;
-    view.projections.store(&db, &mut batch)?;
-    batch.put(Family::Meta, b"version", VERSION);
+    view.events.store(&db, &mut batch);
+    view.fold.keep(view.kept(), &mut fold::Keys(&mut batch))?;
+    batch.put(Family::Meta, b"version", version(layout));
     batch.put(Family::Meta, b"position", serde_json::to_vec(&tail.end).unwrap_or_default());
     db.write(batch)?;
     db.flush()?;
@@ -185,6 +186,9 @@ fn put_checkpoints(layout: &Layout, db: &Db, changes: &Changes, batch: &mut Batc
         let new =
             changes.unreadable.iter().filter(|(_, record)| is_deleted(record)).map(|(sequence, _)| unreadable_key(*sequence));
         stored.chain(new).for_each(|key| batch.delete(Family::Projections, key));
+    }
+    for (id, origin) in &changes.origins {
+        batch.put(Family::Projections, origin_key(*id), origin.to_string());
     }
     for id in &changes.deleted {
         if let Some(sequence) = db.get(Family::Projections, &sequence_key(*id))? {

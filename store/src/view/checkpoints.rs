@@ -1,19 +1,17 @@
 //! The checkpoints of a view: those of RocksDB, and those of the journal's tail.
 
 use std::{
-    cmp::Reverse,
     collections::{BTreeMap, HashSet},
     sync::{Arc, mpsc},
 };
 
 use super::{
     Db, Family, View, broken_view,
-    stored::{UNREADABLE, checkpoints_key, decode_checkpoint, decode_sequence, sequence_key},
+    stored::{UNREADABLE, checkpoints_key, decode_checkpoint, decode_sequence, origin_key, sequence_key},
 };
 use crate::{
     error::Result,
     id::Ulid,
-    projection::Mark,
     record::{Brief, Checkpoint, Outline, Unreadable},
     threads,
 };
@@ -26,7 +24,7 @@ impl View {
             if let Some(found) = self.checkpoint(id)? {
                 return Ok(Some(found));
             }
-            next = self.marks(id)?.deleted.and_then(|deleted| deleted.parent);
+            next = self.origin(id)?;
         }
         Ok(None)
     }
@@ -46,6 +44,16 @@ impl View {
         found.extend(self.changes.checkpoints.values().cloned());
         found.retain(|c| !self.changes.deleted.contains(&c.record.id));
         Ok(self.all_checkpoints.get_or_init(|| found))
+    }
+
+    /// The checkpoint that a deleted one came from; none of one that was the first, and where its deletion does not tell.
+    fn origin(&self, deleted: Ulid) -> Result<Option<Ulid>> {
+        if let Some(origin) = self.changes.origins.get(&deleted) {
+            return Ok(Some(*origin));
+        }
+        let Some(db) = &self.db else { return Ok(None) };
+        let origin = db.get(Family::Projections, &origin_key(deleted))?;
+        Ok(origin.and_then(|origin| std::str::from_utf8(&origin).ok()?.parse().ok()))
     }
 
     /// Checkpoints that were deleted since RocksDB was brought up to date: of a view without it, all.
@@ -144,16 +152,6 @@ impl View {
         Ok(count)
     }
 
-    /// The checkpoints that bear a tag and exist, newest first, each read when it is asked for. No other ones are read.
-    pub fn newest_first_tagged(&self, tag: &str) -> Result<impl Iterator<Item = Result<Checkpoint>> + '_> {
-        let mut found = Vec::new();
-        for id in self.projections.bearers(self.db.as_deref(), Mark::Tag, tag)? {
-            found.extend(self.sequence(id)?.map(|sequence| (sequence, id)));
-        }
-        found.sort_unstable_by_key(|(sequence, _)| Reverse(*sequence));
-        Ok(found.into_iter().filter_map(|(_, id)| self.checkpoint(id).transpose()))
-    }
-
     /// The sequence of a checkpoint's commit, if it exists. Its record is not read.
     pub fn sequence(&self, id: Ulid) -> Result<Option<u64>> {
         if self.changes.deleted.contains(&id) {
@@ -200,8 +198,8 @@ impl View {
     /// A session's head: what the next checkpoint's parent will be. Where that was deleted, the newest one that exists and is not
     /// fenced.
     pub fn head(&self, session: &str) -> Result<Option<Checkpoint>> {
-        let Some(id) = self.session(session)?.and_then(|session| session.head) else { return Ok(None) };
-        match self.checkpoint(id)? {
+        let head = self.standing(session)?.head.map(|id| self.checkpoint(id)).transpose()?.flatten();
+        match head {
             Some(head) => Ok(Some(head)),
             None => self.newest_first_of(session)?.find(|c| c.as_ref().map_or(true, |c| !c.record.fenced)).transpose(),
         }

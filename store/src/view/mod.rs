@@ -4,8 +4,9 @@
 mod absorb;
 mod bases;
 mod checkpoints;
+mod events;
+mod folded;
 mod packs;
-mod projections;
 mod stored;
 mod tail;
 
@@ -16,6 +17,7 @@ use std::{
 };
 
 pub(crate) use absorb::{absorb, derive};
+pub(crate) use events::Events;
 use tail::Changes;
 
 pub use self::packs::PackState;
@@ -23,13 +25,13 @@ use self::packs::{scan_directories, unless_damaged};
 pub use crate::db::{Batch, Db, Family, write_table};
 use crate::{
     error::{Error, Result},
+    fold::{Fold, Kept, Unfit},
     id::{ObjectId, ObjectKey, PackId},
-    journal::{self, Gap, Journal, Position, Tail},
+    journal::{self, Entry, Gap, Journal, Position, Tail},
     keys::Ids,
     layout::Layout,
     name::Shown as _,
     pack::Location,
-    projection::Projections,
     record::Checkpoint,
 };
 
@@ -39,7 +41,7 @@ const TAIL_RECORDS: usize = 64;
 const TAIL_BYTES: u64 = 16 << 20;
 /// Version of RocksDB's shape; another one is derived anew. It also changes where a release reads records that one before it
 /// could not: those lie under keys of their own.
-const VERSION: &[u8] = b"10";
+const VERSION: &str = "11";
 
 /// A consistent state of the store, as of one place in the journal.
 #[derive(Debug)]
@@ -58,7 +60,8 @@ pub struct View {
     /// RocksDB could not be read, or has the shape of another release, and should be made anew.
     index_failed: bool,
     changes: Changes,
-    projections: Projections,
+    events: Events,
+    fold: Box<dyn Fold>,
     tail_objects: OnceLock<HashMap<ObjectKey, Location>>,
     all_checkpoints: OnceLock<Vec<Checkpoint>>,
 }
@@ -95,17 +98,25 @@ pub(crate) fn index_position(layout: &Layout) -> Option<Position> {
     position_of(&db).ok().filter(|position| position.sequence > 0)
 }
 
+/// The version of RocksDB's shape with a store's fold in it.
+fn version(layout: &Layout) -> Vec<u8> {
+    match (layout.fold)().shape() {
+        "" => VERSION.into(),
+        fold => format!("{VERSION} {fold}").into_bytes(),
+    }
+}
+
 /// True if a database is of the shape that this release writes, or empty.
-fn has_our_shape(db: &Db) -> Result<bool> {
-    let version = db.get(Family::Meta, b"version")?;
-    Ok(version.as_deref() == Some(VERSION) || db.get(Family::Meta, b"position")?.is_none())
+fn has_our_shape(layout: &Layout, db: &Db) -> Result<bool> {
+    let found = db.get(Family::Meta, b"version")?;
+    Ok(found == Some(version(layout)) || db.get(Family::Meta, b"position")?.is_none())
 }
 
 impl View {
     /// The store as it is now.
     pub fn open(layout: &Layout) -> Result<Self> {
         match Db::open_reader(layout)? {
-            Some(db) if !has_our_shape(&db)? => Ok(Self::load(layout, None)?.in_place_of_index()),
+            Some(db) if !has_our_shape(layout, &db)? => Ok(Self::load(layout, None)?.in_place_of_index()),
             db => Self::load(layout, db.map(Arc::new)),
         }
     }
@@ -172,11 +183,19 @@ impl View {
     }
 
     fn with_tail(layout: &Layout, db: Option<Arc<Db>>, tail: &Tail) -> Result<Self> {
-        let (mut changes, mut projections) = (Changes::default(), Projections::default());
+        let (mut changes, mut events, mut fold) = (Changes::default(), Events::default(), (layout.fold)());
+        let kept = Kept(db.as_deref());
         for logged in &tail.records {
             changes.apply(logged, &layout.keys.ids);
-            let committed = changes.checkpoints.get(&logged.sequence).map(|c| &c.record);
-            projections.apply(db.as_deref(), logged, committed)?;
+            if let Some(committed) = changes.checkpoints.get(&logged.sequence) {
+                fold.commit(kept, logged.sequence, &committed.record)?;
+            }
+            if let Entry::Event(event) = &logged.entry
+                && let Err(Unfit::Store(error)) = fold.event(kept, logged.sequence, event)
+            {
+                return Err(error);
+            }
+            events.apply(logged);
         }
         Ok(View {
             layout: layout.clone(),
@@ -189,7 +208,8 @@ impl View {
             tail_records: tail.records.len(),
             index_failed: false,
             changes,
-            projections,
+            events,
+            fold,
             tail_objects: OnceLock::new(),
             all_checkpoints: OnceLock::new(),
         })

@@ -1,4 +1,4 @@
-//! Keys and values of the index, as far as the view knows their form.
+//! Keys and values of the index, as far as the view knows their form. The chain of events has `e` and `k/`, and a fold's begin with `f/`.
 
 use super::broken_view;
 use crate::{db::Db, error::Result, id::Ulid, keys::Ids, record::Checkpoint};
@@ -6,6 +6,11 @@ use crate::{db::Db, error::Result, id::Ulid, keys::Ids, record::Checkpoint};
 /// Key of a checkpoint's sequence in RocksDB.
 pub(super) fn sequence_key(id: Ulid) -> Vec<u8> {
     format!("c/{id}").into_bytes()
+}
+
+/// Key of the checkpoint that a deleted one came from.
+pub(super) fn origin_key(deleted: Ulid) -> Vec<u8> {
+    format!("p/{deleted}").into_bytes()
 }
 
 /// Prefix of the keys of records that cannot be read; their sequences follow.

@@ -25,6 +25,8 @@ pub(super) struct Changes {
     /// Sealed records that this release cannot read.
     pub(super) unreadable: BTreeMap<u64, String>,
     pub(super) deleted: HashSet<Ulid>,
+    /// The checkpoints that deleted ones came from, as far as their deletions tell.
+    pub(super) origins: HashMap<Ulid, Ulid>,
 }
 
 impl Changes {
@@ -41,6 +43,8 @@ impl Changes {
             Entry::Event(event) if event.kind == kind::CHECKPOINT_DELETED => {
                 if let Ok(id) = event.subject.parse() {
                     self.deleted.insert(id);
+                    let origin = event.data.get("parent").and_then(|parent| parent.as_str()?.parse().ok());
+                    self.origins.extend(origin.map(|origin| (id, origin)));
                 }
             }
             Entry::Condemn { added, condemned, waits_for, .. } => {

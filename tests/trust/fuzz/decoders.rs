@@ -7,7 +7,7 @@ use std::{
 };
 
 use parhelia_store::{
-    OpenOptions, Store,
+    OpenOptions,
     archive::{
         self,
         import::{Limits, Reader},
@@ -17,7 +17,6 @@ use parhelia_store::{
     id::{BlobId, PackId},
     journal::{Journal, Position},
     keys::{Ids, Seal},
-    layout::Layout,
     links::{self, Links},
     omitted,
     pack::{Directory, ObjectKind, PackFile},
@@ -132,7 +131,7 @@ fn make_sample() -> Result<Sample, Box<dyn std::error::Error>> {
         write(&work.join(format!("many/f{i}")), b"y")?;
     }
     let open = OpenOptions { create: true, ..OpenOptions::default() };
-    let store = Store::open(&folder.path().join("store"), &open)?;
+    let store = parhelia_ledger::open(&folder.path().join("store"), &open)?;
     let mut options = create::Options { workspace: work, session: "s".into(), ..create::Options::default() };
     options.rules.patterns = vec!["left.out".into()];
     let beside = [("short", 100), ("long", 700_000)].map(|(name, bytes)| (folder.path().join("beside").join(name), bytes));
@@ -230,7 +229,7 @@ fn mend_block(bytes: &mut [u8]) {
 
 fn pack(bytes: &[u8]) {
     let id = PackId([7; 16]);
-    let layout = Layout::new(sample().folder.path().join("packed"));
+    let layout = parhelia_ledger::layout(sample().folder.path().join("packed"));
     fs::create_dir_all(layout.packs()).unwrap();
     fs::write(layout.pack(id), bytes).unwrap();
     let Ok(file) = PackFile::open(&layout, id) else { return };
@@ -243,7 +242,7 @@ fn pack(bytes: &[u8]) {
 }
 
 fn journal(bytes: &[u8]) {
-    let layout = Layout::new(sample().folder.path().join("logged"));
+    let layout = parhelia_ledger::layout(sample().folder.path().join("logged"));
     fs::create_dir_all(layout.journal()).unwrap();
     fs::write(layout.journal().join(format!("{:020}.log", 1)), bytes).unwrap();
     let _ = Journal::of(&layout).read(&Position::start());
@@ -273,7 +272,7 @@ fn mend_journal(bytes: &mut [u8]) {
 }
 
 fn cache(bytes: &[u8]) {
-    let layout = Layout::new(sample().folder.path().join("cached"));
+    let layout = parhelia_ledger::layout(sample().folder.path().join("cached"));
     fs::create_dir_all(layout.cache()).unwrap();
     let workspace = Path::new("/w");
     fs::write(path_for(&layout, workspace), bytes).unwrap();
@@ -313,7 +312,7 @@ fn mend_cache(bytes: &mut [u8]) {
 }
 
 fn grown(bytes: &[u8]) {
-    let layout = Layout::new(sample().folder.path().join("known"));
+    let layout = parhelia_ledger::layout(sample().folder.path().join("known"));
     fs::create_dir_all(layout.cache()).unwrap();
     let file = Path::new("/f");
     fs::write(AppendCache::path(&layout, file), bytes).unwrap();
@@ -328,18 +327,18 @@ fn mend_grown(bytes: &mut [u8]) {
 
 fn config(bytes: &[u8]) {
     let root = sample().folder.path().join("configured");
-    let layout = Layout::new(root.clone());
+    let layout = parhelia_ledger::layout(root.clone());
     if !root.exists() {
         layout.folders().iter().for_each(|folder| fs::create_dir_all(folder).unwrap());
     }
     fs::write(layout.config(), bytes).unwrap();
-    let _ = Store::open(&root, &OpenOptions::default());
+    let _ = parhelia_ledger::open(&root, &OpenOptions::default());
 }
 
 fn archive(bytes: &[u8]) {
     let root = sample().folder.path().join("imported");
     let open = OpenOptions { create: true, ..OpenOptions::default() };
-    let store = Store::open(&root, &open).unwrap();
+    let store = parhelia_ledger::open(&root, &open).unwrap();
     // Small limits, so that a bomb goes off soon.
     let limits = Limits { expanded_bytes_free: 4 << 20, expansion_max: 20, ..Limits::default() };
     let Ok(mut reader) = Reader::new(bytes, Path::new("hostile.tar"), limits) else { return };

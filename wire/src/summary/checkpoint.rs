@@ -328,7 +328,7 @@ impl From<&parhelia_store::check::VerifyReport> for Verified {
             complete: report.is_complete(),
             incomplete: report.lacks.show(),
             level: report.level.show(),
-            deep: report.level == parhelia_store::projection::VerifyLevel::Deep,
+            deep: report.level == parhelia_ledger::VerifyLevel::Deep,
             checksum: report.checksum.clone(),
             files: report.files,
             bytes: report.bytes,

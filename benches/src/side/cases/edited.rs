@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use parhelia_store::{OpenOptions, Store};
+use parhelia_store::OpenOptions;
 
 use crate::error::{Context, Error, Result};
 use crate::process;
@@ -135,7 +135,7 @@ fn one_file(lab: &mut Lab, tool: &Parhelia, edits: usize) -> Result<()> {
     }
     lab.figures.set("edited/packs_each_bytes", (packs(&tool)? - before) / edits as f64);
     let failed = |e: parhelia_store::Error| Error::new(format!("read the store: {e}"));
-    let store = Store::open(tool.home(), &OpenOptions::default()).map_err(failed)?;
+    let store = parhelia_ledger::open(tool.home(), &OpenOptions::default()).map_err(failed)?;
     let records = store.checkpoints().map_err(failed)?;
     let bytes: usize = records.iter().map(|checkpoint| checkpoint.sealed.len()).sum();
     lab.figures.set("edited/record_bytes", bytes as f64 / records.len().max(1) as f64);

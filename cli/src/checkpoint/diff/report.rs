@@ -1,8 +1,9 @@
 //! The facts about two checkpoints, side by side: time, length of the conversation, environment, approval.
 
 use parhelia_agent::environment::diff as environment;
+use parhelia_ledger::Marks;
 use parhelia_session::environment::packages;
-use parhelia_store::{Store, projection::Marks, record::Checkpoint};
+use parhelia_store::{Store, record::Checkpoint};
 use parhelia_wire::diff::{Compared, Comparison};
 use serde_json::Value;
 

@@ -7,12 +7,13 @@ use std::{
 };
 
 use jiff::Timestamp;
+use parhelia_ledger::Session;
 use parhelia_session::{
     host::Host,
     overview, prompt,
     resume::{Unasked, set_aside, unasked},
 };
-use parhelia_store::{Store, projection::Session};
+use parhelia_store::Store;
 use parhelia_wire::{
     Summary,
     summary::{Elsewhere, NotResumed, ResumedAll},

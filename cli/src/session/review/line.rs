@@ -2,9 +2,10 @@
 
 use std::{path::Path, sync::Arc};
 
+use parhelia_ledger::Session;
 use parhelia_screen::{log, shell};
 use parhelia_session::review::report::Review;
-use parhelia_store::{Store, clock, name::Shown as _, projection::Session};
+use parhelia_store::{Store, clock, name::Shown as _};
 
 use super::{Then, caller::AtTerminal, decide, print};
 use crate::{

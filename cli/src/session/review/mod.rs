@@ -6,9 +6,10 @@ mod print;
 
 use std::{io::IsTerminal, sync::Arc};
 
+use parhelia_ledger::{LedgerView as _, Session};
 use parhelia_screen::{Next, Outcome, review};
 use parhelia_session::review::report::Review;
-use parhelia_store::{Error, Store, projection::Session};
+use parhelia_store::{Error, Store};
 
 use self::caller::AtTerminal;
 use super::{decide, resume};

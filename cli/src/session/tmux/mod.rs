@@ -17,11 +17,9 @@ use parhelia_agent::{
     process::Identity,
     tmux::{PaneStatus, Server, session_of},
 };
+use parhelia_ledger::{Run, Tmux};
 use parhelia_session::tmux::{Pane, Started, TmuxPlace, Watch};
-use parhelia_store::{
-    Store,
-    projection::{Run, Tmux},
-};
+use parhelia_store::Store;
 use parhelia_wire::{Line, session::InTmux, summary::Ended};
 
 use self::handover::Handover;

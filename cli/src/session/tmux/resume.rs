@@ -3,8 +3,9 @@
 use std::ffi::OsString;
 
 use parhelia_agent::tmux::session_name;
+use parhelia_ledger::Run;
 use parhelia_session::{resume::Prepared, tmux};
-use parhelia_store::{Store, clock, projection::Run};
+use parhelia_store::{Store, clock};
 use parhelia_wire::summary::Ended;
 
 use super::{Flags, Pane, TmuxPlace, go, handover::Handover, own_words};

@@ -6,6 +6,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use parhelia_ledger::LedgerView as _;
 use parhelia_store::{Result, clock, record::Checkpoint, view::View as StoreState};
 use ulid::Ulid;
 

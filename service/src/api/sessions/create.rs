@@ -9,12 +9,9 @@ use axum::{
     response::{IntoResponse, Response},
     routing::post,
 };
+use parhelia_ledger::{Goal, LedgerView as _, Session, Status};
 use parhelia_session::{host::Host as _, labels, overview, review::acts::note_begun, supervise::policy_of_outer};
-use parhelia_store::{
-    name,
-    projection::{Goal, Session, Status},
-    view::View,
-};
+use parhelia_store::{name, view::View};
 use parhelia_wire::session as wire;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

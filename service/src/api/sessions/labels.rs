@@ -1,5 +1,6 @@
 //! Labels of sessions.
 
+use parhelia_ledger::LedgerView as _;
 use std::collections::BTreeMap;
 
 use axum::{Extension, Json, extract::State, routing::post};

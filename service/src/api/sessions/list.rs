@@ -3,8 +3,8 @@
 use std::num::NonZeroUsize;
 
 use axum::{Json, extract::State, routing::get};
+use parhelia_ledger::Status;
 use parhelia_session::labels::Selector;
-use parhelia_store::projection::Status;
 use parhelia_wire::session as wire;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

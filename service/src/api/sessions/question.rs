@@ -5,6 +5,7 @@ use axum::{
     extract::State,
     routing::{get, post},
 };
+use parhelia_ledger::LedgerView as _;
 use parhelia_session::{
     Result,
     answer::{self, Question},

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 
+use parhelia_ledger::LedgerView as _;
 use parhelia_store::create::Outcome;
 
 use super::*;

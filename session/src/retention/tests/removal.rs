@@ -2,6 +2,7 @@
 
 use std::sync::Mutex;
 
+use parhelia_ledger::LedgerView as _;
 use parhelia_store::clock;
 use parhelia_store::delete::delete_checkpoints;
 

@@ -2,10 +2,10 @@
 
 use std::{ffi::OsString, fs, process::Command};
 
+use parhelia_ledger::{End, EndKind, kind};
 use parhelia_store::{
     create::{self, Options as CreateOptions},
-    event::{NewEvent, kind},
-    projection::{End, EndKind},
+    event::NewEvent,
     record::Checkpoint,
 };
 use serde_json::json;
@@ -75,8 +75,7 @@ fn a_live_agent_is_stopped_left_alone_or_in_the_way() {
     let stopped = looked(&f, &first, |wanted| wanted.options.stop = true).unwrap();
     assert_eq!(stopped.stops.map(|run| run.id), Some(run.run.clone()));
     // Its process may outlive its run.
-    end(&f.store, &run, (End::of(EndKind::Unknown), "lost"), (parhelia_store::projection::Status::Paused, None), actor())
-        .unwrap();
+    end(&f.store, &run, (End::of(EndKind::Unknown), "lost"), (parhelia_ledger::Status::Paused, None), actor()).unwrap();
     f.store.refresh().unwrap();
     is_refused(looked(&f, &first, |_| {}), &alive);
     assert!(looked(&f, &first, |wanted| wanted.options.stop = true).unwrap().stops.is_none());
@@ -133,7 +132,7 @@ fn other_sessions_keep_their_folders_and_end_first_where_they_are_alive() {
     let run = begun(&f, "t", |_| {});
     is_refused(looked(&f, &first, |_| {}), "session t is alive in the same workspace");
     assert!(is_told(&looked(&f, &first, |wanted| wanted.options.dry_run = true).unwrap(), "session t is alive"));
-    end(&f.store, &run, (End::of(EndKind::Unknown), "done"), (parhelia_store::projection::Status::Ended, None), actor()).unwrap();
+    end(&f.store, &run, (End::of(EndKind::Unknown), "done"), (parhelia_ledger::Status::Ended, None), actor()).unwrap();
     f.store.refresh().unwrap();
     let ended = looked(&f, &first, |_| {}).unwrap();
     assert!(ended.nested.is_empty() && !is_told(&ended, "session t"), "{ended:?}");

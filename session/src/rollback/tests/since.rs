@@ -2,9 +2,10 @@
 
 use std::{fs, os::unix::fs::symlink};
 
+use parhelia_ledger::{LedgerView as _, kind};
 use parhelia_store::{
     create::{self, Options},
-    event::{NewEvent, kind},
+    event::NewEvent,
     record::{Cause, Checkpoint, Trigger},
 };
 use serde_json::json;

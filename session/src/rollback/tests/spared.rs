@@ -3,7 +3,7 @@
 use std::{ffi::OsString, fs, path::PathBuf, process::Command};
 
 use parhelia_store::{
-    OpenOptions, Store,
+    OpenOptions,
     create::{self, Options as CreateOptions},
     record::{Cause, Checkpoint, Rules, Trigger},
     restore::Why,
@@ -187,7 +187,7 @@ fn a_damaged_checkpoint_is_refused() {
         fs::write(pack, bytes).unwrap();
     }
     assert_eq!(packs.len(), 2);
-    let store = Store::open(f.store.path(), &OpenOptions::default()).unwrap();
+    let store = parhelia_ledger::open(f.store.path(), &OpenOptions::default()).unwrap();
     let said = format!("checkpoint {} is damaged, and nothing was changed", first.id());
     for now in [None, Some(&second)] {
         let checked = whole(&store, &first, now, &());

@@ -22,7 +22,8 @@ struct Fixture {
 impl Fixture {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let store = Store::open(&dir.path().join("store"), &OpenOptions { create: true, ..Default::default() }).unwrap();
+        let store =
+            parhelia_ledger::open(&dir.path().join("store"), &OpenOptions { create: true, ..Default::default() }).unwrap();
         let work = dir.path().join("work");
         fs::create_dir(&work).unwrap();
         Fixture { store, work, _dir: dir }

@@ -5,6 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use parhelia_ledger::LedgerView as _;
 use parhelia_store::{Store, files::Folder, record::Checkpoint};
 
 use super::{

@@ -125,7 +125,8 @@ impl Kept {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("work")).unwrap();
-        let store = Store::open(&folder.path().join("store"), &OpenOptions { create: true, ..Default::default() }).unwrap();
+        let store =
+            parhelia_ledger::open(&folder.path().join("store"), &OpenOptions { create: true, ..Default::default() }).unwrap();
         Kept { folder, store }
     }
 

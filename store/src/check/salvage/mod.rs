@@ -63,7 +63,7 @@ pub fn salvage(from: &Layout, to: Option<&Path>, progress: &dyn Progress) -> Res
         Err(e) => (None, Some(e.fault())),
     };
     let memory = Memory::read(from);
-    let staging = Staging::make(&to, &from.keys)?;
+    let staging = Staging::make(&to, from)?;
     let config = known.clone().unwrap_or_else(|| Config::new(OpenOptions::default().parity));
     crate::store::make(staging.layout(), &config)?;
     let mut salvage = Salvage { from, staging, memory, damaged: BTreeMap::new(), bytes: 0, packs: 0 };

@@ -16,7 +16,6 @@ use crate::{
     error::{Error, IoContext, Result},
     files,
     id::{OpId, PackId},
-    keys::Keys,
     layout::Layout,
 };
 
@@ -31,7 +30,7 @@ pub(super) struct Staging {
 impl Staging {
     /// Makes a folder beside where the store is to be. Fails where something is in its place, and removes what a salvage to there left whose
     /// process is dead.
-    pub(super) fn make(to: &Path, keys: &Keys) -> Result<Self> {
+    pub(super) fn make(to: &Path, from: &Layout) -> Result<Self> {
         check_free(to)?;
         let (above, name) = split(to)?;
         disk::make_folder_durable(&above)?;
@@ -39,7 +38,7 @@ impl Staging {
         remove_leftovers(&above, &begins);
         let root = above.join(format!("{begins}{}", OpId::generate()));
         disk::make_folder(&root)?;
-        let layout = Layout { root, keys: keys.clone(), has_parity: false };
+        let layout = Layout { root, has_parity: false, ..from.clone() };
         let packs = layout.packs();
         disk::make_folder(&packs)?;
         let folder: OwnedFd = File::open(&packs).at("open folder", &packs)?.into();

@@ -8,7 +8,6 @@ use crate::{
         self,
         import::{Limits, Reader},
     },
-    event::{NewEvent, kind},
     omitted::Omission,
     secrets::{SecretFolder, Secrets},
 };
@@ -53,62 +52,6 @@ fn exported(f: &Fixture, checkpoint: &Checkpoint) -> Vec<u8> {
     let mut archive = Vec::new();
     archive::export(&f.store, checkpoint, &mut archive, &()).unwrap();
     archive
-}
-
-/// Has a session work in a folder.
-fn work_in(store: &Store, session: &str) {
-    let event = NewEvent::new(kind::SESSION_CREATED, session, Actor::default());
-    store.append_events(&[event.with("workspace", serde_json::json!({ "path": "/w" }))], &()).unwrap();
-}
-
-#[test]
-fn what_is_imported_goes_to_a_session_that_works_in_no_folder() {
-    let f = fixture();
-    let archive = tar_of(&[file("f", b"content")]);
-    let session = |options: &ImportOptions| import_as(&f.store, &archive, options).map(|done| done.checkpoint.record.session);
-    let from = |name: &str| ImportOptions { origin_session: Some(name.into()), ..ImportOptions::default() };
-    let to = |name: &str| ImportOptions { session: Some(name.into()), ..ImportOptions::default() };
-    assert_eq!(session(&ImportOptions::default()).unwrap(), "imported");
-    assert_eq!(session(&from("there")).unwrap(), "there");
-    // One that works in no folder may get more.
-    assert_eq!((session(&to("there")).unwrap(), session(&from("there")).unwrap()), ("there".into(), "there".into()));
-    for name in ["there", "there-imported", "imported"] {
-        work_in(&f.store, name);
-    }
-    assert_eq!(session(&from("there")).unwrap(), "there-imported-2");
-    assert_eq!(session(&from("there-imported")).unwrap(), "there-imported-imported");
-    assert_eq!(session(&ImportOptions::default()).unwrap(), "imported-imported");
-    work_in(&f.store, "there-imported-2");
-    assert_eq!(session(&from("there")).unwrap(), "there-imported-3");
-    // A session is one by its name as well as by its id; another one's folder is of no matter.
-    let event = NewEvent::new(kind::SESSION_CHANGED, "there", Actor::default());
-    f.store.append_events(&[event.with("name", "called")], &()).unwrap();
-    for name in ["there", "called"] {
-        let error = session(&to(name)).unwrap_err().to_string();
-        assert!(error.contains("session there works in /w"), "{error}");
-    }
-    assert_eq!(session(&from("called")).unwrap(), "called-imported");
-    assert_eq!(session(&to("elsewhere")).unwrap(), "elsewhere");
-    // The longest name has none beside it.
-    let longest = "n".repeat(128);
-    assert_eq!(session(&from(&longest)).unwrap(), longest);
-    work_in(&f.store, &longest);
-    let error = session(&from(&longest)).unwrap_err().to_string();
-    assert!(error.contains("needs another name"), "{error}");
-    assert!(matches!(session(&from("no name")), Err(Error::Invalid(_))));
-}
-
-#[test]
-fn a_hundred_names_are_tried_beside_a_session_s() {
-    let f = fixture();
-    let archive = tar_of(&[file("f", b"content")]);
-    let from = ImportOptions { origin_session: Some("s".into()), ..ImportOptions::default() };
-    ["s".to_owned(), "s-imported".to_owned()].iter().for_each(|name| work_in(&f.store, name));
-    (2..99).for_each(|number| work_in(&f.store, &format!("s-imported-{number}")));
-    assert_eq!(import_as(&f.store, &archive, &from).unwrap().checkpoint.record.session, "s-imported-99");
-    work_in(&f.store, "s-imported-99");
-    let error = import_as(&f.store, &archive, &from).unwrap_err().to_string();
-    assert!(error.contains("needs another name"), "{error}");
 }
 
 #[test]

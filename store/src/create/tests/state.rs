@@ -86,8 +86,6 @@ fn a_state_is_stored_beside_the_workspace() {
     assert!(state["large"] == large && state["empty"].is_empty() && state.len() == 5);
     assert!(checkpoint.is_complete() && checkpoint.record.parts.len() == 3);
     f.assert_exact(checkpoint);
-    let session = f.store.view().session("s").unwrap().unwrap();
-    assert_eq!((session.conversations[0].turn_count, session.totals.cost_usd), (Some(3), Some(0.5)));
     let report = crate::check::verify(&f.store, checkpoint, true, &()).unwrap();
     assert!(report.is_ok(), "{report:?}");
     let checked = crate::check::run(f.store.layout(), &Default::default(), &()).unwrap();

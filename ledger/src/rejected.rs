@@ -1,14 +1,12 @@
 //! What a rejection was about, kept in events: it outlives the rejected checkpoint, so that deleting that one does not take the rejection back.
 
+use parhelia_store::{Result, Store, id::TreeId, record::Checkpoint, view::View};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
 
 use crate::{
-    error::Result,
-    id::TreeId,
-    projection::{ApprovalStatus, Marks},
-    record::Checkpoint,
-    store::Store,
-    view::View,
+    marks::{ApprovalStatus, Marks},
+    view::LedgerView as _,
 };
 
 /// The field of a decision, and of a deletion, that holds a [`Rejected`].
@@ -37,14 +35,16 @@ impl Rejected {
         let since = if content.is_some() { since(store, view, checkpoint, content)? } else { None };
         Ok(Rejected { session: checkpoint.record.session.clone(), sequence: checkpoint.sequence, content, since })
     }
+}
 
-    /// The same, where marks say that it was rejected and do not say what it had: an earlier release recorded the decision.
-    pub(crate) fn missing(store: &Store, view: &View, checkpoint: &Checkpoint, marks: &Marks) -> Option<Self> {
-        let approval = marks.approval.as_ref()?;
-        let is_missing = approval.status == ApprovalStatus::Rejected && approval.rejected.is_none();
-        // What is damaged may be deleted all the same.
-        is_missing.then(|| Rejected::of(store, view, checkpoint).ok()).flatten()
-    }
+/// What a deletion's event keeps of a checkpoint: what was rejected with it, where marks say that it was and do not say what it had, as an earlier release
+/// recorded the decision.
+pub(crate) fn facts_of(store: &Store, view: &View, checkpoint: &Checkpoint, marks: &Marks) -> Map<String, Value> {
+    let is_missing = |approval: &crate::Approval| approval.status == ApprovalStatus::Rejected && approval.rejected.is_none();
+    let missing = marks.approval.as_ref().filter(|approval| is_missing(approval));
+    // What is damaged may be deleted all the same.
+    let rejected = missing.and_then(|_| Rejected::of(store, view, checkpoint).ok());
+    rejected.into_iter().map(|rejected| (FIELD.to_owned(), json!(rejected))).collect()
 }
 
 /// The tree of a checkpoint's workspace; none where it cannot be read, which says nothing.

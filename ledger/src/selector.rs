@@ -13,13 +13,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use parhelia_store::{Error, Result, place::Place, record::Checkpoint, view::View};
+use ulid::Ulid;
+
 use crate::{
-    error::{Error, Result},
-    id::Ulid,
-    place,
-    projection::{Place, Run, Session, Status},
-    record::Checkpoint,
-    view::View,
+    known,
+    run::Run,
+    session::{Session, Status},
+    view::LedgerView as _,
 };
 
 /// The beginning of a selector that names a tag.
@@ -122,7 +123,7 @@ pub fn workspace_at(view: &View, folder: &Path) -> Result<Option<(PathBuf, Vec<S
     let sessions = sessions_with_work(view)?;
     let recorded = |session: &Session| session.workspace.as_ref().map(Place::folder).filter(|path| folder.starts_with(path));
     let by_path = sessions.iter().filter_map(|session| Some((recorded(session)?, session)));
-    let by_folder = place::known_among(&sessions, folder.ancestors());
+    let by_folder = known::among(&sessions, folder.ancestors());
     let found: Vec<(PathBuf, &Session)> = by_path.chain(by_folder).collect();
     // Of two folders above another one, the longer path is nearer.
     let Some(nearest) = found.iter().map(|(path, _)| path).max_by_key(|path| path.as_os_str().len()).cloned() else {

@@ -1,42 +1,25 @@
 //! Folding: what one commit or event changes. What cannot be projected changes nothing, and is refused where it would be appended.
 
 use jiff::Timestamp;
+use parhelia_store::{
+    Error, Result,
+    event::Event,
+    fold::{Kept, Unfit},
+    record::{Record, Trigger},
+};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use ulid::Ulid;
 
-use super::{
-    Annotation, Approval, ApprovalStatus, Base, Deletion, End, EndKind, Goal, Issue, Marks, Projections, Run, Session, Status, Verification,
-    marks::tag_fault, merge::merged, run, session,
-};
+use super::{Ledger, merge::merged};
 use crate::{
-    error::{Error, Result},
-    event::{Event, LINK_ASKED, SELF_APPROVAL, kind},
-    journal::{Entry, Logged},
-    record::{Record, Trigger},
+    end::{End, EndKind},
+    kind::{self, LINK_ASKED, SELF_APPROVAL},
+    marks::{Annotation, Approval, ApprovalStatus, Deletion, Issue, Marks, Verification, tag_fault},
     rejected::{self, Rejected},
+    run::{self, Run},
+    session::{self, Goal, Session, Status},
 };
-
-/// The reason for which an event changes nothing.
-#[derive(Debug)]
-pub(crate) enum Unfit {
-    /// The state before it could not be read.
-    Store(Error),
-    /// It makes no sense.
-    Refused(Error),
-}
-
-impl From<Error> for Unfit {
-    fn from(error: Error) -> Self {
-        Unfit::Store(error)
-    }
-}
-
-impl From<String> for Unfit {
-    fn from(reason: String) -> Self {
-        Unfit::Refused(Error::Invalid(reason))
-    }
-}
 
 fn unfit<T>(reason: &str) -> Result<T, Unfit> {
     Err(reason.to_owned().into())
@@ -52,36 +35,10 @@ fn field<T: DeserializeOwned>(event: &Event, name: &str) -> Result<T, Unfit> {
     serde_json::from_value(value).map_err(|e| format!("event {}: field '{name}': {e}", event.kind).into())
 }
 
-impl Projections {
-    /// Takes in one entry of the journal.
-    pub(crate) fn apply(&mut self, base: Base<'_>, logged: &Logged, committed: Option<&Record>) -> Result<()> {
-        self.sequence = logged.sequence;
-        if let Some(record) = committed {
-            self.commit(base, record)?;
-        }
-        if let Entry::Event(event) = &logged.entry {
-            match self.event(base, event) {
-                // The journal may hold what a later release understands.
-                Ok(()) | Err(Unfit::Refused(_)) => {}
-                Err(Unfit::Store(error)) => return Err(error),
-            }
-        }
-        if let Some(hash) = &logged.event_hash {
-            self.last_event = Some(hash.clone());
-        }
-        Ok(())
-    }
-
-    /// Takes in an event that is about to be appended.
-    pub(crate) fn append(&mut self, base: Base<'_>, event: &Event, hash: String) -> Result<(), Unfit> {
-        self.event(base, event)?;
-        self.last_event = Some(hash);
-        Ok(())
-    }
-
-    fn commit(&mut self, base: Base<'_>, record: &Record) -> Result<()> {
+impl Ledger {
+    pub(super) fn take_commit(&mut self, kept: Kept<'_>, sequence: u64, record: &Record) -> Result<()> {
         let at = record.created_at;
-        let mut session = self.session(base, &record.session)?.unwrap_or_else(|| Session::new(&record.session, at));
+        let mut session = self.session(kept, &record.session)?.unwrap_or_else(|| Session::new(&record.session, at));
         if !record.fenced {
             session.head = Some(record.id);
             session.epoch = session.epoch.max(record.epoch);
@@ -101,17 +58,19 @@ impl Projections {
             let costs: Vec<f64> = session.conversations.iter().filter_map(|c| c.cost_usd).collect();
             session.totals.cost_usd = if costs.is_empty() { session.totals.cost_usd } else { Some(costs.iter().sum()) };
         }
-        self.put_session(session, at);
+        self.put_session(session, (sequence, at));
         Ok(())
     }
 
-    fn event(&mut self, base: Base<'_>, event: &Event) -> Result<(), Unfit> {
+    pub(super) fn take_event(&mut self, kept: Kept<'_>, sequence: u64, event: &Event) -> Result<(), Unfit> {
         match event.kind.as_str() {
-            kind::SESSION_CREATED | kind::SESSION_CHANGED | kind::SESSION_ATTENTION => self.session_fields(base, event)?,
+            kind::SESSION_CREATED | kind::SESSION_CHANGED | kind::SESSION_ATTENTION => {
+                self.session_fields(kept, sequence, event)?
+            }
             kind::SESSION_STATUS => {
                 let (status, reason): (Status, Option<String>) = (field(event, "status")?, field(event, "reason")?);
                 let wanted: Option<Goal> = field(event, "wanted")?;
-                self.session_changed(base, event, &event.subject, |session| {
+                self.session_changed(kept, (sequence, event), &event.subject, |session| {
                     if !session.status.may_become(status) {
                         return Err(format!("session {} has ended, which is for good", session.id));
                     }
@@ -122,74 +81,71 @@ impl Projections {
             }
             kind::SESSION_HEAD => {
                 let head: Ulid = field(event, "checkpoint")?;
-                self.session_changed(base, event, &event.subject, |session| {
+                self.session_changed(kept, (sequence, event), &event.subject, |session| {
                     session.head = Some(head);
                     Ok(())
                 })?;
             }
-            kind::RUN_STARTED => self.run_started(base, event)?,
-            kind::RUN_CHANGED => self.run_changed(base, event, |run| merged(run, &event.data, &run::FIXED))?,
-            kind::RUN_LEASE => self.run_changed(base, event, |run| {
+            kind::RUN_STARTED => self.run_started(kept, sequence, event)?,
+            kind::RUN_CHANGED => self.run_changed(kept, event, |run| merged(run, &event.data, &run::FIXED))?,
+            kind::RUN_LEASE => self.run_changed(kept, event, |run| {
                 let lease = merged(&run.lease.clone().unwrap_or_default(), &event.data, &[])?;
                 Ok(Run { lease: Some(lease), ..run.clone() })
             })?,
-            kind::RUN_ENDED => self.run_ended(base, event)?,
+            kind::RUN_ENDED => self.run_ended(kept, sequence, event)?,
             kind::CONVERSATION_SEEN => {
                 let session: String = field(event, "session")?;
                 let (run, transcript): (Option<String>, Option<String>) = (field(event, "run")?, field(event, "transcript")?);
-                self.session_changed(base, event, &session, |session| {
+                self.session_changed(kept, (sequence, event), &session, |session| {
                     let conversation = session.conversation_seen(&event.subject);
                     conversation.run = conversation.run.take().or(run);
                     conversation.transcript = transcript.or(conversation.transcript.take());
                     Ok(())
                 })?;
             }
-            other if other.starts_with("checkpoint.") => self.marked(base, event)?,
+            other if other.starts_with("checkpoint.") => self.marked(kept, event)?,
             _ => {}
-        }
-        if let Some(key) = &event.idempotency_key {
-            self.keys.insert(key.clone(), event.clone());
         }
         Ok(())
     }
 
-    fn put_session(&mut self, mut session: Session, at: Timestamp) {
-        (session.changed_at, session.changed_sequence) = (at, self.sequence);
+    fn put_session(&mut self, mut session: Session, (sequence, at): (u64, Timestamp)) {
+        (session.changed_at, session.changed_sequence) = (at, sequence);
         self.sessions.insert(session.id.clone(), session);
     }
 
     fn session_changed(
         &mut self,
-        base: Base<'_>,
-        event: &Event,
+        kept: Kept<'_>,
+        (sequence, event): (u64, &Event),
         id: &str,
         change: impl FnOnce(&mut Session) -> Result<(), String>,
     ) -> Result<(), Unfit> {
-        let Some(mut session) = self.session(base, id)? else { return no_session(id) };
+        let Some(mut session) = self.session(kept, id)? else { return no_session(id) };
         change(&mut session)?;
-        self.put_session(session, event.at);
+        self.put_session(session, (sequence, event.at));
         Ok(())
     }
 
-    fn session_fields(&mut self, base: Base<'_>, event: &Event) -> Result<(), Unfit> {
-        let before = match self.session(base, &event.subject)? {
+    fn session_fields(&mut self, kept: Kept<'_>, sequence: u64, event: &Event) -> Result<(), Unfit> {
+        let before = match self.session(kept, &event.subject)? {
             Some(session) => session,
             None if event.subject.is_empty() => return unfit("a session's id must not be empty"),
             None if event.kind == kind::SESSION_CREATED => Session::new(&event.subject, event.at),
             None => return no_session(&event.subject),
         };
         let session = merged(&before, &event.data, &session::FIXED)?;
-        self.put_session(session, event.at);
+        self.put_session(session, (sequence, event.at));
         Ok(())
     }
 
-    fn run_started(&mut self, base: Base<'_>, event: &Event) -> Result<(), Unfit> {
+    fn run_started(&mut self, kept: Kept<'_>, sequence: u64, event: &Event) -> Result<(), Unfit> {
         let id: String = field(event, "session")?;
-        if self.run(base, &event.subject)?.is_some() {
+        if self.run(kept, &event.subject)?.is_some() {
             return unfit("there is a run with this id");
         }
         let run = merged(&Run::new(&event.subject, &id, event.epoch, event.at), &event.data, &run::FIXED)?;
-        self.session_changed(base, event, &id, |session| {
+        self.session_changed(kept, (sequence, event), &id, |session| {
             if session.status == Status::Ended {
                 return Err(format!("session {id} has ended, which is for good"));
             }
@@ -206,11 +162,11 @@ impl Projections {
 
     fn run_changed(
         &mut self,
-        base: Base<'_>,
+        kept: Kept<'_>,
         event: &Event,
         change: impl FnOnce(&Run) -> Result<Run, String>,
     ) -> Result<(), Unfit> {
-        let Some(run) = self.run(base, &event.subject)? else {
+        let Some(run) = self.run(kept, &event.subject)? else {
             return Err(Unfit::Refused(Error::NoRun { run: event.subject.clone() }));
         };
         let run = change(&run)?;
@@ -218,8 +174,8 @@ impl Projections {
         Ok(())
     }
 
-    fn run_ended(&mut self, base: Base<'_>, event: &Event) -> Result<(), Unfit> {
-        let Some(run) = self.run(base, &event.subject)? else {
+    fn run_ended(&mut self, kept: Kept<'_>, sequence: u64, event: &Event) -> Result<(), Unfit> {
+        let Some(run) = self.run(kept, &event.subject)? else {
             return Err(Unfit::Refused(Error::NoRun { run: event.subject.clone() }));
         };
         // A guess from outside, which may be made in the very moment in which the end is told, says nothing against it.
@@ -234,7 +190,7 @@ impl Projections {
         // What is said of its end once more adds nothing.
         if run.is_open() {
             let seconds = u64::try_from(at.duration_since(run.started_at).as_secs()).unwrap_or(0);
-            self.session_changed(base, event, &run.session, |session| {
+            self.session_changed(kept, (sequence, event), &run.session, |session| {
                 session.totals.active_seconds = session.totals.active_seconds.saturating_add(seconds);
                 Ok(())
             })?;
@@ -243,9 +199,9 @@ impl Projections {
         Ok(())
     }
 
-    fn marked(&mut self, base: Base<'_>, event: &Event) -> Result<(), Unfit> {
+    fn marked(&mut self, kept: Kept<'_>, event: &Event) -> Result<(), Unfit> {
         let Ok(id) = event.subject.parse::<Ulid>() else { return unfit("its subject is no checkpoint's id") };
-        let mut marks = self.marks(base, id)?;
+        let mut marks = self.marks(kept, id)?;
         if mark(&mut marks, event)? {
             self.marks.insert(id, marks);
         }

@@ -33,7 +33,7 @@ proptest! {
             let ids = test.ids();
             let pick = |i: usize| ids.get(i % ids.len().max(1)).copied();
             match step {
-                Step::Checkpoint => { test.checkpoint(&files(n as u64, 1)); }
+                Step::Checkpoint => { test.checkpoint(n as u64); }
                 Step::Delete(i) => if let Some(id) = pick(i) { test.delete(id) },
                 Step::Tag(i, tag) => if let Some(id) = pick(i) {
                     let kind = if tag == 0 { kind::CHECKPOINT_UNTAGGED } else { kind::CHECKPOINT_TAGGED };
@@ -57,7 +57,7 @@ proptest! {
             let bears = |c: &&Checkpoint| marks.get(&c.record.id).is_some_and(|marks| marks.tags.contains(tag));
             let bearing: Vec<&Checkpoint> = truth.checkpoints().unwrap().iter().rev().filter(bears).collect();
             for view in [&truth, &*found] {
-                let tagged = view.newest_first_tagged(tag).unwrap().collect::<crate::Result<Vec<_>>>().unwrap();
+                let tagged = view.newest_first_tagged(tag).unwrap().collect::<Result<Vec<_>>>().unwrap();
                 prop_assert_eq!(tagged.iter().collect::<Vec<_>>(), bearing.clone());
             }
         }

@@ -3,11 +3,10 @@
 use std::path::PathBuf;
 
 use jiff::Timestamp;
+use parhelia_store::{name, place::Place};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use ulid::Ulid;
-
-use crate::name;
 
 /// Status of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,39 +67,13 @@ impl Goal {
     }
 
     /// Request that a change to a status implies where it names none; none where that is left as it was.
-    pub(super) fn of(status: Status) -> Option<Self> {
+    pub(crate) fn of(status: Status) -> Option<Self> {
         match status {
             Status::Starting | Status::Active => Some(Goal::Running),
             Status::Paused => Some(Goal::Paused),
             Status::Ended => Some(Goal::Ended),
             Status::Error => None,
         }
-    }
-}
-
-/// Path of a workspace, and the identity of its folder. Unknown fields are stored as null: an event that names the workspace sets all of it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
-    /// Its absolute path, shown as [`crate::name::display`] shows it.
-    pub path: String,
-    /// The folder's inode, where it is known.
-    #[serde(default)]
-    pub inode: Option<u64>,
-    /// Time at which the folder was made, by its filesystem, in seconds: an inode number is given again.
-    #[serde(default)]
-    pub born: Option<String>,
-    /// Identity of its filesystem, in hex, where that stays the same when it is mounted again.
-    #[serde(default)]
-    pub filesystem: Option<String>,
-    /// Mountpoint of that filesystem, shown as the path is.
-    #[serde(default)]
-    pub mountpoint: Option<String>,
-}
-
-impl Place {
-    /// The folder's path.
-    pub fn folder(&self) -> PathBuf {
-        name::as_path(&name::parse(&self.path)).to_owned()
     }
 }
 
@@ -194,7 +167,7 @@ pub struct Session {
 }
 
 /// Fields that no event sets by naming them.
-pub(super) const FIXED: [&str; 11] = [
+pub(crate) const FIXED: [&str; 11] = [
     "id",
     "status",
     "status_reason",
@@ -209,7 +182,7 @@ pub(super) const FIXED: [&str; 11] = [
 ];
 
 impl Session {
-    pub(super) fn new(id: &str, at: Timestamp) -> Self {
+    pub(crate) fn new(id: &str, at: Timestamp) -> Self {
         Session {
             id: id.to_owned(),
             name: id.to_owned(),
@@ -239,7 +212,7 @@ impl Session {
     }
 
     /// The entry of a conversation, made where there is none.
-    pub(super) fn conversation(&mut self, id: &str) -> &mut Conversation {
+    pub(crate) fn conversation(&mut self, id: &str) -> &mut Conversation {
         let at = match self.conversations.iter().position(|c| c.id == id) {
             Some(at) => at,
             None => {
@@ -251,7 +224,7 @@ impl Session {
     }
 
     /// The entry of a conversation that was seen just now: from here on the last one.
-    pub(super) fn conversation_seen(&mut self, id: &str) -> &mut Conversation {
+    pub(crate) fn conversation_seen(&mut self, id: &str) -> &mut Conversation {
         if let Some(at) = self.conversations.iter().position(|c| c.id == id) {
             self.conversations[at..].rotate_left(1);
         }

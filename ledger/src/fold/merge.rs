@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 /// The value with the fields that `data` names set, but for `fixed` ones. Objects are merged, so that a part of one can be set.
 /// Fails with what does not fit.
-pub fn merged<T: Serialize + DeserializeOwned>(value: &T, data: &Map<String, Value>, fixed: &[&str]) -> Result<T, String> {
+pub(super) fn merged<T: Serialize + DeserializeOwned>(value: &T, data: &Map<String, Value>, fixed: &[&str]) -> Result<T, String> {
     let mut object = match serde_json::to_value(value) {
         Ok(Value::Object(object)) => object,
         Ok(_) => Map::new(),

@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{ApprovalStatus, Base, Marks, Projections};
-use crate::{
-    db::{Batch, Db, Family},
-    error::Result,
-    id::Ulid,
+use parhelia_store::{
+    Result,
+    fold::{Kept, Keys},
 };
+use ulid::Ulid;
+
+use super::Ledger;
+use crate::marks::{ApprovalStatus, Marks};
 
 /// A kind of mark that has keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,8 +48,8 @@ impl Mark {
     }
 
     /// The beginning of the keys of a name.
-    fn keys(self, db: &Db, name: &str) -> String {
-        format!("{}{}\0", self.prefix(), db.name(name))
+    fn keys(self, kept: Kept<'_>, name: &str) -> String {
+        format!("{}{}\0", self.prefix(), kept.name(name))
     }
 }
 
@@ -57,42 +59,41 @@ fn bearer(key: &[u8]) -> Option<(Ulid, usize)> {
     Some((std::str::from_utf8(&key[at..]).ok()?.parse().ok()?, at))
 }
 
-impl Projections {
+impl Ledger {
     /// The checkpoints that bear a mark of a name, deleted ones included.
-    pub(crate) fn bearers(&self, base: Base<'_>, mark: Mark, name: &str) -> Result<BTreeSet<Ulid>> {
+    pub(crate) fn bearers(&self, kept: Kept<'_>, mark: Mark, name: &str) -> Result<BTreeSet<Ulid>> {
         let bears = |(id, marks): (&Ulid, &Marks)| mark.names(marks).contains(name).then_some(*id);
         let mut found: BTreeSet<Ulid> = self.marks.iter().filter_map(bears).collect();
-        let Some(db) = base else { return Ok(found) };
-        for entry in db.scan_prefix(Family::Projections, mark.keys(db, name).as_bytes())? {
-            found.extend(bearer(&entry?.0).map(|(id, _)| id).filter(|id| !self.marks.contains_key(id)));
-        }
+        kept.scan(&mark.keys(kept, name), |key, _| {
+            found.extend(bearer(key).map(|(id, _)| id).filter(|id| !self.marks.contains_key(id)));
+            Ok(())
+        })?;
         Ok(found)
     }
 
     /// Every name of a kind of mark that begins so, and the checkpoints that bear it, deleted ones included.
-    pub(crate) fn borne(&self, base: Base<'_>, mark: Mark, begins: &str) -> Result<BTreeMap<String, BTreeSet<Ulid>>> {
+    pub(crate) fn borne(&self, kept: Kept<'_>, mark: Mark, begins: &str) -> Result<BTreeMap<String, BTreeSet<Ulid>>> {
         let mut found: BTreeMap<String, BTreeSet<Ulid>> = BTreeMap::new();
         for (id, marks) in &self.marks {
             let names = mark.names(marks).into_iter().filter(|name| name.starts_with(begins));
             names.for_each(|name| _ = found.entry(name.to_owned()).or_default().insert(*id));
         }
-        let Some(db) = base else { return Ok(found) };
         // In a store with keys a name is no beginning of another.
-        let prefix = if db.name(begins) == begins { begins } else { "" };
+        let prefix = if kept.name(begins) == begins { begins } else { "" };
         // The keys of one name follow each other.
         let (mut keys, mut name, mut ids) = (Vec::new(), String::new(), Vec::new());
-        for entry in db.scan_prefix(Family::Projections, format!("{}{prefix}", mark.prefix()).as_bytes())? {
-            let (key, value) = entry?;
+        kept.scan(&format!("{}{prefix}", mark.prefix()), |key, value| {
             if !value.starts_with(begins.as_bytes()) {
-                continue;
+                return Ok(());
             }
-            let Some((id, at)) = bearer(&key).filter(|(id, _)| !self.marks.contains_key(id)) else { continue };
+            let Some((id, at)) = bearer(key).filter(|(id, _)| !self.marks.contains_key(id)) else { return Ok(()) };
             if keys != key[..at] {
                 add(&mut found, &name, &mut ids);
-                (keys, name) = (key[..at].to_vec(), String::from_utf8_lossy(&value).into_owned());
+                (keys, name) = (key[..at].to_vec(), String::from_utf8_lossy(value).into_owned());
             }
             ids.push(id);
-        }
+            Ok(())
+        })?;
         add(&mut found, &name, &mut ids);
         Ok(found)
     }
@@ -104,12 +105,12 @@ fn add(found: &mut BTreeMap<String, BTreeSet<Ulid>>, name: &str, ids: &mut Vec<U
     }
 }
 
-/// Puts the keys of a checkpoint's marks into a batch, and removes those of the marks that it had before.
-pub(super) fn store(base: &Db, batch: &mut Batch, id: Ulid, before: &Marks, now: &Marks) {
+/// Puts the keys of a checkpoint's marks into the index, and removes those of the marks that it had before.
+pub(super) fn keep(kept: Kept<'_>, keys: &mut Keys<'_>, id: Ulid, before: &Marks, now: &Marks) {
     for mark in Mark::ALL {
         let (had, has) = (mark.names(before), mark.names(now));
-        let key = |name: &str| format!("{}{id}", mark.keys(base, name));
-        had.difference(&has).for_each(|name| batch.delete(Family::Projections, key(name)));
-        has.difference(&had).for_each(|name| batch.put(Family::Projections, key(name), name.as_bytes()));
+        let key = |name: &str| format!("{}{id}", mark.keys(kept, name));
+        had.difference(&has).for_each(|name| keys.delete(&key(name)));
+        has.difference(&had).for_each(|name| keys.put(&key(name), name.as_bytes()));
     }
 }

@@ -1,9 +1,10 @@
 //! The end of a run: how its program ended, and at whose wish.
 
+use parhelia_store::record::Cause;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Cause, sentences};
+use crate::sentences;
 
 /// The end of a run, as a field of its own: what is decided by it is not read out of the reason, which is for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -122,7 +123,7 @@ impl End {
         sentences::end(reason)
     }
 
-    /// The end that an event [`RUN_ENDED`](crate::event::kind::RUN_ENDED) tells. Of one of an earlier release, what its reason tells.
+    /// The end that an event [`RUN_ENDED`](crate::kind::RUN_ENDED) tells. Of one of an earlier release, what its reason tells.
     pub fn of_data(data: &Map<String, Value>) -> Self {
         match data.get("end").filter(|told| !told.is_null()) {
             Some(told) => End::deserialize(told).unwrap_or(End::of(EndKind::Unknown)),

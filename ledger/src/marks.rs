@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
+use parhelia_store::check::VerifyLevel;
 use serde::{Deserialize, Serialize};
 use ulid::Ulid;
 
@@ -94,20 +95,6 @@ pub struct Issue {
     pub id: String,
     /// Its address.
     pub url: String,
-}
-
-/// Thoroughness of a verification.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum VerifyLevel {
-    /// As of `Index`, but of what the checkpoint does not share with its parent alone, as that was found whole before.
-    New,
-    /// Every tree was read, and every chunk is where the index says.
-    Index,
-    /// As of `Index`, and a part of the content was read and hashed as well.
-    Part,
-    /// Every byte was read and hashed as well.
-    Deep,
 }
 
 /// The last verification of a checkpoint.
@@ -242,7 +229,7 @@ impl Marks {
 pub const TAG_BYTES_MAX: usize = 200;
 
 /// The fault of a text that is no tag; `None` if it is one. Tags are paths of names, such as `milestone/v1.0`. Whoever makes tags may be stricter.
-pub(super) fn tag_fault(tag: &str) -> Option<&'static str> {
+pub(crate) fn tag_fault(tag: &str) -> Option<&'static str> {
     match tag {
         "" => Some("a tag must not be empty"),
         _ if tag.len() > TAG_BYTES_MAX => Some("a tag has at most 200 bytes"),

@@ -3,27 +3,14 @@
 use std::{ffi::OsString, os::unix::ffi::OsStringExt};
 
 use jiff::Timestamp;
+use parhelia_store::name;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    name,
-    record::{End, EndKind},
+    end::{End, EndKind},
+    lease::Lease,
 };
-
-/// Right to act for a run, and the time until which it has to be renewed.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Lease {
-    /// Its holder, such as a host and a process.
-    pub holder: String,
-    /// Time of the last renewal.
-    pub renewed: Option<Timestamp>,
-    /// For how many seconds it holds from then on.
-    pub ttl_seconds: u64,
-    /// The state of the run, as whoever renewed it from elsewhere said it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub said: Option<Value>,
-}
 
 /// The place of a run in tmux.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,7 +83,7 @@ pub struct Run {
 pub const NOT_STARTED: &str = "could not be started";
 
 /// Fields that no event sets by naming them.
-pub(super) const FIXED: [&str; 5] = ["id", "session", "epoch", "started_at", "ended_at"];
+pub(crate) const FIXED: [&str; 5] = ["id", "session", "epoch", "started_at", "ended_at"];
 
 impl Run {
     /// Its command line, as it is executed.
@@ -104,7 +91,7 @@ impl Run {
         self.argv.iter().map(|word| OsString::from_vec(name::parse(word))).collect()
     }
 
-    pub(super) fn new(id: &str, session: &str, epoch: u64, at: Timestamp) -> Self {
+    pub(crate) fn new(id: &str, session: &str, epoch: u64, at: Timestamp) -> Self {
         Run {
             id: id.to_owned(),
             session: session.to_owned(),

@@ -11,16 +11,18 @@ use std::{
     time::Duration,
 };
 
-use rustix::fs::{FlockOperation, flock};
-
-use crate::{
-    disk,
-    error::{Error, IoContext, Result},
+use jiff::Timestamp;
+use parhelia_store::{
+    Error, Result, Store, disk,
+    error::IoContext,
     files::{self, How},
     layout::Layout,
-    projection::{Lease, Run},
-    store::Store,
 };
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{run::Run, view::LedgerView as _};
 
 /// The most bytes of a renewal.
 const BYTES_MAX: u64 = 64 << 10;
@@ -30,21 +32,33 @@ const NAME_MAX: usize = 100;
 const READS_MAX: u32 = 3;
 const READ_PAUSE: Duration = Duration::from_millis(1);
 
-impl Store {
-    /// Renews the lease of a run in an epoch. One that has ended has none, and needs none. Fails with [`Error::NoRun`], and with
-    /// [`Error::Fenced`] where a newer run has taken over.
-    pub fn renew_lease(&self, run: &str, epoch: u64, lease: &Lease) -> Result<()> {
-        self.check_writable()?;
-        let view = self.refresh()?;
-        let found = view.run(run)?.ok_or_else(|| Error::NoRun { run: run.to_owned() })?;
-        let current = view.session(&found.session)?.map_or(0, |session| session.epoch);
-        if epoch < current {
-            return Err(Error::Fenced { action: "renewing a lease".into(), session: found.session, epoch, current });
-        }
-        match file(self.layout(), run).filter(|_| found.is_open()) {
-            Some(path) => write(self.layout(), &path, lease),
-            None => Ok(()),
-        }
+/// Right to act for a run, and the time until which it has to be renewed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lease {
+    /// Its holder, such as a host and a process.
+    pub holder: String,
+    /// Time of the last renewal.
+    pub renewed: Option<Timestamp>,
+    /// For how many seconds it holds from then on.
+    pub ttl_seconds: u64,
+    /// The state of the run, as whoever renewed it from elsewhere said it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub said: Option<Value>,
+}
+
+/// Renews the lease of a run in an epoch. One that has ended has none, and needs none. Fails with [`Error::NoRun`], and with
+/// [`Error::Fenced`] where a newer run has taken over.
+pub fn renew(store: &Store, run: &str, epoch: u64, lease: &Lease) -> Result<()> {
+    store.check_writable()?;
+    let view = store.refresh()?;
+    let found = view.run(run)?.ok_or_else(|| Error::NoRun { run: run.to_owned() })?;
+    let current = view.session(&found.session)?.map_or(0, |session| session.epoch);
+    if epoch < current {
+        return Err(Error::Fenced { action: "renewing a lease".into(), session: found.session, epoch, current });
+    }
+    match file(store.layout(), run).filter(|_| found.is_open()) {
+        Some(path) => write(store.layout(), &path, lease),
+        None => Ok(()),
     }
 }
 
@@ -112,13 +126,16 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::{
-        event::{Actor, NewEvent, kind},
-        testing::TestStore,
+    use parhelia_store::{
+        clock,
+        event::{Actor, NewEvent},
+        gc,
     };
 
+    use crate::{kind, testing::TestStore};
+
     fn lease(holder: &str) -> Lease {
-        Lease { holder: holder.into(), renewed: Some(crate::clock::timestamp()), ttl_seconds: 90, said: None }
+        Lease { holder: holder.into(), renewed: Some(clock::timestamp()), ttl_seconds: 90, said: None }
     }
 
     fn begun(test: &TestStore, run: &str) -> u64 {
@@ -139,7 +156,7 @@ mod tests {
             (test.store.view().end().sequence, |store: &Store| store.view().run("r1").unwrap().unwrap().lease.unwrap());
         assert_eq!(of(&other).holder, "first");
         for holder in ["a-rather-long-name-of-a-machine", "b"] {
-            test.store.renew_lease("r1", epoch, &lease(holder)).unwrap();
+            renew(&test.store, "r1", epoch, &lease(holder)).unwrap();
             assert_eq!(of(&other).holder, holder);
             assert_eq!(other.view().runs().unwrap()["r1"].lease.as_ref().unwrap().holder, holder);
         }
@@ -148,28 +165,28 @@ mod tests {
         fs::write(test.store.layout().leases().join("r1.lease"), "{").unwrap();
         assert_eq!(of(&other).holder, "first");
         let long = Lease { said: Some("x".repeat(70_000).into()), ..lease("b") };
-        assert!(test.store.renew_lease("r1", epoch, &long).is_err());
-        assert!(matches!(test.store.renew_lease("r7", 1, &lease("b")), Err(Error::NoRun { .. })));
+        assert!(renew(&test.store, "r1", epoch, &long).is_err());
+        assert!(matches!(renew(&test.store, "r7", 1, &lease("b")), Err(Error::NoRun { .. })));
     }
 
     #[test]
     fn nobody_renews_what_a_newer_run_has_taken_over_or_what_is_over() {
         let test = TestStore::new();
         let first = begun(&test, "r1");
-        test.store.renew_lease("r1", first, &lease("a")).unwrap();
+        renew(&test.store, "r1", first, &lease("a")).unwrap();
         let second = begun(&test, "r2");
-        let late = test.store.renew_lease("r1", first, &lease("a"));
+        let late = renew(&test.store, "r1", first, &lease("a"));
         assert!(matches!(late, Err(Error::Fenced { epoch, current, .. }) if (epoch, current) == (first, second)), "{late:?}");
-        test.store.renew_lease("r2", second, &lease("b")).unwrap();
+        renew(&test.store, "r2", second, &lease("b")).unwrap();
         let names = || files::list(&test.store.layout().leases()).unwrap().len();
         assert_eq!(names(), 2);
         let ended = |run: &str| NewEvent::new(kind::RUN_ENDED, run, Actor::default());
         test.store.append_events(&[ended("r1"), ended("r2")], &()).unwrap();
-        test.store.renew_lease("r2", second, &lease("b")).unwrap();
+        renew(&test.store, "r2", second, &lease("b")).unwrap();
         assert_eq!(test.store.view().run("r2").unwrap().unwrap().lease, None);
         let open = begun(&test, "r3");
-        test.store.renew_lease("r3", open, &lease("c")).unwrap();
-        crate::gc::run(&test.store, &Default::default(), &()).unwrap();
+        renew(&test.store, "r3", open, &lease("c")).unwrap();
+        gc::run(&test.store, &Default::default(), &()).unwrap();
         assert_eq!(files::list(&test.store.layout().leases()).unwrap(), [test.store.layout().leases().join("r3.lease")]);
     }
 }

@@ -1,9 +1,50 @@
-use super::*;
-use crate::{
-    event::{NewEvent, kind},
-    record::Cause,
-    selector::{find_here, is_relative},
+use std::{
+    fs,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
 };
+
+use parhelia_store::{
+    OpenOptions, Store,
+    create::{self, Options, Outcome},
+    delete::delete_checkpoints,
+    event::{Actor, NewEvent},
+    record::{Cause, Checkpoint},
+};
+
+use crate::{
+    kind,
+    selector::{find_here, is_relative},
+    view::LedgerView as _,
+};
+
+struct Fixture {
+    _dir: tempfile::TempDir,
+    store: Store,
+    workspace: PathBuf,
+}
+
+fn fixture() -> Fixture {
+    let dir = tempfile::tempdir().unwrap();
+    let store = crate::open(&dir.path().join("store"), &OpenOptions { create: true, ..Default::default() }).unwrap();
+    let workspace = dir.path().join("workspace");
+    fs::create_dir(&workspace).unwrap();
+    Fixture { _dir: dir, store, workspace }
+}
+
+impl Fixture {
+    fn options(&self) -> Options {
+        Options { workspace: self.workspace.clone(), session: "s".into(), ..Options::default() }
+    }
+
+    fn create(&self) -> Outcome {
+        create::run(&self.store, &self.options(), &()).unwrap()
+    }
+
+    fn write(&self, path: &str, bytes: &[u8]) {
+        fs::write(self.workspace.join(path), bytes).unwrap();
+    }
+}
 
 fn start_run(f: &Fixture, run: &str, epoch: u64) {
     let event = NewEvent::new(kind::RUN_STARTED, run, Actor::default()).with("session", "s").in_epoch(epoch);
@@ -12,7 +53,7 @@ fn start_run(f: &Fixture, run: &str, epoch: u64) {
 
 fn by_run(f: &Fixture, run: &str, epoch: u64) -> Checkpoint {
     let options = Options { run: Some(run.into()), epoch, ..f.options() };
-    super::run(&f.store, &options, &()).unwrap().checkpoint
+    create::run(&f.store, &options, &()).unwrap().checkpoint
 }
 
 #[test]
@@ -49,9 +90,9 @@ fn latest_is_of_the_nearest_folder_and_no_safety_checkpoint() {
     fs::create_dir(&below).unwrap();
     let (first, second) = (f.create().checkpoint.record.id, f.create().checkpoint.record.id);
     let safety = Options { cause: Cause::Safety, ..f.options() };
-    super::run(&f.store, &safety, &()).unwrap();
+    create::run(&f.store, &safety, &()).unwrap();
     let of_below = Options { workspace: below.clone(), session: "t".into(), ..f.options() };
-    let of_below = super::run(&f.store, &of_below, &()).unwrap().checkpoint.record.id;
+    let of_below = create::run(&f.store, &of_below, &()).unwrap().checkpoint.record.id;
     let elsewhere = f.workspace.with_file_name("elsewhere");
     let here = |selector: &str, folder: &Path| find_here(&f.store.view(), selector, folder).map(|c| c.record.id).ok();
     assert_eq!((here("latest", &f.workspace), here("latest~1", &f.workspace)), (Some(second), Some(first)));
@@ -77,7 +118,7 @@ fn a_head_that_was_moved_is_the_next_ones_parent() {
     f.store.append_events(&[back], &()).unwrap();
     let c = f.create().checkpoint;
     assert_eq!((c.record.parent, c.record.depth), (Some(a.record.id), 2));
-    crate::delete::delete_checkpoints(&f.store, &[c.record.id], None, &()).unwrap();
+    delete_checkpoints(&f.store, &[c.record.id], None, &()).unwrap();
     assert_eq!(f.create().checkpoint.record.parent, Some(b.record.id));
 }
 
@@ -93,17 +134,17 @@ fn a_session_has_one_workspace_at_a_time() {
     let other = f.workspace.with_file_name("other");
     fs::create_dir(&other).unwrap();
     let elsewhere = Options { workspace: other.clone(), ..f.options() };
-    let refused = super::run(&f.store, &elsewhere, &()).unwrap_err();
+    let refused = create::run(&f.store, &elsewhere, &()).unwrap_err();
     assert!(refused.to_string().contains("another folder"), "{refused}");
     // Another session may work in the same folder.
-    super::run(&f.store, &Options { session: "t".into(), ..f.options() }, &()).unwrap();
+    create::run(&f.store, &Options { session: "t".into(), ..f.options() }, &()).unwrap();
     // Moved, the folder is still the session's; gone, another one may take its place.
     let moved = f.workspace.with_file_name("moved");
     fs::rename(&f.workspace, &moved).unwrap();
-    super::run(&f.store, &Options { workspace: moved.clone(), ..f.options() }, &()).unwrap();
+    create::run(&f.store, &Options { workspace: moved.clone(), ..f.options() }, &()).unwrap();
     assert_eq!(f.store.view().session("s").unwrap().unwrap().workspace.unwrap().path, moved.to_str().unwrap());
     fs::remove_dir_all(&moved).unwrap();
-    super::run(&f.store, &elsewhere, &()).unwrap();
+    create::run(&f.store, &elsewhere, &()).unwrap();
     assert_eq!(f.store.view().session("s").unwrap().unwrap().workspace.unwrap().path, other.to_str().unwrap());
 }
 
@@ -122,7 +163,7 @@ fn an_empty_folder_in_the_place_of_a_disk_that_is_not_mounted_is_no_workspace() 
     f.create();
     f.store.append_events(&[changed], &()).unwrap();
     fs::remove_file(f.workspace.join("a")).unwrap();
-    let refused = super::run(&f.store, &f.options(), &()).unwrap_err();
+    let refused = create::run(&f.store, &f.options(), &()).unwrap_err();
     assert!(refused.to_string().contains("is empty, and"), "{refused}");
     assert_eq!(f.store.refresh().unwrap().checkpoints().unwrap().len(), count + 1);
 }

@@ -1,0 +1,54 @@
+//! What the events of a store add up to: [sessions](Session), their [runs](Run) and [leases](Lease), what was said of each checkpoint ([marks](Marks)), and which
+//! checkpoint a [selector] means. This crate alone reads the meaning of events: to the store they are lines of a chain.
+//!
+//! [`Ledger`] is the store's [fold](parhelia_store::fold): the store keeps it in its index, and brings it up to the journal's end. [`open`] opens a store with
+//! it, and [`LedgerView`] reads it in any view of that store.
+
+// Unit tests make and change files as they like.
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
+
+mod admit;
+mod end;
+mod fold;
+mod import;
+pub mod kind;
+pub mod known;
+pub mod lease;
+mod maker;
+mod marks;
+pub mod rejected;
+mod run;
+pub mod selector;
+mod sentences;
+mod session;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+mod view;
+
+use std::path::{Path, PathBuf};
+
+pub use end::{By, End, EndKind};
+pub use fold::Ledger;
+pub use lease::Lease;
+pub use marks::{
+    Annotation, Approval, ApprovalStatus, Deletion, Issue, Marks, PossibleSecret, Scan, TAG_BYTES_MAX, Unscanned, Verification,
+};
+use parhelia_store::{OpenOptions, Result, Store, layout::Layout};
+pub use parhelia_store::{check::VerifyLevel, place::Place};
+pub use run::{NOT_STARTED, Run, Tmux};
+pub use session::{Conversation, Goal, Session, Status, Totals};
+pub use view::LedgerView;
+
+/// Opens the store in a folder, with its ledger.
+#[expect(clippy::disallowed_methods, reason = "the one place that opens a store with its ledger")]
+pub fn open(root: &Path, options: &OpenOptions) -> Result<Store> {
+    Store::open(root, &OpenOptions { fold: Ledger::empty, ..options.clone() })
+}
+
+/// The paths of the store in a folder, with its ledger.
+#[expect(clippy::disallowed_methods, reason = "the one place that makes a layout with a ledger")]
+pub fn layout(root: impl Into<PathBuf>) -> Layout {
+    Layout { fold: Ledger::empty, ..Layout::new(root) }
+}

@@ -1,0 +1,222 @@
+//! The fold of a store: what whoever uses it makes of the journal's commits and events. The store feeds it each entry in order, asks it where a checkpoint
+//! or an event may stand, and keeps its keys and values in the index. It reads none of them.
+
+use std::{any::Any, borrow::Cow, fmt};
+
+use serde_json::{Map, Value};
+
+use crate::{
+    create::Maker,
+    db::{Batch, Db, Family},
+    error::{Error, Result},
+    event::{Event, NewEvent},
+    id::Ulid,
+    layout::Layout,
+    record::{Checkpoint, Record},
+    store::Store,
+    view::View,
+};
+
+/// An empty fold, made anew each time that a journal is read.
+pub type NewFold = fn() -> Box<dyn Fold>;
+
+/// What is made of the journal beside checkpoints and packs.
+pub trait Fold: Any + fmt::Debug + Send + Sync {
+    /// Name and version of what it keeps. An index with another one is derived anew.
+    fn shape(&self) -> &'static str;
+
+    /// A copy, for taking in what is not appended yet.
+    fn copy(&self) -> Box<dyn Fold>;
+
+    /// Takes in a commit. `sequence` is that of the journal's entry.
+    fn commit(&mut self, kept: Kept<'_>, sequence: u64, record: &Record) -> Result<()>;
+
+    /// Takes in an event; `sequence` is 0 for one that is about to be appended. What makes no sense changes nothing: the journal may hold what a later release
+    /// understands.
+    fn event(&mut self, kept: Kept<'_>, sequence: u64, event: &Event) -> Result<(), Unfit>;
+
+    /// Puts what differs from what is kept into the index.
+    fn keep(&self, kept: Kept<'_>, keys: &mut Keys<'_>) -> Result<()>;
+
+    /// True if another one, of the same journal, tells the same.
+    fn is_same(&self, kept: Kept<'_>, other: (&dyn Fold, Kept<'_>)) -> Result<bool>;
+
+    /// The epoch with which an event is recorded. Fails where it may not be, as with [`Error::Fenced`] and [`Error::NoCheckpoint`].
+    fn epoch(&self, kept: Kept<'_>, view: &View, event: &NewEvent) -> Result<u64>;
+
+    /// The place of a session's next checkpoint.
+    fn standing(&self, kept: Kept<'_>, session: &str) -> Result<Standing>;
+
+    /// Fails where a session has no checkpoint of what its maker has.
+    fn check_maker(&self, kept: Kept<'_>, session: &str, maker: &Maker) -> Result<()>;
+
+    /// Events that are appended in front of a commit.
+    fn events_of(&self, kept: Kept<'_>, record: &Record, maker: &Maker) -> Result<Vec<NewEvent>>;
+
+    /// Facts about a checkpoint that the event of its deletion keeps.
+    fn facts_of(&self, kept: Kept<'_>, store: &Store, view: &View, checkpoint: &Checkpoint) -> Map<String, Value>;
+
+    /// The session of an import: the one that is asked for, if it may have one, or else one like that of the exported checkpoint.
+    fn import_session(&self, kept: Kept<'_>, asked: Option<&str>, exported: &str) -> Result<String>;
+
+    /// Removes what lies beside the store for nothing any more.
+    fn sweep(&self, kept: Kept<'_>, layout: &Layout) -> Result<()>;
+}
+
+/// The place of a session's next checkpoint.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// The session's epoch; 0 where no run of it ever began.
+    pub epoch: u64,
+    /// The checkpoint that it goes on from; none for the newest one that is not fenced.
+    pub head: Option<Ulid>,
+    /// True if the session works in a folder.
+    pub has_folder: bool,
+}
+
+/// The reason for which an event changes nothing.
+#[derive(Debug)]
+pub enum Unfit {
+    /// What is kept could not be read.
+    Store(Error),
+    /// It makes no sense.
+    Refused(Error),
+}
+
+impl From<Error> for Unfit {
+    fn from(error: Error) -> Self {
+        Unfit::Store(error)
+    }
+}
+
+impl From<String> for Unfit {
+    fn from(reason: String) -> Self {
+        Unfit::Refused(Error::Invalid(reason))
+    }
+}
+
+impl Unfit {
+    /// The error, where it makes no difference which of the two it is.
+    pub fn into_error(self) -> Error {
+        match self {
+            Unfit::Store(error) | Unfit::Refused(error) => error,
+        }
+    }
+}
+
+/// The beginning of the keys of a fold in the index, where others are the store's.
+const PREFIX: &str = "f/";
+
+/// The keys and values that the index has of a fold: its state before the journal's tail. Without an index there are none.
+#[derive(Clone, Copy, Debug)]
+pub struct Kept<'a>(pub(crate) Option<&'a Db>);
+
+impl<'a> Kept<'a> {
+    /// The value of a key.
+    pub fn get(self, key: &str) -> Result<Option<Vec<u8>>> {
+        match self.0 {
+            Some(db) => db.get(Family::Projections, format!("{PREFIX}{key}").as_bytes()),
+            None => Ok(None),
+        }
+    }
+
+    /// Calls `visit` with each key that begins so, and its value, in order.
+    pub fn scan(self, begins: &str, mut visit: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
+        let Some(db) = self.0 else { return Ok(()) };
+        for entry in db.scan_prefix(Family::Projections, format!("{PREFIX}{begins}").as_bytes())? {
+            let (key, value) = entry?;
+            visit(&key[PREFIX.len()..], &value)?;
+        }
+        Ok(())
+    }
+
+    /// A chosen name or id as keys have it: in a store with keys of its own it cannot be read there.
+    pub fn name<'n>(self, name: &'n str) -> Cow<'n, str> {
+        self.0.map_or(Cow::Borrowed(name), |db| db.name(name))
+    }
+}
+
+/// The keys of a fold in the index, for changing them.
+pub struct Keys<'a>(pub(crate) &'a mut Batch);
+
+impl Keys<'_> {
+    /// Sets the value of a key.
+    pub fn put(&mut self, key: &str, value: impl Into<Vec<u8>>) {
+        self.0.put(Family::Projections, format!("{PREFIX}{key}"), value);
+    }
+
+    /// Removes a key.
+    pub fn delete(&mut self, key: &str) {
+        self.0.delete(Family::Projections, format!("{PREFIX}{key}"));
+    }
+}
+
+/// The fold of whoever reads content alone: nothing is made of events, and each checkpoint goes on from the one before it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NoFold;
+
+impl NoFold {
+    pub(crate) fn make() -> Box<dyn Fold> {
+        Box::new(NoFold)
+    }
+}
+
+impl Fold for NoFold {
+    fn shape(&self) -> &'static str {
+        ""
+    }
+
+    fn copy(&self) -> Box<dyn Fold> {
+        Box::new(*self)
+    }
+
+    fn commit(&mut self, _: Kept<'_>, _: u64, _: &Record) -> Result<()> {
+        Ok(())
+    }
+
+    fn event(&mut self, _: Kept<'_>, _: u64, _: &Event) -> Result<(), Unfit> {
+        Ok(())
+    }
+
+    fn keep(&self, _: Kept<'_>, _: &mut Keys<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    fn is_same(&self, _: Kept<'_>, _: (&dyn Fold, Kept<'_>)) -> Result<bool> {
+        Ok(true)
+    }
+
+    /// A checkpoint that an event is about has to exist: a deletion is an event.
+    fn epoch(&self, _: Kept<'_>, view: &View, event: &NewEvent) -> Result<u64> {
+        if event.kind.starts_with("checkpoint.") {
+            let none = || Error::NoCheckpoint { selector: event.subject.clone() };
+            let id: Ulid = event.subject.parse().map_err(|_| none())?;
+            view.checkpoint(id)?.ok_or_else(none)?;
+        }
+        Ok(event.epoch.unwrap_or(0))
+    }
+
+    fn standing(&self, _: Kept<'_>, _: &str) -> Result<Standing> {
+        Ok(Standing::default())
+    }
+
+    fn check_maker(&self, _: Kept<'_>, _: &str, _: &Maker) -> Result<()> {
+        Ok(())
+    }
+
+    fn events_of(&self, _: Kept<'_>, _: &Record, _: &Maker) -> Result<Vec<NewEvent>> {
+        Ok(Vec::new())
+    }
+
+    fn facts_of(&self, _: Kept<'_>, _: &Store, _: &View, _: &Checkpoint) -> Map<String, Value> {
+        Map::new()
+    }
+
+    fn import_session(&self, _: Kept<'_>, asked: Option<&str>, exported: &str) -> Result<String> {
+        Ok(asked.unwrap_or(exported).to_owned())
+    }
+
+    fn sweep(&self, _: Kept<'_>, _: &Layout) -> Result<()> {
+        Ok(())
+    }
+}
