@@ -6,8 +6,8 @@ use std::{
     process::{Child, Stdio},
 };
 
+use parhelia_host::state::state_bytes;
 use parhelia_ledger::selector::find;
-use parhelia_session::state::state_bytes;
 use parhelia_tests::{
     Scratch, binary,
     live::{shown, wait},

@@ -2,7 +2,7 @@
 
 use std::{fs, process::Stdio};
 
-use parhelia_session::state::state_bytes;
+use parhelia_host::state::state_bytes;
 use parhelia_tests::{
     agent::{Api, Codex, Reply, tool},
     live::{kill, shown, wait},

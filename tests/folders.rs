@@ -7,7 +7,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use parhelia_session::intent::held;
+use parhelia_host::intent::held;
 use parhelia_store::OpenOptions;
 use parhelia_tests::{Scratch, files_in, live::wait, user::User, write};
 use serde_json::Value;

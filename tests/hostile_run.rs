@@ -10,7 +10,7 @@ use std::{
     process::Stdio,
 };
 
-use parhelia_session::config::OPTIONS;
+use parhelia_host::config::OPTIONS;
 use parhelia_tests::{Scratch, write, write_program};
 use serde_json::Value;
 

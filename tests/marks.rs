@@ -9,7 +9,7 @@ use std::{
 };
 
 use parhelia_ledger::{kind, selector};
-use parhelia_session::review::tag;
+use parhelia_oversight::review::tag;
 use parhelia_store::{
     OpenOptions,
     event::{Actor, NewEvent},

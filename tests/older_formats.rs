@@ -6,8 +6,8 @@ use std::{
     process::Command,
 };
 
+use parhelia_host::state::{state_bytes, state_json};
 use parhelia_ledger::LedgerView as _;
-use parhelia_session::state::{state_bytes, state_json};
 use parhelia_store::{OpenOptions, Store, id::Ulid, record::Checkpoint};
 use parhelia_tests::{Scratch, write};
 use serde_json::{Value, json};

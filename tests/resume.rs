@@ -8,8 +8,8 @@ use std::{
 };
 
 use parhelia_agent::process::{Owner, found};
+use parhelia_host::run::{Current, WATCHED, renew};
 use parhelia_ledger::{Lease, LedgerView as _};
-use parhelia_session::run::{Current, WATCHED, renew};
 use parhelia_store::pin::{Leaves, Pin};
 use parhelia_tests::{
     Scratch,

@@ -19,12 +19,12 @@ use std::{
 
 use clap::FromArgMatches as _;
 use parhelia_agent::process::{Identity, RUN_MARKER, sees_all};
-use parhelia_ledger::LedgerView as _;
-use parhelia_session::{
+use parhelia_host::{
     config::{Call, Config, ConfigFiles, Ignored, call::user_variables, load},
     person,
     run::{CONFIG, Origin, Outer, PLACES},
 };
+use parhelia_ledger::LedgerView as _;
 use parhelia_store::{OpenOptions, Store, name, store::default_path};
 
 use crate::{

@@ -5,7 +5,7 @@ mod salvage;
 
 use std::{os::unix::ffi::OsStrExt, path::PathBuf};
 
-use parhelia_session::checked;
+use parhelia_life::checked;
 use parhelia_store::check::{self, CheckOptions, CheckReport, Finding, FindingKind, Mend, RepairPlan, Strays, Touched};
 use parhelia_wire::{Line, Summary, repository::Note, summary::Check};
 

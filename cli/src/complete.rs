@@ -8,7 +8,7 @@ use std::{
 
 use clap_complete::{CompletionCandidate, engine::ArgValueCompleter};
 use parhelia_ledger::LedgerView as _;
-use parhelia_session::review::tag::{self, InUse};
+use parhelia_oversight::review::tag::{self, InUse};
 use parhelia_store::{Store, clock};
 
 use crate::{authority::Authority, context::Context, exit::Result, global::Global, human, interrupt::Cancel};

@@ -10,10 +10,10 @@ use std::{
     time::Duration,
 };
 
+use parhelia_host::config::{self, Config, ConfigFiles};
 use parhelia_ledger::{LedgerView as _, selector};
-use parhelia_session::config::{self, Config, ConfigFiles};
-use parhelia_session::overrides;
-use parhelia_session::secrets::secrets;
+use parhelia_life::secrets::secrets;
+use parhelia_oversight::overrides;
 use parhelia_store::{
     Error, OpenOptions, Store,
     event::Actor,

@@ -6,7 +6,7 @@ use std::{
     process::ExitCode,
 };
 
-use parhelia_session::Refusal;
+use parhelia_host::Refusal;
 use parhelia_store::{Error, ErrorKind};
 use parhelia_wire::{Failed, Line};
 
@@ -59,7 +59,7 @@ pub enum Failure {
     Store(#[from] Error),
     /// A session's part of it failed.
     #[error("{}", words::error(.0))]
-    Session(#[from] parhelia_session::Error),
+    Session(#[from] parhelia_host::Error),
     /// The agent's part of it failed.
     #[error(transparent)]
     Agent(#[from] parhelia_agent::Error),

@@ -1,6 +1,7 @@
 //! `gc`: frees what no checkpoint needs.
 
-use parhelia_session::{search, summary};
+use parhelia_knowledge::summary;
+use parhelia_oversight::search;
 use parhelia_store::gc::{self, GcOptions, GcPlan, GcReport};
 use parhelia_wire::{Summary, summary::Collection};
 

@@ -16,8 +16,8 @@ use std::{
 };
 
 use parhelia_agent::{command::Agent, folder::ConfigFolder, open::said_by, process::host_name};
+use parhelia_host::Host;
 use parhelia_service::{BeginRun, EmitError, Emitter, Reach};
-use parhelia_session::host::Host;
 use parhelia_store::{clock, name::Shown as _};
 use parhelia_wire::{Summary, summary::Ended};
 use rustix::process::{Pid, Signal, kill_process};

@@ -2,7 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "the log is in the user's state folder")]
 
-use parhelia_session::{Error, host::Observer, notice::Notice};
+use parhelia_host::{Error, Observer, notice::Notice};
 use parhelia_store::{clock, progress::Progress};
 use std::{
     fs::{self, File},

@@ -16,7 +16,7 @@ use parhelia_agent::{
     kinds::{self, KINDS},
     mcp::{self, ProxyCommand},
 };
-use parhelia_session::run;
+use parhelia_host::run;
 use parhelia_wire::{
     Summary,
     summary::{HookLayer, LastHeard, NarrowedHook},

@@ -11,21 +11,19 @@ use std::{
 };
 
 use parhelia_agent::process::RUN_MARKER;
-use parhelia_mcp::client::Http;
-use parhelia_session::{
-    Error,
+use parhelia_host::{
+    Error, Host, Observer,
     config::{Call, Ignored},
-    host::{Host, Observer},
-    mcp,
+    mcp::Client,
     notice::Notice,
     person::{self, Via},
-    retention::RetentionReport,
     run::hook_actor,
 };
-use parhelia_store::{Store, event::Actor, record::Checkpoint};
+use parhelia_mcp::client::Http;
+use parhelia_store::{Store, event::Actor, id::Ulid, record::Checkpoint};
 
 use crate::{
-    authority, hook_log as log, limits, progress::Bar, session::summary::ASK_WORDS, terminal::Terminal, thinned::removed_text,
+    authority, hook_log as log, limits, progress::Bar, session::summary::ASK_WORDS, terminal::Terminal, thinned::removed_list,
     told_settings, words, workspace::current_folder,
 };
 
@@ -121,7 +119,7 @@ impl Host for Shell {
         io::stdin().is_terminal() && output
     }
 
-    fn mcp_client(&self) -> Option<&'static dyn mcp::Client> {
+    fn mcp_client(&self) -> Option<&'static dyn Client> {
         Some(&Http)
     }
 
@@ -170,8 +168,8 @@ impl Observer for Bar {
         self.clear();
     }
 
-    fn thinned(&self, session: &str, report: &RetentionReport) {
-        if let Some(text) = removed_text(report) {
+    fn thinned(&self, session: &str, removed: &[(Ulid, &'static str)]) {
+        if let Some(text) = removed_list(removed) {
             log::line(&format!("{session}: {text}"));
         }
     }

@@ -6,7 +6,7 @@ use std::{
     path::PathBuf,
 };
 
-use parhelia_session::older::{Checked, Older, Request};
+use parhelia_life::older::{Checked, Older, Request};
 use parhelia_store::{
     archive::import::{Limits, Reader},
     create::{self, ImportOptions, Outcome},

@@ -2,7 +2,7 @@
 
 use std::os::unix::ffi::OsStrExt;
 
-use parhelia_session::review::acts;
+use parhelia_oversight::review::acts;
 use parhelia_wire::Summary;
 
 use crate::{

@@ -7,7 +7,7 @@ use std::{
 };
 
 use parhelia_agent::{declaration::Declaration, kinds, process::ancestors};
-use parhelia_session::{
+use parhelia_host::{
     config::{self, ConfigFiles},
     run::CONFIG,
 };

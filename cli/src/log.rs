@@ -8,8 +8,8 @@ use std::{
 };
 
 use jiff::Timestamp;
+use parhelia_host::events::{self, Sessions};
 use parhelia_ledger::LedgerView as _;
-use parhelia_session::events::{self, Sessions};
 use parhelia_store::{
     Store,
     error::Error,
@@ -106,7 +106,7 @@ impl Asked<'_> {
 }
 
 /// The lines behind a sequence that are asked for, oldest first. Notes the sequence of the journal's last entry.
-fn lines(store: &Store, asked: &Asked<'_>, after: u64, last: &Cell<u64>) -> Result<Vec<Line>, parhelia_session::Error> {
+fn lines(store: &Store, asked: &Asked<'_>, after: u64, last: &Cell<u64>) -> Result<Vec<Line>, parhelia_host::Error> {
     let view = store.view();
     let mut sessions = Sessions::new(store, &view, after);
     let mut records = Vec::new();

@@ -15,7 +15,7 @@ use std::{
 
 use parhelia_fuse::{Options, What, clear_stale};
 use parhelia_ledger::selector::is_relative;
-use parhelia_session::manifest::Manifest;
+use parhelia_life::manifest::Manifest;
 use parhelia_store::{
     OpenOptions, Store, clock,
     files::{self, How},

@@ -4,7 +4,7 @@ mod report;
 
 use std::{io::IsTerminal, os::unix::ffi::OsStrExt, path::PathBuf};
 
-use parhelia_session::rollback::{Options, Rollback};
+use parhelia_life::rollback::{Options, Rollback};
 use parhelia_store::{clock, record::Checkpoint};
 use parhelia_wire::{Line, Summary, summary::RolledBack};
 

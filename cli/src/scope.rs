@@ -3,7 +3,7 @@
 //! A verb that takes a session acts on it, unless the table says that it only looks, or decides by itself. So a new verb is kept in by being there.
 
 use clap::ArgMatches;
-use parhelia_session::review::acts::{Act, ensure_may_act};
+use parhelia_oversight::review::acts::{Act, ensure_may_act};
 
 use crate::{context::Context, exit::Result};
 use parhelia_ledger::LedgerView as _;

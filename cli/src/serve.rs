@@ -11,11 +11,12 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
+use parhelia_host::Host;
+use parhelia_life::prompt;
 use parhelia_service::{
     Address, CertificateFiles, Options, Passed, PassedSocket, Place, Socket, Start, Tcp, Variables, serve, socket_path,
     token_path,
 };
-use parhelia_session::{host::Host, prompt};
 use parhelia_store::{id::Ulid, name::Shown as _};
 use parhelia_wire::{Line, Summary, tool::Service};
 

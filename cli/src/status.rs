@@ -5,11 +5,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use parhelia_host::run::has_agent;
 use parhelia_ledger::{
     LedgerView as _, Session, Status,
     selector::{find_among, workspace_at},
 };
-use parhelia_session::{checked, overview::Overview, position, run::has_agent, worktrees};
+use parhelia_life::{checked, overview::Overview, position, worktrees};
 use parhelia_store::{Error, Store, check, clock, diff::Summary, healed, omitted::Omission, record::Checkpoint};
 use parhelia_wire::{self as wire, Line};
 

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use parhelia_session::retention::{Removed, RetentionReport};
+use parhelia_life::retention::{Removed, RetentionReport};
+use parhelia_store::id::Ulid;
 use parhelia_wire::{Line, checkpoint::Retention};
 
 use crate::{exit::Result, human, output::Output};
@@ -12,12 +13,15 @@ const NAMED_MAX: usize = 10;
 
 /// The checkpoints that retention removed, in one line; `None` where it removed none.
 pub fn removed_text(report: &RetentionReport) -> Option<String> {
-    let named: Vec<String> = (report.removed.iter().take(NAMED_MAX))
-        .map(|(checkpoint, why)| format!("{} ({})", checkpoint.id(), why.text()))
-        .collect();
-    let more = report.removed.len().saturating_sub(NAMED_MAX);
+    removed_list(&report.reasons())
+}
+
+/// The same of these checkpoints, each with the reason.
+pub fn removed_list(removed: &[(Ulid, &str)]) -> Option<String> {
+    let named: Vec<String> = removed.iter().take(NAMED_MAX).map(|(checkpoint, why)| format!("{checkpoint} ({why})")).collect();
+    let more = removed.len().saturating_sub(NAMED_MAX);
     let more = if more > 0 { format!(" and {more} more, which `parhelia log` names") } else { String::new() };
-    let number = human::count(report.removed.len() as u64, "checkpoint");
+    let number = human::count(removed.len() as u64, "checkpoint");
     (!named.is_empty()).then(|| format!("retention removed {number}: {}{more}", named.join(", ")))
 }
 

@@ -14,7 +14,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use parhelia_session::config::Ignored;
+use parhelia_host::config::Ignored;
 
 use crate::{authority, hook_log};
 

@@ -1,6 +1,6 @@
 //! `version`: what this is, and what it reads and writes.
 
-use parhelia_session::manifest::MANIFEST_VERSION;
+use parhelia_life::manifest::MANIFEST_VERSION;
 use parhelia_store::{format::STORE_VERSION, record::RECORD_SCHEMA};
 use parhelia_wire::Summary;
 

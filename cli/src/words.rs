@@ -3,7 +3,7 @@
 use std::{os::unix::ffi::OsStrExt, path::Path};
 
 use parhelia_agent::briefing::GO_ON;
-use parhelia_session::{
+use parhelia_host::{
     DecisionRefusal, Error, MarkRefusal, MoveRefusal, Refusal,
     notice::{self, Idle, Notice, Unfinished},
     safety::Safety,

@@ -3,10 +3,8 @@
 use std::{collections::HashMap, future::Future, time::Duration};
 
 use parhelia_agent::mcp::Remote;
-use parhelia_session::mcp::{
-    Client, State, Told,
-    live::{RESOURCE, TOOL},
-};
+use parhelia_host::mcp::{Client, State, Told};
+use parhelia_life::mcp::live::{RESOURCE, TOOL};
 use rmcp::{
     RoleClient, ServiceExt,
     model::{CallToolRequestParams, ErrorCode, ReadResourceRequestParams},

@@ -1,6 +1,7 @@
 //! The convention by which servers hand out their state and take it back: a resource and a tool (`docs/mcp.md`).
 
-use parhelia_session::mcp::{State, Told, live::ARGUMENT};
+use parhelia_host::mcp::{State, Told};
+use parhelia_life::mcp::live::ARGUMENT;
 use serde_json::{Value, json};
 
 /// The reason of a server that has none.

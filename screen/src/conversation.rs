@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 
 use parhelia_agent::transcript::messages::{Message, Role};
-use parhelia_session::{Result, conversation::added, review::report};
+use parhelia_host::{Result, conversation::added};
+use parhelia_life::review_report;
 use parhelia_store::{Store, record::Checkpoint};
 
 use crate::{
@@ -46,7 +47,7 @@ pub fn read(store: &Store, then: Option<&Checkpoint>, now: &Checkpoint) -> Resul
         lines.note(&format!("{} before these are not shown.", human::count(left_out, "message")));
     }
     messages.iter().for_each(|message| lines.add(message));
-    let questions = report::open_questions(store, now)?;
+    let questions = review_report::open_questions(store, now)?;
     lines.questions(&questions);
     Ok(Said { lines: lines.lines, failed: lines.failed, questions: questions.len() })
 }
@@ -92,7 +93,7 @@ impl Lines {
                 }
                 self.put("", Tone::Plain, &message.text);
                 for call in &message.calls {
-                    let runs = report::runs_command(call);
+                    let runs = review_report::runs_command(call);
                     self.open.push_back((self.lines.len(), runs));
                     let about = call.about.lines().next().unwrap_or_default();
                     let text = if runs { about.to_owned() } else { format!("{}: {about}", call.tool) };

@@ -27,11 +27,11 @@ mod worker;
 
 use std::{any::Any, io, path::Path, sync::Arc};
 
-use parhelia_session::host::Host;
+use parhelia_host::Host;
 use parhelia_store::{Store, id::Ulid};
 
 pub use crate::{review::review, state::LogItem, worker::log};
-use parhelia_session::review::decide::{Decided, Verdict};
+use parhelia_oversight::review::decide::{Decided, Verdict};
 
 /// The caller of the screen.
 pub trait Caller: Sync {
@@ -39,7 +39,7 @@ pub trait Caller: Sync {
     fn host(&self) -> &dyn Host;
 
     /// An error as a sentence, with the next step.
-    fn explain(&self, error: &parhelia_session::Error) -> String;
+    fn explain(&self, error: &parhelia_host::Error) -> String;
 
     /// Mounts a checkpoint's workspace read-only on an empty folder until the result is dropped. Fails with the reason.
     fn mount(&self, store: &Arc<Store>, checkpoint: Ulid, folder: &Path) -> Result<Box<dyn Any>, String>;
@@ -76,7 +76,7 @@ pub struct Outcome {
 pub enum Error {
     /// The session, or its store.
     #[error(transparent)]
-    Session(#[from] parhelia_session::Error),
+    Session(#[from] parhelia_host::Error),
     /// The terminal.
     #[error("cannot use the terminal: {0}")]
     Terminal(#[from] io::Error),

@@ -5,15 +5,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+use parhelia_host::Observer;
 use parhelia_ledger::{LedgerView as _, Place, Session};
-use parhelia_session::{
-    host::Observer,
-    overview::Overview,
-    review::{
-        annotation::Text,
-        decide::{self, Decided, DecisionRequest, Verdict},
-        unseen::Unseen,
-    },
+use parhelia_life::overview::Overview;
+use parhelia_oversight::review::{
+    annotation::Text,
+    decide::{self, Decided, DecisionRequest, Verdict},
+    unseen::Unseen,
 };
 use parhelia_store::{Store, clock, id::Ulid, journal::Position, name::Shown as _, progress::Progress};
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
@@ -36,10 +34,10 @@ const WAITS: (Duration, Duration) = (Duration::from_millis(15), Duration::from_m
 
 /// Shows a session on the terminal of this process, its newest checkpoint first, until the person leaves.
 pub fn review(caller: &dyn Caller, store: Arc<Store>, session: Session) -> Result<Outcome, Error> {
-    let view = store.refresh().map_err(parhelia_session::Error::from)?;
-    if view.head(&session.id).map_err(parhelia_session::Error::from)?.is_none() {
+    let view = store.refresh().map_err(parhelia_host::Error::from)?;
+    if view.head(&session.id).map_err(parhelia_host::Error::from)?.is_none() {
         let selector = format!("{}@latest", session.id);
-        return Err(parhelia_session::Error::from(parhelia_store::Error::NoCheckpoint { selector }).into());
+        return Err(parhelia_host::Error::from(parhelia_store::Error::NoCheckpoint { selector }).into());
     }
     let seen = Some(view.end().clone());
     let mut worker = Worker::start(store.clone(), session.clone())?;
@@ -222,7 +220,7 @@ impl Screen<'_> {
         self.refresh();
     }
 
-    fn decided(&self, checkpoint: Ulid, verdict: Verdict, reason: &str) -> parhelia_session::Result<Decided> {
+    fn decided(&self, checkpoint: Ulid, verdict: Verdict, reason: &str) -> parhelia_host::Result<Decided> {
         let reason = Some(reason).filter(|reason| !reason.is_empty()).map(Text::new).transpose()?;
         let host = self.caller.host();
         let folder = self.session.workspace.as_ref().map_or_else(|| "/".into(), Place::folder);
@@ -238,7 +236,7 @@ impl Screen<'_> {
         }
     }
 
-    fn take_in(&mut self) -> parhelia_session::Result<()> {
+    fn take_in(&mut self) -> parhelia_host::Result<()> {
         let view = self.store.refresh()?;
         if self.seen.as_ref() == Some(view.end()) {
             return Ok(());

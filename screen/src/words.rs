@@ -1,7 +1,7 @@
 //! Words about a session and its checkpoints, as the screen and the command line have them.
 
 use parhelia_ledger::{Approval, ApprovalStatus};
-use parhelia_session::review::unseen::{ByRule, Unseen};
+use parhelia_oversight::review::unseen::{ByRule, Unseen};
 use parhelia_store::name;
 
 use crate::human;

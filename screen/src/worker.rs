@@ -10,12 +10,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use parhelia_host::{Error, Result};
 use parhelia_ledger::{ApprovalStatus, LedgerView as _, Session};
-use parhelia_session::{
-    Error, Result,
-    overview::Overview,
-    review::{report, unseen::Unseen},
-};
+use parhelia_life::{overview::Overview, review_report};
+use parhelia_oversight::review::unseen::Unseen;
 use parhelia_store::{Store, diff::TreeChange, id::Ulid, name, record::Checkpoint};
 
 use crate::{
@@ -195,7 +193,7 @@ impl Reader {
         let status = |id: Ulid| Ok::<_, Error>(view.marks(id)?.approval);
         let (then, is_approved) = match base {
             Base::Approved => {
-                let since = report::Since::of(&view, &now)?;
+                let since = review_report::Since::of(&view, &now)?;
                 (since.checkpoint, since.is_approved)
             }
             Base::Parent => {
@@ -204,7 +202,7 @@ impl Reader {
                 (parent, approval.is_some_and(|approval| approval.status == ApprovalStatus::Approved))
             }
         };
-        let changes = then.as_ref().map(|then| report::changes(&self.store, then, &now)).transpose()?.unwrap_or_default();
+        let changes = then.as_ref().map(|then| review_report::changes(&self.store, then, &now)).transpose()?.unwrap_or_default();
         let changes = diff::listed(changes);
         let facts = Facts {
             agent: agent(view.newest_run(&session)?.map(|run| run.argv).unwrap_or_default()),
@@ -216,8 +214,8 @@ impl Reader {
             base: then.as_ref().map(|then| then.record.id),
             base_approved: is_approved,
             unseen: Unseen::of(&self.store, then.as_ref().filter(|_| is_approved), &now)?,
-            turns: report::turns(&now),
-            tokens: report::tokens(&now),
+            turns: review_report::turns(&now),
+            tokens: review_report::tokens(&now),
             cost_usd: session.totals.cost_usd,
             active_seconds: session.totals.active_seconds,
             errors: session.totals.errors,
@@ -260,7 +258,8 @@ pub fn log(store: &Store, session: &str) -> Result<Vec<LogItem>> {
     let view = store.view();
     let head = view.head(session)?;
     // Whoever approves one has looked at those before it.
-    let waiting = head.map(|head| report::Since::of(&view, &head)).transpose()?.map(|since| since.waiting).unwrap_or_default();
+    let waiting =
+        head.map(|head| review_report::Since::of(&view, &head)).transpose()?.map(|since| since.waiting).unwrap_or_default();
     let waiting: HashSet<Ulid> = waiting.into_iter().collect();
     let mut items = Vec::new();
     for checkpoint in view.newest_first_of(session)?.take(LOG_MAX) {

@@ -6,7 +6,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use parhelia_session::host::Host;
+use parhelia_host::Host;
 use parhelia_store::{Store, clock, view::View};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},

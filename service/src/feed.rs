@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use parhelia_session::{
+use parhelia_host::{
     Result,
     events::{Known, Sessions},
 };

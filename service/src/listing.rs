@@ -9,11 +9,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+use parhelia_host::Result;
 use parhelia_ledger::{LedgerView as _, Session, Status, kind};
-use parhelia_session::{
-    Result,
-    overview::{Observed, Overview},
-};
+use parhelia_life::overview::{Observed, Overview};
 use parhelia_store::{
     Store,
     id::Ulid,

@@ -2,7 +2,7 @@
 
 use std::{fmt::Error, time::Duration};
 
-use parhelia_session::{checked, overview::Need};
+use parhelia_life::{checked, overview::Need};
 use parhelia_store::{Store, clock};
 use prometheus_client::{
     encoding::{EncodeLabelSet, text::encode},
@@ -114,7 +114,7 @@ impl Metrics {
     }
 
     /// All of it, and the store as it is now.
-    pub fn text(&self, store: &Store, listing: &Listing, backlog: &Backlog) -> parhelia_session::Result<Result<String, Error>> {
+    pub fn text(&self, store: &Store, listing: &Listing, backlog: &Backlog) -> parhelia_host::Result<Result<String, Error>> {
         let mut registry = self.counted(true);
         let view = store.view();
         let sequence: Gauge = Gauge::default();

@@ -3,10 +3,8 @@
 
 use std::ffi::OsString;
 
-use parhelia_session::{
-    config::{Summary, summary::Api},
-    summary::model::Question,
-};
+use parhelia_host::config::{Summary, summary::Api};
+use parhelia_knowledge::summary::model::Question;
 use serde_json::{Value, json};
 use ureq::http::Method;
 

@@ -11,7 +11,7 @@ use std::{
     },
 };
 
-use parhelia_session::host::Host;
+use parhelia_host::Host;
 
 /// The variable that names the socket of systemd.
 const SOCKET: &str = "NOTIFY_SOCKET";

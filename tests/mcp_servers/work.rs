@@ -7,14 +7,9 @@ use std::{
     process::{Output, Stdio},
 };
 
+use parhelia_host::{mcp::State, state::state_bytes};
 use parhelia_ledger::selector::find;
-use parhelia_session::{
-    mcp::{
-        State,
-        pending::{Pending, leave},
-    },
-    state::state_bytes,
-};
+use parhelia_life::mcp::pending::{Pending, leave};
 use parhelia_tests::{Scratch, live::shown, scripted::AGENT, write, write_program};
 use serde_json::{Value, json};
 

@@ -8,11 +8,11 @@ use std::{
 };
 
 use parhelia_agent::process::{Found, found, stop};
-use parhelia_ledger::{By, End, Goal, LedgerView as _, Status};
-use parhelia_session::{
+use parhelia_host::{
     intent::held,
     run::{Begin, Current, begin, end, roots_of},
 };
+use parhelia_ledger::{By, End, Goal, LedgerView as _, Status};
 use parhelia_store::event::Actor;
 use parhelia_tests::{Scratch, live::wait, tmux::Tmux, write};
 use serde_json::json;

@@ -2,11 +2,9 @@
 
 use std::{fs, process::Stdio, time::Duration};
 
+use parhelia_host::Observer;
 use parhelia_ledger::{LedgerView as _, kind};
-use parhelia_session::{
-    host::Observer,
-    rollback::{self, Options, Rollback},
-};
+use parhelia_life::rollback::{self, Options, Rollback};
 use parhelia_store::{
     event::{Actor, NewEvent},
     progress::Progress,

@@ -6,8 +6,8 @@ use std::{
     process::{Child, Command},
 };
 
+use parhelia_host::intent::{self, Intent};
 use parhelia_ledger::{LedgerView as _, kind};
-use parhelia_session::intent::{self, Intent};
 use parhelia_store::{
     create,
     event::{Actor, NewEvent},

@@ -6,7 +6,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use parhelia_session::intent::held;
+use parhelia_host::intent::held;
 use parhelia_tests::{filesystems::in_memory, write};
 use rustix::process::{Pid, Signal, kill_process};
 

@@ -7,7 +7,7 @@ use std::{
     process::{Child, Command},
 };
 
-use parhelia_session::host::Host;
+use parhelia_host::Host;
 use parhelia_store::event::Actor;
 
 /// The test's own process as the caller.

@@ -10,8 +10,8 @@ use std::{
 };
 
 use parhelia_agent::process::{Found, Owner, found};
+use parhelia_host::state::state_bytes;
 use parhelia_ledger::{LedgerView as _, selector::find};
-use parhelia_session::state::state_bytes;
 use parhelia_store::{Store, record::Checkpoint};
 use serde_json::Value;
 

@@ -9,8 +9,8 @@ use std::{
     process::{Child, Command, Output, Stdio},
 };
 
+use parhelia_host::intent;
 use parhelia_ledger::kind;
-use parhelia_session::intent;
 use parhelia_store::event::{Actor, NewEvent};
 use parhelia_tests::{
     Scratch,

@@ -275,7 +275,7 @@ fn a_terminal_is_attached_and_a_checkpoint_is_made_when_it_detaches() {
     let id = checkpoint["id"].as_str().unwrap();
     let store = parhelia_ledger::open(&scratch.store(), &Default::default()).unwrap();
     let found = parhelia_ledger::selector::find(&store.view(), id).unwrap();
-    let saved = parhelia_session::tmux::saved_tmux(&store, &found, false).unwrap().unwrap();
+    let saved = parhelia_life::tmux::saved_tmux(&store, &found, false).unwrap().unwrap();
     assert_eq!(saved.state.session, session);
     let run = newest_run(&scratch);
     kill(i32::try_from(run["pid"].as_i64().unwrap()).unwrap());

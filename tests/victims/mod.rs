@@ -9,8 +9,8 @@ use std::{
     time::Duration,
 };
 
+use parhelia_host::{intent::held, run::launcher_of};
 use parhelia_ledger::{Lease, LedgerView as _};
-use parhelia_session::{intent::held, run::launcher_of};
 use parhelia_tests::{
     Scratch,
     filesystems::{Mountpoint, system, text},

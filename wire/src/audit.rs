@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use parhelia_session::review::audit;
+use parhelia_oversight::review::audit;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};

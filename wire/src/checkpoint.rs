@@ -3,11 +3,8 @@
 use std::collections::BTreeMap;
 
 use parhelia_ledger::Marks;
-use parhelia_session::{
-    retention::{Kept, Removed},
-    review::tag::InUse,
-    search,
-};
+use parhelia_life::retention::{Kept, Removed};
+use parhelia_oversight::{review::tag::InUse, search};
 use parhelia_store::{
     id::Ulid,
     omitted::{Omission as StoreOmission, Reason},

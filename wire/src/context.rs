@@ -1,6 +1,6 @@
 //! The model's context window.
 
-use parhelia_session::window;
+use parhelia_knowledge::window;
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -1,7 +1,7 @@
 //! What a project's sessions have learned.
 
 use jiff::Timestamp;
-use parhelia_session::memory;
+use parhelia_knowledge::memory;
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -4,7 +4,9 @@ mod review;
 
 use std::collections::BTreeMap;
 
-use parhelia_session::{attention, labels, overview, run};
+use parhelia_host::run;
+use parhelia_life::{attention, overview};
+use parhelia_oversight::labels;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;

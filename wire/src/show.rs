@@ -71,8 +71,8 @@ macro_rules! by_serde {
 as_it_is!(bool, u8, u32, u64, i32, f64, String, Value, Map<String, Value>);
 as_text!(str, &'static str, Ulid, PackId, OpId, ObjectId, TreeId, BlobId, Timestamp);
 by_name!(
-    parhelia_session::attention::State,
-    parhelia_session::overview::Observed,
+    parhelia_life::attention::State,
+    parhelia_life::overview::Observed,
     parhelia_ledger::ApprovalStatus,
     parhelia_ledger::Goal,
     parhelia_ledger::Status,
@@ -81,9 +81,9 @@ by_name!(
 by_serde!(
     parhelia_agent::transcript::messages::Role,
     parhelia_agent::trouble::Trouble,
-    parhelia_session::retention::Kept,
-    parhelia_session::retention::Removed,
-    parhelia_session::summary::GeneratedBy,
+    parhelia_life::retention::Kept,
+    parhelia_life::retention::Removed,
+    parhelia_knowledge::summary::GeneratedBy,
     parhelia_store::check::FindingKind,
     parhelia_ledger::VerifyLevel,
     parhelia_ledger::By,

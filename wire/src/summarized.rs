@@ -1,7 +1,7 @@
 //! Summaries of sessions.
 
 use parhelia_agent::transcript::story;
-use parhelia_session::summary;
+use parhelia_knowledge::summary;
 
 use crate::show::mirror;
 

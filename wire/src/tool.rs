@@ -1,6 +1,6 @@
 //! The program itself: configuration, mounts, scripts.
 
-use parhelia_session::config::{Effective, Origin as Source};
+use parhelia_host::config::{Effective, Origin as Source};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;

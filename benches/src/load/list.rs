@@ -9,8 +9,8 @@ use std::{
 };
 
 use parhelia_agent::process::Identity;
+use parhelia_host::run::{self, Begin};
 use parhelia_ledger::{End, Goal, Status};
-use parhelia_session::run::{self, Begin};
 use parhelia_store::{OpenOptions, Store, create, event::Actor};
 
 use super::{

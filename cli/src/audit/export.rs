@@ -10,7 +10,7 @@ use std::{
 };
 
 use clap::ValueEnum;
-use parhelia_session::review::audit::{self, Entry};
+use parhelia_oversight::review::audit::{self, Entry};
 use parhelia_store::name::Shown as _;
 use parhelia_wire::{Summary, audit as wire};
 

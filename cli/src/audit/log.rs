@@ -1,6 +1,6 @@
 //! `audit log`: the acts, oldest first.
 
-use parhelia_session::review::audit::{self, Entry};
+use parhelia_oversight::review::audit::{self, Entry};
 use parhelia_wire::{Line, Summary};
 
 use super::Chosen;

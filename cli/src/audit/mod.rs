@@ -7,7 +7,7 @@ mod verify;
 use clap::Subcommand;
 use jiff::Timestamp;
 use parhelia_ledger::LedgerView as _;
-use parhelia_session::review::audit::{ACTIONS, Filter};
+use parhelia_oversight::review::audit::{ACTIONS, Filter};
 use parhelia_store::Store;
 
 use crate::{

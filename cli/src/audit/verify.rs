@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use parhelia_session::review::audit::{self, Signatures, Verified};
+use parhelia_oversight::review::audit::{self, Signatures, Verified};
 use parhelia_wire::Summary;
 
 use crate::{

@@ -4,7 +4,7 @@ pub mod files;
 
 use std::path::PathBuf;
 
-use parhelia_session::scan::LeftOut;
+use parhelia_oversight::scan::LeftOut;
 use parhelia_store::{
     Store,
     create::{self, Options},

@@ -5,7 +5,7 @@ use std::{
     sync::atomic::Ordering,
 };
 
-use parhelia_session::review::annotation::{self, ANNOTATION_BYTES_MAX, Text};
+use parhelia_oversight::review::annotation::{self, ANNOTATION_BYTES_MAX, Text};
 use parhelia_wire::Summary;
 
 use crate::{

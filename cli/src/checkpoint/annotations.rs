@@ -1,6 +1,6 @@
 //! `checkpoint annotations`: the remarks about checkpoints.
 
-use parhelia_session::review::annotation;
+use parhelia_oversight::review::annotation;
 use parhelia_store::name::Shown as _;
 use parhelia_wire::{Line, Summary, checkpoint as wire};
 

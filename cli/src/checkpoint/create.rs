@@ -14,14 +14,14 @@ use std::{
 };
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use parhelia_host::run;
 use parhelia_ledger::{LedgerView as _, Status, selector};
-use parhelia_session::{
+use parhelia_life::{
     checkpoint::{self, CheckpointRequest, Conversation},
     environment,
-    review::acts,
-    run, scan,
     target::{self, Target},
 };
+use parhelia_oversight::{review::acts, scan};
 use parhelia_store::{
     Store,
     create::Options,

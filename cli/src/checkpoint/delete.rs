@@ -1,6 +1,7 @@
 //! `checkpoint delete`: forgets checkpoints; `gc` then frees what nothing else needs.
 
-use parhelia_session::{review, rollback};
+use parhelia_life::rollback;
+use parhelia_oversight::review;
 use parhelia_wire::{Line, Summary, checkpoint as wire};
 
 use crate::{

@@ -10,8 +10,8 @@ use std::{
 };
 
 use parhelia_ledger::LedgerView as _;
-use parhelia_session::overwrite::workspace_of;
-use parhelia_session::scan::LeftOut;
+use parhelia_life::overwrite::workspace_of;
+use parhelia_oversight::scan::LeftOut;
 use parhelia_store::{
     Error, Store,
     diff::{DiffOptions, Side, Summary, compare, store_content},

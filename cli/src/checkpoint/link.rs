@@ -1,6 +1,6 @@
 //! `checkpoint link` and `unlink`: a checkpoint's links to issues.
 
-use parhelia_session::review::link;
+use parhelia_oversight::review::link;
 use parhelia_wire::Summary;
 
 use super::marks;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use parhelia_ledger::{ApprovalStatus, LedgerView as _, Marks, VerifyLevel};
-use parhelia_session::review::{link, tag};
+use parhelia_oversight::review::{link, tag};
 use parhelia_store::{clock, id::Ulid, record::Outline, view::View};
 use parhelia_wire::{Line, Summary, checkpoint as wire};
 use serde::Deserialize;

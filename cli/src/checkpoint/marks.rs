@@ -2,8 +2,8 @@
 
 use std::{collections::BTreeSet, str::FromStr};
 
+use parhelia_host::Refusal;
 use parhelia_ledger::{Annotation, Issue, Marks};
-use parhelia_session::Refusal;
 use parhelia_wire::checkpoint as wire;
 
 use crate::{

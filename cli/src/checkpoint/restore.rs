@@ -8,12 +8,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use parhelia_host::{notice::Notice, run::has_agent};
 use parhelia_ledger::{LedgerView as _, selector::is_relative};
-use parhelia_session::{
-    notice::Notice,
-    restore::{InPlace, Planned, RestoreRequest},
-    run::has_agent,
-};
+use parhelia_life::restore::{InPlace, Planned, RestoreRequest};
 use parhelia_store::{Store, name, record::Checkpoint, restore::Options};
 
 use crate::{

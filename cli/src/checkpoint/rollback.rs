@@ -1,10 +1,8 @@
 //! `checkpoint rollback` and `checkpoint undo`: a session's files and conversation as they were at a checkpoint, and back again.
 
+use parhelia_host::Refusal;
 use parhelia_ledger::LedgerView as _;
-use parhelia_session::{
-    Refusal,
-    rollback::{self, Rollback, Turn},
-};
+use parhelia_life::rollback::{self, Rollback, Turn};
 use parhelia_store::{Store, record::Checkpoint};
 use parhelia_wire::summary::RolledBack;
 

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use parhelia_ledger::LedgerView as _;
-use parhelia_session::search::{Found, Hit, Match, Query, SearchRequest, search};
+use parhelia_oversight::search::{Found, Hit, Match, Query, SearchRequest, search};
 use parhelia_store::{clock, name::Shown as _};
 use parhelia_wire::{Line, Summary, checkpoint as wire};
 

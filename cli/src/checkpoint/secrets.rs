@@ -1,7 +1,7 @@
 //! Words about the scan of a checkpoint for secrets.
 
 use parhelia_ledger::{Scan, Unscanned};
-use parhelia_session::scan;
+use parhelia_oversight::scan;
 
 use crate::human;
 

@@ -1,12 +1,12 @@
 //! `checkpoint show`: everything about one checkpoint.
 
 use parhelia_ledger::{LedgerView as _, Marks, VerifyLevel};
-use parhelia_screen::words;
-use parhelia_session::{
+use parhelia_life::{
     manifest::Manifest,
     mcp::{self, Kept, Server, live::GivenBack},
-    review::unseen::Unseen,
 };
+use parhelia_oversight::review::unseen::Unseen;
+use parhelia_screen::words;
 use parhelia_store::{
     Error, Store, clock,
     record::{Checkpoint, Consistency, Part, Rules},

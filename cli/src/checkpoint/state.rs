@@ -5,12 +5,9 @@ use std::{
     path::{Path, PathBuf, absolute},
 };
 
+use parhelia_host::{Host, run};
 use parhelia_ledger::Session;
-use parhelia_session::{
-    checkpoint::{Conversation, Spooled},
-    host::Host,
-    run,
-};
+use parhelia_life::checkpoint::{Conversation, Spooled};
 use parhelia_store::Store;
 
 use crate::exit::{Failure, Result};

@@ -1,6 +1,6 @@
 //! `checkpoint tag` and `untag`: names by which a checkpoint is found again.
 
-use parhelia_session::review::tag;
+use parhelia_oversight::review::tag;
 use parhelia_wire::Summary;
 
 use super::marks;

@@ -1,6 +1,6 @@
 //! `checkpoint tags`: the tags in use.
 
-use parhelia_session::review::tag;
+use parhelia_oversight::review::tag;
 use parhelia_store::{clock, name::Shown as _};
 use parhelia_wire::{Line, Summary, checkpoint as wire};
 

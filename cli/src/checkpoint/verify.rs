@@ -1,7 +1,7 @@
 //! `checkpoint verify`: is one checkpoint whole?
 
 use parhelia_ledger::VerifyLevel;
-use parhelia_session::verification;
+use parhelia_life::verification;
 use parhelia_store::check::VerifyReport;
 use parhelia_wire::{Line, Summary};
 
@@ -27,7 +27,7 @@ pub struct Args {
 }
 
 fn size(text: &str) -> std::result::Result<u64, String> {
-    parhelia_session::config::size(text).ok_or_else(|| "a size such as 500M, 2G, or 0 for none".to_owned())
+    parhelia_host::config::size(text).ok_or_else(|| "a size such as 500M, 2G, or 0 for none".to_owned())
 }
 
 /// Amounts of content that were read, and that were not.

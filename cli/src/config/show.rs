@@ -3,7 +3,7 @@
 use parhelia_store::name::Shown as _;
 use std::path::PathBuf;
 
-use parhelia_session::config::Origin;
+use parhelia_host::config::Origin;
 use parhelia_wire::{Line, Summary};
 use serde_json::Value;
 

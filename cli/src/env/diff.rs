@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use parhelia_agent::environment::diff::{EnvironmentChange, diff};
-use parhelia_session::environment::packages;
+use parhelia_life::environment::packages;
 use parhelia_wire::{Line, Summary};
 use serde_json::json;
 

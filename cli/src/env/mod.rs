@@ -8,7 +8,7 @@ use std::{ffi::OsString, path::Path};
 use clap::Subcommand;
 use parhelia_agent::environment::{self, Snapshot};
 use parhelia_ledger::LedgerView as _;
-use parhelia_session::environment::{argv, request};
+use parhelia_life::environment::{argv, request};
 use parhelia_store::Store;
 
 use crate::{

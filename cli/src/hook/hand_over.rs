@@ -8,10 +8,10 @@ use std::{
 };
 
 use parhelia_agent::hooks::Event;
-use parhelia_session::{
+use parhelia_host::run::Sender;
+use parhelia_life::{
     checkpoint::SavedWork,
     hook::{Taken, fullness, work},
-    run::Sender,
 };
 use parhelia_store::record::Cause;
 use serde_json::json;

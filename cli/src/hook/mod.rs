@@ -17,12 +17,9 @@ use parhelia_agent::{
     hooks::Event,
     process::{Identity, command_of},
 };
-use parhelia_session::{
-    briefing::Budget,
-    hook::{Answer, answer},
-    run::{Sender, is_nested, meaning},
-    summary::model::ASKING,
-};
+use parhelia_host::run::{Sender, is_nested, meaning};
+use parhelia_knowledge::{briefing::Budget, summary::model::ASKING};
+use parhelia_life::hook::{Answer, answer};
 use parhelia_store::OpenOptions;
 
 use crate::{

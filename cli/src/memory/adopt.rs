@@ -2,10 +2,8 @@
 
 use std::path::Path;
 
-use parhelia_session::{
-    host::Host,
-    memory::{self, Project},
-};
+use parhelia_host::Host;
+use parhelia_knowledge::memory::{self, Project};
 use parhelia_store::name::Shown as _;
 use parhelia_wire::Summary;
 

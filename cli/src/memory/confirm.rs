@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use parhelia_session::memory::{self, Project};
+use parhelia_knowledge::memory::{self, Project};
 use parhelia_wire::Summary;
 
 use crate::{

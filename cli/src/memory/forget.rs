@@ -1,6 +1,6 @@
 //! `memory forget`: forgets something.
 
-use parhelia_session::memory;
+use parhelia_knowledge::memory;
 use parhelia_wire::Summary;
 
 use crate::{

@@ -1,6 +1,7 @@
 //! `memory list`: everything that is known.
 
-use parhelia_session::{host::Host, memory};
+use parhelia_host::Host;
+use parhelia_knowledge::memory;
 use parhelia_wire::{Line, Summary};
 
 use crate::{

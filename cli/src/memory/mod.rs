@@ -11,7 +11,7 @@ mod suggest;
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
-use parhelia_session::memory::{self, Entry, Project, Section};
+use parhelia_knowledge::memory::{self, Entry, Project, Section};
 use parhelia_store::Store;
 use parhelia_wire::{Line, memory::Knowledge};
 

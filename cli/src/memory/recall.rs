@@ -1,6 +1,7 @@
 //! `memory recall`: finds what is known by words.
 
-use parhelia_session::{host::Host, memory};
+use parhelia_host::Host;
+use parhelia_knowledge::memory;
 use parhelia_wire::Summary;
 
 use crate::{

@@ -1,6 +1,6 @@
 //! `memory save`: remembers something.
 
-use parhelia_session::memory::{self, New};
+use parhelia_knowledge::memory::{self, New};
 use parhelia_wire::Summary;
 
 use crate::{

@@ -1,6 +1,7 @@
 //! `memory suggest`: patterns in earlier sessions that are worth remembering.
 
-use parhelia_session::{host::Host, memory};
+use parhelia_host::Host;
+use parhelia_knowledge::memory;
 use parhelia_wire::{Line, Summary};
 
 use crate::{

@@ -3,7 +3,7 @@
 use parhelia_ledger::LedgerView as _;
 use std::{cell::RefCell, sync::atomic::Ordering, time::Duration};
 
-use parhelia_session::run;
+use parhelia_host::run;
 use parhelia_wire::Summary;
 
 use super::outbox;

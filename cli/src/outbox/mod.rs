@@ -5,8 +5,9 @@ mod deliver;
 mod list;
 
 use clap::Subcommand;
+use parhelia_host::Host;
+use parhelia_oversight::review::acts;
 use parhelia_service::outbox::Outbox;
-use parhelia_session::{host::Host, review::acts};
 use parhelia_store::Store;
 use parhelia_wire::Summary;
 

@@ -1,10 +1,8 @@
 //! `phase cleanup`: old ones go.
 
 use jiff::SignedDuration;
-use parhelia_session::{
-    host::Host,
-    phase::{Home, KEPT_DAYS},
-};
+use parhelia_host::Host;
+use parhelia_knowledge::phase::{Home, KEPT_DAYS};
 use parhelia_wire::Summary;
 
 use super::{object, told};

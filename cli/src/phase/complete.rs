@@ -1,6 +1,7 @@
 //! `phase complete`: the task is finished, and is not offered again.
 
-use parhelia_session::{host::Host, phase::Home};
+use parhelia_host::Host;
+use parhelia_knowledge::phase::Home;
 use parhelia_wire::Summary;
 
 use super::{object, told};

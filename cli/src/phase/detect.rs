@@ -1,6 +1,6 @@
 //! `phase detect`: the one that a session could go on with.
 
-use parhelia_session::phase::Home;
+use parhelia_knowledge::phase::Home;
 use parhelia_wire::Summary;
 
 use super::object;

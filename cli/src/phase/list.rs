@@ -1,6 +1,6 @@
 //! `phase list`: all of them, the newest first.
 
-use parhelia_session::phase::Home;
+use parhelia_knowledge::phase::Home;
 use parhelia_wire::Summary;
 
 use super::object;

@@ -1,6 +1,6 @@
 //! `phase load`: one of them, whole.
 
-use parhelia_session::phase::Home;
+use parhelia_knowledge::phase::Home;
 use parhelia_store::name::Shown as _;
 use parhelia_wire::Summary;
 

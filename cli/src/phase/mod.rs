@@ -10,7 +10,7 @@ mod load;
 use std::path::PathBuf;
 
 use clap::Subcommand;
-use parhelia_session::phase::{Done, Home, Saved};
+use parhelia_knowledge::phase::{Done, Home, Saved};
 use parhelia_store::name::Shown as _;
 use parhelia_wire::{Line, phase};
 
@@ -81,7 +81,7 @@ fn told<T>(done: Done<T>) -> T {
 /// The object of a phase checkpoint.
 fn object(saved: &Saved) -> Line {
     let phase = saved.phase.clone();
-    let criterion = |criterion: &parhelia_session::phase::Criterion| phase::Criterion {
+    let criterion = |criterion: &parhelia_knowledge::phase::Criterion| phase::Criterion {
         id: criterion.id.clone(),
         subject: criterion.subject.clone(),
         status: criterion.status.name().to_owned(),

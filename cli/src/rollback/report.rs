@@ -1,11 +1,11 @@
 //! The preview and the outcome of a rollback, as they are printed.
 
-use parhelia_ledger::Status;
-use parhelia_session::{
-    host::Host,
-    rollback::{Look, Preview, Rolled, Stash},
+use parhelia_host::{
+    Host,
     run::{has_agent, stranger_in_newest},
 };
+use parhelia_ledger::Status;
+use parhelia_life::rollback::{Look, Preview, Rolled, Stash};
 use parhelia_store::name::Shown as _;
 use parhelia_store::{
     Store,

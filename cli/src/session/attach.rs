@@ -3,7 +3,7 @@
 use parhelia_ledger::LedgerView as _;
 use std::io::IsTerminal;
 
-use parhelia_session::{
+use parhelia_host::{
     Refusal,
     run::{self, has_agent},
 };

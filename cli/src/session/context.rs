@@ -1,11 +1,9 @@
 //! `session context`: how full the model's window is, and the conversation made shorter.
 
 use parhelia_agent::transcript::window::Windows;
+use parhelia_host::conversation::added::READ_BYTES_MAX;
+use parhelia_knowledge::window::{self, Known, Report, Share, Source, markdown, tokenizer::Counted};
 use parhelia_ledger::{LedgerView as _, Session};
-use parhelia_session::{
-    conversation::added::READ_BYTES_MAX,
-    window::{self, Known, Report, Share, Source, markdown, tokenizer::Counted},
-};
 use parhelia_store::{Store, record::Checkpoint};
 use parhelia_wire::{Summary, context as wire};
 

@@ -1,12 +1,10 @@
 //! `session approve` and `session reject`: a person's decision about a checkpoint.
 
+use parhelia_host::Host;
 use parhelia_ledger::{Approval, LedgerView as _, Place};
-use parhelia_session::{
-    host::Host,
-    review::{
-        annotation::Text,
-        decide::{self, Decided, DecisionRequest, Verdict},
-    },
+use parhelia_oversight::review::{
+    annotation::Text,
+    decide::{self, Decided, DecisionRequest, Verdict},
 };
 use parhelia_store::{Store, id::Ulid};
 use parhelia_wire::{Summary, summary::Decision};

@@ -1,6 +1,6 @@
 //! `session label`: labels of a session, by which others choose it.
 
-use parhelia_session::labels::{self, Key, Label};
+use parhelia_oversight::labels::{self, Key, Label};
 use parhelia_wire::{Summary, summary::Labelled};
 
 use crate::{

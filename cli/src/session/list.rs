@@ -4,12 +4,10 @@ use parhelia_store::name::Shown as _;
 use std::collections::HashMap;
 
 use jiff::Timestamp;
+use parhelia_host::run::Failing;
 use parhelia_ledger::{LedgerView as _, Session, Status};
-use parhelia_session::{
-    labels::Selector,
-    overview::{Observed, Overview, Unsupervised},
-    run::Failing,
-};
+use parhelia_life::overview::{Observed, Overview, Unsupervised};
+use parhelia_oversight::labels::Selector;
 use parhelia_store::{clock, id::Ulid, name};
 use parhelia_wire::{Line, Summary, session as wire};
 

@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
+use parhelia_host::{MoveRefusal, Refusal, intent, run};
 use parhelia_ledger::{LedgerView as _, Place, Session};
-use parhelia_session::{MoveRefusal, Refusal, intent, place, review::acts, run};
+use parhelia_life::place;
+use parhelia_oversight::review::acts;
 use parhelia_wire::Summary;
 
 use crate::{

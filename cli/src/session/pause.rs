@@ -1,11 +1,10 @@
 //! `session pause` and `session end`: a session is set aside, or over for good.
 
+use parhelia_host::{Host, run};
 use parhelia_ledger::{LedgerView as _, Session};
-use parhelia_session::{
+use parhelia_life::{
     checkpoint::Made,
     ending::{self, Over},
-    host::Host,
-    run,
 };
 use parhelia_store::{Store, progress::Progress};
 use parhelia_wire::{Summary, summary::SetAside};

@@ -1,7 +1,8 @@
 //! `session prompt`: says something to the agent of a session from another terminal, or from a script.
 
+use parhelia_host::Refusal;
 use parhelia_ledger::{LedgerView as _, Status};
-use parhelia_session::{Refusal, prompt};
+use parhelia_life::prompt;
 use parhelia_wire::{Summary, summary::Prompted};
 
 use super::resume;

@@ -3,10 +3,8 @@
 use std::path::Path;
 
 use parhelia_ledger::LedgerView as _;
-use parhelia_session::{
-    retention::{self, Calendar, Forecast, Policy},
-    review,
-};
+use parhelia_life::retention::{self, Calendar, Forecast, Policy};
+use parhelia_oversight::review;
 use parhelia_store::{clock, event::Actor, record::Checkpoint};
 use parhelia_wire::{Line, Summary, checkpoint::Retention, summary::Pruned};
 

@@ -2,13 +2,14 @@
 
 use std::io::IsTerminal;
 
+use parhelia_host::{
+    Host, Refusal,
+    run::{self, Life},
+};
 use parhelia_ledger::{Goal, LedgerView as _, Session, Status};
-use parhelia_session::{
-    Refusal,
-    host::Host,
+use parhelia_life::{
     overview::{self, Observed, Overview},
     resume::{self, Choice, Fate, Foreseen},
-    run::{self, Life},
 };
 use parhelia_store::{Store, clock, id::Ulid, record::Checkpoint};
 use parhelia_wire::{

@@ -6,13 +6,12 @@ use std::{ffi::OsString, fs, io::IsTerminal, path::PathBuf, time::Duration};
 
 use parhelia_store::name::Shown as _;
 
+use parhelia_host::{Host, Refusal, run};
 use parhelia_ledger::{LedgerView as _, Run, Session, Status};
-use parhelia_session::{
-    Refusal,
-    host::Host,
+use parhelia_life::{
     prompt,
     resume::{self, Alive, Begun, Consent, Resume, ResumeRequest},
-    run, supervise,
+    supervise,
 };
 use parhelia_store::{Store, clock};
 use parhelia_wire::{Line, Summary, session::Started, summary::Ended};

@@ -9,9 +9,9 @@ use std::{
 };
 
 use parhelia_agent::command::Agent;
+use parhelia_host::run::new_session_id;
 use parhelia_ledger::LedgerView as _;
-use parhelia_session::{
-    run::new_session_id,
+use parhelia_life::{
     supervise::{self, Launch, LaunchRequest, ensure_launchable},
     template,
 };

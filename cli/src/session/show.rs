@@ -1,11 +1,11 @@
 //! `session show`: everything about one session.
 
 use parhelia_ledger::{Goal, LedgerView as _, Run, Session, Status};
-use parhelia_session::{
+use parhelia_life::{
     overview::{Observed, Overview},
-    review::link,
     worktrees,
 };
+use parhelia_oversight::review::link;
 use parhelia_store::{Store, clock};
 use parhelia_wire::{Line, Summary, session as wire};
 

@@ -2,7 +2,7 @@
 
 use std::os::unix::net::UnixStream;
 
-use parhelia_session::supervise::Stops;
+use parhelia_life::supervise::Stops;
 use signal_hook::{consts, low_level::pipe};
 
 use crate::exit::{Failure, Result};

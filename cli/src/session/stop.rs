@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use parhelia_ledger::{Goal, LedgerView as _};
-use parhelia_session::ending;
+use parhelia_life::ending;
 use parhelia_wire::Summary;
 
 use super::pause::last_checkpoint;

@@ -1,13 +1,11 @@
 //! `session summary`: what was done in a session, and where to go on.
 
-use parhelia_service::model;
-use parhelia_session::{
-    host::Host as _,
-    summary::{
-        markdown,
-        model::{Asked, ask, newest},
-    },
+use parhelia_host::Host as _;
+use parhelia_knowledge::summary::{
+    markdown,
+    model::{Asked, ask, newest},
 };
+use parhelia_service::model;
 use parhelia_wire::{Line, Summary};
 
 use crate::{

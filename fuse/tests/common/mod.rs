@@ -17,7 +17,7 @@ use std::{
 };
 
 use parhelia_fuse::{Log, Mounted, Options, What, mount};
-use parhelia_session::manifest::Manifest;
+use parhelia_life::manifest::Manifest;
 use parhelia_store::{OpenOptions, Store, create, record::Checkpoint};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, Timespec, Timestamps, makedev, mknodat, utimensat};
 

@@ -3,7 +3,7 @@
 use std::io::{self, BufRead, Write};
 
 use super::{Input, Server, asked, given, hello::Step, locked};
-use parhelia_session::mcp::pending::Pending;
+use parhelia_life::mcp::pending::Pending;
 
 /// No more lines of the agent wait for a server that takes its state back.
 const HELD_MAX: usize = 10_000;

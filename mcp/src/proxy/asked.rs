@@ -6,8 +6,8 @@ use std::{
     time::Duration,
 };
 
-use parhelia_session::mcp::{
-    Told,
+use parhelia_host::mcp::Told;
+use parhelia_life::mcp::{
     last::{self, Last, Whose},
     live::{self, Answer, Question, RESOURCE},
 };

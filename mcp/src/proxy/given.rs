@@ -7,8 +7,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parhelia_session::mcp::{
-    State,
+use parhelia_host::mcp::State;
+use parhelia_life::mcp::{
     live::{GivenBack, TOOL},
     pending::{self, Pending},
 };

@@ -21,7 +21,7 @@ use std::{
     thread,
 };
 
-use parhelia_session::mcp::live::{self, GivenBack};
+use parhelia_life::mcp::live::{self, GivenBack};
 use parhelia_store::name::printable;
 use rustix::process::{Pid, Signal, kill_process};
 

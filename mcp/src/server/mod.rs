@@ -8,7 +8,7 @@ mod work;
 
 use std::sync::Arc;
 
-use parhelia_session::host::Host;
+use parhelia_host::Host;
 use rmcp::{
     ErrorData, Json, RoleServer, ServerHandler, ServiceExt,
     handler::server::{router::tool::ToolRouter, wrapper::Parameters},

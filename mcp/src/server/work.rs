@@ -7,23 +7,23 @@ use std::{
     time::Duration,
 };
 
+use parhelia_host::{Host, Observer, notice::Notice, run};
+use parhelia_knowledge::memory::{self, New, Project};
 use parhelia_ledger::{LedgerView as _, Run, selector};
-use parhelia_session::{
-    changed,
+use parhelia_life::{
     checkpoint::{self, CheckpointRequest, Conversation},
     environment,
-    host::{Host, Observer},
     manifest::Manifest,
-    memory::{self, New, Project},
-    notice::Notice,
+    secrets::secrets,
+    target::{self, Target},
+};
+use parhelia_oversight::{
+    changed,
     review::{
         acts,
         tag::{self, Tag},
     },
-    run,
     search::{self, Query, SearchRequest},
-    secrets::secrets,
-    target::{self, Target},
 };
 use parhelia_store::{
     Error, OpenOptions, Store,
@@ -119,22 +119,22 @@ impl Work {
     }
 
     /// The run that the agent is of: that of its marker, where it descends from it, else the one above this process.
-    fn own(&self, store: &Store) -> parhelia_session::error::Result<Option<Run>> {
-        match target::own_run(store, &*self.host)?.filter(|run| run::is_inside(run, &*self.host)) {
+    fn own(&self, store: &Store) -> parhelia_host::Result<Option<Run>> {
+        match run::own_run(store, &*self.host)?.filter(|run| run::is_inside(run, &*self.host)) {
             None => run::above(store),
             own => Ok(own),
         }
     }
 
     /// The session that the agent works in: its run's, else that of its folder.
-    fn target(&self, store: &Store, folder: &Path) -> parhelia_session::error::Result<Target> {
+    fn target(&self, store: &Store, folder: &Path) -> parhelia_host::Result<Target> {
         let own = self.own(store)?;
         let target = target::target(store, &*self.host, own.as_ref().map(|run| run.session.clone()), folder)?;
         Ok(Target { run: own, ..target })
     }
 
     /// The folder whose checkpoints belong to the agent: its session's, wherever it has gone from there.
-    fn own_folder(&self, store: &Store, folder: PathBuf) -> parhelia_session::error::Result<PathBuf> {
+    fn own_folder(&self, store: &Store, folder: PathBuf) -> parhelia_host::Result<PathBuf> {
         let Some(own) = self.own(store)? else { return Ok(folder) };
         let place = store.view().session(&own.session)?.and_then(|session| session.workspace);
         Ok(place.map_or(folder, |place| place.folder()))
@@ -187,7 +187,7 @@ impl Work {
             if !tags.is_empty() {
                 tag::tag(&store, host, id, &tags, &heard)?;
             }
-            Ok::<_, parhelia_session::Error>(made)
+            Ok::<_, parhelia_host::Error>(made)
         })();
         let made = made.map_err(said)?;
         let mut warnings = heard.0.into_inner().unwrap_or_else(PoisonError::into_inner);

@@ -1,6 +1,6 @@
 //! A line that is typed in the footer: a search, or the reason of a decision.
 
-use parhelia_session::review::decide::Verdict;
+use parhelia_oversight::review::decide::Verdict;
 use parhelia_store::id::Ulid;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 

@@ -7,7 +7,7 @@ mod tests;
 
 use jiff::Timestamp;
 use parhelia_ledger::Approval;
-use parhelia_session::review::{decide::Verdict, unseen::Unseen};
+use parhelia_oversight::review::{decide::Verdict, unseen::Unseen};
 use parhelia_store::id::Ulid;
 use ratatui::crossterm::event::KeyEvent;
 

@@ -7,11 +7,11 @@ use axum::{
     extract::State,
     routing::{get, post},
 };
+use parhelia_host::Host as _;
 use parhelia_ledger::{LedgerView as _, Place, selector};
-use parhelia_session::{
+use parhelia_life::manifest::Manifest;
+use parhelia_oversight::{
     changed,
-    host::Host as _,
-    manifest::Manifest,
     review::{
         annotation::{self, Text},
         decide::{self, DecisionRequest, Verdict},

@@ -4,11 +4,9 @@ use std::{collections::VecDeque, num::NonZeroUsize};
 
 use axum::{Json, extract::State, routing::get};
 use parhelia_agent::environment;
-use parhelia_session::{
-    conversation::added,
-    environment::packages,
-    review::{report::Since, unseen},
-};
+use parhelia_host::conversation::added;
+use parhelia_life::{environment::packages, review_report::Since};
+use parhelia_oversight::review::unseen;
 use parhelia_store::{name, tree::Kind};
 use parhelia_wire::{diff::Message, environment::EnvironmentChange, session::Unseen, tree::Entry};
 use schemars::JsonSchema;

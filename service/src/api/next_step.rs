@@ -1,6 +1,6 @@
 //! Next steps behind a refusal, as fields of requests: the library knows neither these nor the flags of the command line.
 
-use parhelia_session::{DecisionRefusal, Refusal};
+use parhelia_host::{DecisionRefusal, Refusal};
 
 /// The words behind a refusal that say how the request can be made to succeed; none where the refusal says it, or nothing helps.
 pub fn behind(refusal: &Refusal) -> &'static str {

@@ -7,7 +7,7 @@ use axum::{
     middleware::Next,
     response::{IntoResponse, Response},
 };
-use parhelia_session::review::acts::{Act, ensure_may_act};
+use parhelia_oversight::review::acts::{Act, ensure_may_act};
 
 use super::{problem::Problem, warnings::Warnings};
 use crate::{

@@ -7,7 +7,7 @@ use axum::{
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use parhelia_session::{Error, Refusal};
+use parhelia_host::{Error, Refusal};
 use parhelia_store::ErrorKind;
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -1,12 +1,9 @@
 //! Rolling a session back, and undoing that: shown first, then done.
 
 use axum::{Extension, Json, extract::State, routing::post};
+use parhelia_host::{Observer, Refusal};
 use parhelia_ledger::LedgerView as _;
-use parhelia_session::{
-    Refusal,
-    host::Observer,
-    rollback::{self, Last, Options, Rollback},
-};
+use parhelia_life::rollback::{self, Last, Options, Rollback};
 use parhelia_store::{name, record::Checkpoint};
 use parhelia_wire::{summary::RolledBack, tree::Action};
 use schemars::JsonSchema;

@@ -1,12 +1,11 @@
 //! Runs of machines that do not share the store's disk: they say that they live, and who is silent for too long counts as dead.
 
 use axum::{Extension, Json, extract::State, routing::post};
-use parhelia_ledger::{End, Goal, LedgerView as _, Place, Run, Session, Status};
-use parhelia_session::{
-    Refusal, RunRefusal,
-    host::Host as _,
+use parhelia_host::{
+    Host as _, Refusal, RunRefusal,
     run::{self, Begin, Current, Elsewhere, Life},
 };
+use parhelia_ledger::{End, Goal, LedgerView as _, Place, Run, Session, Status};
 use parhelia_store::{id::Ulid, name};
 use parhelia_wire::session as wire;
 use schemars::JsonSchema;

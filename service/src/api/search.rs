@@ -4,7 +4,7 @@ use parhelia_ledger::LedgerView as _;
 use std::num::NonZeroUsize;
 
 use axum::{Json, extract::State, routing::get};
-use parhelia_session::search::{self, Query, SearchRequest};
+use parhelia_oversight::search::{self, Query, SearchRequest};
 use parhelia_wire::checkpoint::Found;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -15,9 +15,9 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{get, post},
 };
+use parhelia_host::{Refusal, Result};
 use parhelia_ledger::{Goal, LedgerView as _, Session, Status};
-use parhelia_session::{
-    Refusal, Result,
+use parhelia_life::{
     ending::{self, of_session},
     overview::{self, Overview},
     prompt,

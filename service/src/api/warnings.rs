@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use parhelia_session::{host::Observer, notice::Notice};
+use parhelia_host::{Observer, notice::Notice};
 use parhelia_store::progress::Progress;
 
 /// An observer that keeps what the user should hear of.

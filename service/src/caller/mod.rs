@@ -12,14 +12,14 @@ use std::{
 };
 
 use parhelia_agent::process::{Identity, RUN_MARKER, line_of};
-use parhelia_ledger::LedgerView as _;
-use parhelia_session::{
+use parhelia_host::{
+    Host,
     config::Call,
-    host::Host,
-    mcp,
     person::{self, Via},
     run::has_agent_among,
 };
+use parhelia_ledger::LedgerView as _;
+
 use parhelia_store::{Store, event::Actor, view::View};
 use rustix::process::geteuid;
 
@@ -170,7 +170,7 @@ impl Host for Caller<'_> {
         self.service.start_agent(command)
     }
 
-    fn mcp_client(&self) -> Option<&'static dyn mcp::Client> {
+    fn mcp_client(&self) -> Option<&'static dyn parhelia_host::mcp::Client> {
         self.service.mcp_client()
     }
 

@@ -4,5 +4,5 @@ pub mod channel;
 pub mod text;
 pub mod told;
 
-pub use parhelia_session::config::notifications::Priority;
+pub use parhelia_host::config::notifications::Priority;
 pub use parhelia_wire::notification::Notification;

@@ -3,17 +3,17 @@
 use std::borrow::Cow;
 
 use jiff::Timestamp;
-use parhelia_ledger::{End, LedgerView as _, Session, kind};
-use parhelia_session::{
-    approval::rule::RuleKind,
-    attention::{self, Attention, State},
+use parhelia_host::{
     config::{Budget, Notifications},
-    review::{
-        decide::MAY_DECIDE,
-        report::{Since, changes},
-    },
+    rule::RuleKind,
     run,
 };
+use parhelia_ledger::{End, LedgerView as _, Session, kind};
+use parhelia_life::{
+    attention::{self, Attention, State},
+    review_report::{Since, changes},
+};
+use parhelia_oversight::review::decide::MAY_DECIDE;
 use parhelia_store::{Store, record::Checkpoint, view::View};
 use parhelia_wire::event::Event;
 use serde_json::Value;
@@ -72,7 +72,7 @@ const SHOW: &str = "session show";
 
 impl Teller<'_> {
     /// The notifications that follow from an event.
-    pub fn tell(&self, event: &Event) -> parhelia_session::Result<Vec<Notification>> {
+    pub fn tell(&self, event: &Event) -> parhelia_host::Result<Vec<Notification>> {
         let session = event.session.as_deref().map(|id| self.view.session(id)).transpose()?.flatten();
         let checkpoint = event.subject.parse().ok().map(|id| self.view.checkpoint(id)).transpose()?.flatten();
         let mut found: Vec<Told> = Vec::new();
@@ -91,7 +91,7 @@ impl Teller<'_> {
     }
 
     /// The notification of a link to an issue. People are not told of it; it goes to the issue.
-    pub fn tell_link(&self, event: &Event) -> parhelia_session::Result<Option<Notification>> {
+    pub fn tell_link(&self, event: &Event) -> parhelia_host::Result<Option<Notification>> {
         let session = event.session.as_deref().map(|id| self.view.session(id)).transpose()?.flatten();
         let checkpoint = event.subject.parse().ok().map(|id| self.view.checkpoint(id)).transpose()?.flatten();
         let is_link = event.kind == kind::CHECKPOINT_LINKED && checkpoint.is_some();
@@ -99,7 +99,7 @@ impl Teller<'_> {
         is_link.then(|| self.notification(event, &told, session.as_ref(), checkpoint.as_ref())).transpose()
     }
 
-    fn of_event(&self, event: &Event, session: Option<&Session>) -> parhelia_session::Result<Option<Told>> {
+    fn of_event(&self, event: &Event, session: Option<&Session>) -> parhelia_host::Result<Option<Told>> {
         let text = |name: &str| event.data.get(name).and_then(Value::as_str).map(str::to_owned);
         Ok(match event.kind.as_str() {
             kind::RUN_STARTED => self.of_start(&event.subject)?,
@@ -164,12 +164,12 @@ impl Teller<'_> {
     }
 
     /// True if the newest run of a session has ended by a signal, by its own record.
-    fn was_killed(&self, session: Option<&Session>) -> parhelia_session::Result<bool> {
+    fn was_killed(&self, session: Option<&Session>) -> parhelia_host::Result<bool> {
         let newest = session.map(|session| self.view.newest_run(session)).transpose()?.flatten();
         Ok(newest.and_then(|run| run.ending()).is_some_and(|end| end.was_killed()))
     }
 
-    fn of_start(&self, id: &str) -> parhelia_session::Result<Option<Told>> {
+    fn of_start(&self, id: &str) -> parhelia_host::Result<Option<Told>> {
         let Some(started) = self.view.run(id)? else { return Ok(None) };
         let Some(from) = &started.resumed_from else {
             return Ok(Some(told("session.started", Priority::Info, "Session began", SHOW, None)));
@@ -186,11 +186,11 @@ impl Teller<'_> {
     }
 
     /// Limits that a session has passed with a checkpoint: with the one before, it had not.
-    fn of_limits(&self, session: &Session, made: &Checkpoint) -> parhelia_session::Result<Vec<Told>> {
+    fn of_limits(&self, session: &Session, made: &Checkpoint) -> parhelia_host::Result<Vec<Told>> {
         let before = self.view.ancestor(made)?.filter(|before| before.record.session == session.id);
         let mut found = Vec::new();
         let limit = self.options.long_running_hours * 3600.0;
-        let worked = |until: Timestamp| Ok::<_, parhelia_session::Error>(run::worked(self.view, session, until)?.as_secs_f64());
+        let worked = |until: Timestamp| Ok::<_, parhelia_host::Error>(run::worked(self.view, session, until)?.as_secs_f64());
         let since = before.as_ref().map_or(Ok(0.0), |before| worked(before.record.created_at))?;
         if limit > 0.0 && worked(made.record.created_at)? > limit && since <= limit {
             let reason = format!("it was worked in for more than {} h", self.options.long_running_hours);
@@ -231,7 +231,7 @@ impl Teller<'_> {
         told: &Told,
         session: Option<&Session>,
         checkpoint: Option<&Checkpoint>,
-    ) -> parhelia_session::Result<Notification> {
+    ) -> parhelia_host::Result<Notification> {
         let is_told = !self.options.channels_of(told.priority).is_empty();
         let files_changed = match session.filter(|_| is_told) {
             Some(session) => self.files_changed(session)?,
@@ -267,11 +267,11 @@ impl Teller<'_> {
         })
     }
 
-    fn duration_seconds(&self, session: &Session) -> parhelia_session::Result<u64> {
+    fn duration_seconds(&self, session: &Session) -> parhelia_host::Result<u64> {
         Ok(run::worked(self.view, session, parhelia_store::clock::timestamp())?.as_secs())
     }
 
-    fn files_changed(&self, session: &Session) -> parhelia_session::Result<Option<u64>> {
+    fn files_changed(&self, session: &Session) -> parhelia_host::Result<Option<u64>> {
         let Some(newest) = self.view.head(&session.id)? else { return Ok(None) };
         let since = Since::of(self.view, &newest)?.checkpoint;
         since.map(|since| Ok(changes(self.store, &since, &newest)?.len() as u64)).transpose()

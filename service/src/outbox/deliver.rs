@@ -9,7 +9,7 @@ use std::{
 
 use jiff::{SignedDuration, Timestamp, Zoned, civil::Time};
 use parhelia_agent::process::Identity;
-use parhelia_session::config::{Notifications, channels::Channel};
+use parhelia_host::config::{Notifications, channels::Channel};
 use parhelia_store::clock;
 use parhelia_wire::notification::{Delivery, Notification};
 

@@ -41,7 +41,7 @@ pub enum Error {
     },
     /// The session or the store said so.
     #[error(transparent)]
-    Session(#[from] parhelia_session::Error),
+    Session(#[from] parhelia_host::Error),
 }
 
 impl From<parhelia_store::Error> for Error {

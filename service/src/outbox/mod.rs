@@ -13,8 +13,8 @@ mod spool;
 use std::{ffi::OsString, sync::atomic::Ordering, thread, time::Duration};
 
 use jiff::Timestamp;
+use parhelia_host::{Host, config::Config};
 use parhelia_ledger::LedgerView as _;
-use parhelia_session::{config::Config, host::Host};
 use parhelia_store::{Store, clock};
 use parhelia_wire::notification::{Delivery, Notification};
 
@@ -94,7 +94,7 @@ pub fn reload() {
 
 impl<'a> Outbox<'a> {
     /// The outbox of a store, by the configuration of its user.
-    pub fn of(store: &'a Store, host: &'a (dyn Host + Sync), program: String) -> parhelia_session::Result<Self> {
+    pub fn of(store: &'a Store, host: &'a (dyn Host + Sync), program: String) -> parhelia_host::Result<Self> {
         let config = host.config(std::path::Path::new("/"))?;
         Ok(Outbox { folder: Folder::of(store), store, config, program, host })
     }

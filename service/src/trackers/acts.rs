@@ -4,16 +4,16 @@ use std::path::{Path, PathBuf};
 
 use jiff::{SignedDuration, Timestamp};
 use parhelia_agent::briefing::is_ours;
+use parhelia_host::{
+    config::integrations::{OnApproval, OnError},
+    run::{Life, agent_in, has_finished, life},
+    state::state_json,
+};
 use parhelia_ledger::{
     Goal, Issue, LedgerView as _, Run, Session, Status,
     kind::{LINK_ASKED, LINK_CREATED},
 };
-use parhelia_session::{
-    config::integrations::{OnApproval, OnError},
-    review::link,
-    run::{Life, agent_in, has_finished, life},
-    state::state_json,
-};
+use parhelia_oversight::review::link;
 use parhelia_store::{Store, record::Checkpoint, view::View};
 use parhelia_wire::{
     event::Event,
@@ -54,18 +54,18 @@ struct Work {
 }
 
 impl Planner<'_> {
-    fn work(&self, event: &Event) -> parhelia_session::Result<Option<Work>> {
+    fn work(&self, event: &Event) -> parhelia_host::Result<Option<Work>> {
         let session = event.session.as_deref().map(|id| self.view.session(id)).transpose()?.flatten();
         let workspace = |session: &Session| session.workspace.as_ref().map(|place| place.folder());
         Ok(session.and_then(|session| Some(Work { workspace: workspace(&session)?, session })))
     }
 
-    fn checkpoint(&self, event: &Event) -> parhelia_session::Result<Option<Checkpoint>> {
+    fn checkpoint(&self, event: &Event) -> parhelia_host::Result<Option<Checkpoint>> {
         Ok(event.subject.parse().ok().map(|id| self.view.checkpoint(id)).transpose()?.flatten())
     }
 
     /// Links a checkpoint to the issues that its session's texts name, each once. Returns true if something was linked.
-    pub fn link_found(&self, event: &Event, told: &mut Told) -> parhelia_session::Result<bool> {
+    pub fn link_found(&self, event: &Event, told: &mut Told) -> parhelia_host::Result<bool> {
         let options = self.reach.options;
         if event.kind != "checkpoint.created" || !options.auto_link {
             return Ok(false);
@@ -96,7 +96,7 @@ impl Planner<'_> {
         let key = format!("tracker/found/{}", session.id);
         match link::link_once(self.store, PROGRAM, &key, made.record.id, &issues) {
             // The checkpoint was deleted meanwhile.
-            Err(parhelia_session::Error::Refused(_)) => Ok(false),
+            Err(parhelia_host::Error::Refused(_)) => Ok(false),
             linked => linked.map(|linked| !linked.added.is_empty()),
         }
     }
@@ -112,12 +112,7 @@ impl Planner<'_> {
     }
 
     /// The deliveries that follow from an event, and from what is told of it.
-    pub fn acts(
-        &self,
-        event: &Event,
-        notifications: &[Notification],
-        told: &mut Told,
-    ) -> parhelia_session::Result<Vec<Delivery>> {
+    pub fn acts(&self, event: &Event, notifications: &[Notification], told: &mut Told) -> parhelia_host::Result<Vec<Delivery>> {
         let Some(work) = self.work(event)? else { return Ok(Vec::new()) };
         let mut deliveries = Vec::new();
         for notification in notifications {
@@ -137,7 +132,7 @@ impl Planner<'_> {
         Ok(deliveries)
     }
 
-    fn of_link(&self, event: &Event, notification: &Notification, work: &Work) -> parhelia_session::Result<Vec<Delivery>> {
+    fn of_link(&self, event: &Event, notification: &Notification, work: &Work) -> parhelia_host::Result<Vec<Delivery>> {
         let is_true = |name: &str| event.data.get(name).and_then(Value::as_bool).unwrap_or_default();
         let is_of_created = is_true(LINK_CREATED);
         let issue = event.data.get("url").and_then(Value::as_str).and_then(|url| link::parse(url).ok());
@@ -155,7 +150,7 @@ impl Planner<'_> {
         notification: &Notification,
         work: &Work,
         told: &mut Told,
-    ) -> parhelia_session::Result<Vec<Delivery>> {
+    ) -> parhelia_host::Result<Vec<Delivery>> {
         let project = self.reach.options.project(&work.workspace);
         let on_error = project.on_error.unwrap_or(self.reach.options.on_error);
         if on_error == OnError::None {
@@ -199,7 +194,7 @@ impl Planner<'_> {
     }
 
     /// True if a session's agent is one that is resumed by itself when it dies.
-    fn is_resumable(&self, work: &Work) -> parhelia_session::Result<bool> {
+    fn is_resumable(&self, work: &Work) -> parhelia_host::Result<bool> {
         let newest = self.view.newest_run(&work.session)?;
         let agent = newest.as_ref().and_then(agent_in);
         Ok(work.session.goal() == Goal::Running && agent.is_some_and(|agent| !agent.is_headless()))
@@ -222,7 +217,7 @@ impl Planner<'_> {
         notification: &Notification,
         work: &Work,
         told: &mut Told,
-    ) -> parhelia_session::Result<Vec<Delivery>> {
+    ) -> parhelia_host::Result<Vec<Delivery>> {
         // Of an error it was said already.
         let is_of_error = self.checkpoint(event)?.is_some_and(|checkpoint| checkpoint.record.trigger.name() == "error");
         if is_of_error || !is_new(told, format!("review {}", work.session.id), self.now, REPEAT) {
@@ -231,7 +226,7 @@ impl Planner<'_> {
         self.on_all(event, notification, work, Some(words::text(notification)), Some(State::Review))
     }
 
-    fn of_approval(&self, event: &Event, notification: &Notification, work: &Work) -> parhelia_session::Result<Vec<Delivery>> {
+    fn of_approval(&self, event: &Event, notification: &Notification, work: &Work) -> parhelia_host::Result<Vec<Delivery>> {
         let is_persons = event.actor.as_ref().is_some_and(|actor| actor.user.is_some() && actor.via != "agent");
         let project = self.reach.options.project(&work.workspace);
         let on_approval = project.on_approval.unwrap_or(self.reach.options.on_approval);
@@ -251,13 +246,13 @@ impl Planner<'_> {
     }
 
     /// True if a checkpoint is the result of its session: it was made as the task was complete, or is the head of a session that is over.
-    fn is_result(&self, event: &Event, session: &Session) -> parhelia_session::Result<bool> {
+    fn is_result(&self, event: &Event, session: &Session) -> parhelia_host::Result<bool> {
         let Some(checkpoint) = self.checkpoint(event)? else { return Ok(false) };
         let is_over = session.status == Status::Ended || self.view.newest_run(session)?.is_some_and(|run| has_finished(&run));
         Ok(checkpoint.record.trigger.name() == "complete" || is_over && session.head == Some(checkpoint.record.id))
     }
 
-    fn issues_of(&self, work: &Work) -> parhelia_session::Result<Vec<Issue>> {
+    fn issues_of(&self, work: &Work) -> parhelia_host::Result<Vec<Issue>> {
         issues_of(self.reach.options, self.view, &work.session.id, &work.workspace)
     }
 
@@ -268,7 +263,7 @@ impl Planner<'_> {
         work: &Work,
         text: Option<String>,
         state: Option<State>,
-    ) -> parhelia_session::Result<Vec<Delivery>> {
+    ) -> parhelia_host::Result<Vec<Delivery>> {
         let issues = self.issues_of(work)?;
         Ok(issues.iter().filter_map(|issue| self.on(event, notification, work, issue, text.clone(), state)).collect())
     }
@@ -329,17 +324,17 @@ impl Planner<'_> {
 }
 
 /// Links the newest checkpoint of a session to an issue that was created for it, so that its next error becomes a comment there.
-pub fn link_created(store: &Store, session: &str, issue: &Issue) -> parhelia_session::Result<()> {
+pub fn link_created(store: &Store, session: &str, issue: &Issue) -> parhelia_host::Result<()> {
     let view = store.refresh()?;
     let Some(head) = view.head(session)? else { return Ok(()) };
     match link::link_created(store, PROGRAM, &format!("tracker/created/{session}"), head.record.id, issue) {
-        Err(parhelia_session::Error::Refused(_)) => Ok(()),
+        Err(parhelia_host::Error::Refused(_)) => Ok(()),
         linked => linked.map(drop),
     }
 }
 
 /// True if a session for which an issue was to be created goes on by now: its agent died, and was resumed.
-pub fn is_healed(store: &Store, session: &str) -> parhelia_session::Result<bool> {
+pub fn is_healed(store: &Store, session: &str) -> parhelia_host::Result<bool> {
     let view = store.refresh()?;
     let Some(session) = view.session(session)? else { return Ok(false) };
     let is_alive = |run: &Run| matches!(life(run), Life::Agent(_) | Life::Elsewhere { .. });

@@ -9,8 +9,10 @@ use std::{
 };
 
 use parhelia_agent::program;
+use parhelia_host::Host;
 use parhelia_ledger::Issue;
-use parhelia_session::{beads, host::Host, review::link};
+use parhelia_life::beads;
+use parhelia_oversight::review::link;
 use serde::{Deserialize, de::DeserializeOwned};
 
 use super::{Known, Mark, State, Tracker};

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use parhelia_ledger::Issue;
-use parhelia_session::review::link::{are_same, parse};
+use parhelia_oversight::review::link::{are_same, parse};
 
 /// Issues of a session that are taken from texts.
 const ISSUES_MAX: usize = 10;

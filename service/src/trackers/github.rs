@@ -1,8 +1,9 @@
 //! GitHub, by its REST API (docs.github.com/rest/issues).
 
 use jiff::SignedDuration;
+use parhelia_host::config::channels::secret;
 use parhelia_ledger::Issue;
-use parhelia_session::{config::channels::secret, review::link};
+use parhelia_oversight::review::link;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use ureq::http::Method;
 

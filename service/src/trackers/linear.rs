@@ -5,11 +5,9 @@
 
 use std::time::Duration;
 
+use parhelia_host::config::{channels::secret, integrations::States};
 use parhelia_ledger::Issue;
-use parhelia_session::{
-    config::{channels::secret, integrations::States},
-    review::link,
-};
+use parhelia_oversight::review::link;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use ureq::http::Method;

@@ -14,8 +14,9 @@ mod words;
 use std::{ffi::OsString, path::Path};
 
 use jiff::Timestamp;
+use parhelia_host::{Host, config::Integrations};
 use parhelia_ledger::Issue;
-use parhelia_session::{config::Integrations, host::Host, review::link};
+use parhelia_oversight::review::link;
 use parhelia_store::view::View;
 use parhelia_wire::notification::{Act, Delivery};
 
@@ -181,7 +182,7 @@ fn done(tracker: &dyn Tracker, act: &Act, mark: &Mark) -> Result<Option<Issue>, 
 
 /// The issues that checkpoints of a session are linked to, and that are acted on: links of agents and imports lead nowhere but to the place
 /// that the configuration names for the workspace.
-pub fn issues_of(options: &Integrations, view: &View, session: &str, workspace: &Path) -> parhelia_session::Result<Vec<Issue>> {
+pub fn issues_of(options: &Integrations, view: &View, session: &str, workspace: &Path) -> parhelia_host::Result<Vec<Issue>> {
     let found = link::of_session(view, session)?.into_iter();
     Ok(found.filter(|(issue, is_asked)| options.acts_on(issue, *is_asked, workspace)).map(|(issue, _)| issue).collect())
 }

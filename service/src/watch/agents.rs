@@ -3,11 +3,11 @@
 use std::{collections::HashMap, os::fd::OwnedFd, time::Duration};
 
 use parhelia_agent::process::Identity;
-use parhelia_ledger::{Goal, LedgerView as _};
-use parhelia_session::{
+use parhelia_host::{
     Result,
     run::{self, Life},
 };
+use parhelia_ledger::{Goal, LedgerView as _};
 use parhelia_store::Store;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},

@@ -5,9 +5,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+use parhelia_host::Result;
 use parhelia_ledger::{LedgerView as _, Session};
-use parhelia_session::{
-    Result,
+use parhelia_life::{
     attention::{self, State},
     overview::{self, Observed},
 };

@@ -7,8 +7,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+use parhelia_host::{Result, run};
 use parhelia_ledger::{LedgerView as _, Run, Session};
-use parhelia_session::{Result, ending::of_session, overview::Missing, run};
+use parhelia_life::{ending::of_session, overview::Missing};
 use parhelia_store::{
     Store,
     record::{Cause, Trigger},

@@ -7,12 +7,12 @@ use std::{
 };
 
 use parhelia_agent::process::{Identity, sees_all};
-use parhelia_ledger::{Goal, LedgerView as _, Session, kind};
-use parhelia_session::{
+use parhelia_host::{
     Result,
-    ending::{of_session, stop},
     run::{self, Life},
 };
+use parhelia_ledger::{Goal, LedgerView as _, Session, kind};
+use parhelia_life::ending::{of_session, stop};
 use parhelia_store::{
     event::{Actor, NewEvent},
     record::{Cause, Trigger},

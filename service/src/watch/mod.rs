@@ -19,10 +19,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parhelia_session::{
-    Result,
-    overview::{self, Missing},
-};
+use parhelia_host::Result;
+use parhelia_life::overview::{self, Missing};
 use parhelia_store::clock;
 use tokio::sync::watch;
 

@@ -11,11 +11,10 @@ use std::{
 };
 
 use jiff::SignedDuration;
+use parhelia_host::{Host, Result};
 use parhelia_ledger::{Goal, LedgerView as _, Run, Session, kind};
-use parhelia_session::{
-    Result,
+use parhelia_life::{
     attention::{self, State},
-    host::Host,
     overview::{self, Missing},
     resume::{SET_ASIDE_AFTER, Unasked, set_aside, unasked},
 };

@@ -8,12 +8,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parhelia_session::{
-    Result, checked,
-    config::Config,
+use parhelia_host::{Result, config::Config};
+use parhelia_knowledge::summary;
+use parhelia_life::{
+    checked,
     retention::{self, Policy},
-    search, summary,
 };
+use parhelia_oversight::search;
 use parhelia_store::{
     clock,
     event::Actor,

@@ -2,7 +2,7 @@
 
 use std::process::Output;
 
-use parhelia_session::window::tokenizer;
+use parhelia_knowledge::window::tokenizer;
 use serde_json::{Value, json};
 
 use super::{play::Played, script::Script};

@@ -1,6 +1,7 @@
 //! Reviews of sessions.
 
-use parhelia_session::review::{report, unseen};
+use parhelia_life::review_report;
+use parhelia_oversight::review::unseen;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -54,7 +55,7 @@ pub struct Review {
 
 impl Review {
     /// A review of a session.
-    pub fn of(review: &report::Review) -> Self {
+    pub fn of(review: &review_report::Review) -> Self {
         let totals = &review.session.totals;
         Review {
             session: review.session.id.clone(),
@@ -108,7 +109,7 @@ mirror! {
 
 mirror! {
     /// A command that an agent ran.
-    pub struct Ran of report::Command {
+    pub struct Ran of review_report::Command {
         /// Its text, or the beginning of it.
         pub text: String,
         /// True if it failed, false if it did not; null if its end is not known.

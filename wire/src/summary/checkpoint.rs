@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use parhelia_session::{
+use parhelia_host::safety;
+use parhelia_life::{
     overwrite,
     rollback::{self, Look, Preview, Rolled},
-    safety,
 };
 use parhelia_store::record;
 use schemars::JsonSchema;

@@ -2,10 +2,8 @@
 
 use std::time::Instant;
 
-use parhelia_session::{
-    capture::CONVERSATION,
-    checkpoint::{Made, SavedWork},
-};
+use parhelia_host::state::CONVERSATION;
+use parhelia_life::checkpoint::{Made, SavedWork};
 use parhelia_store::{
     Store,
     check::VerifyReport,

@@ -1,7 +1,7 @@
 //! `checkpoint diff --conversation`: what was said between two checkpoints.
 
 use parhelia_agent::transcript::messages::{Message, Role};
-use parhelia_session::conversation::added;
+use parhelia_host::conversation::added;
 use parhelia_store::{Store, record::Checkpoint};
 use parhelia_wire::{Line, Summary};
 

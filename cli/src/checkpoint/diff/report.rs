@@ -2,7 +2,7 @@
 
 use parhelia_agent::environment::diff as environment;
 use parhelia_ledger::Marks;
-use parhelia_session::environment::packages;
+use parhelia_life::environment::packages;
 use parhelia_store::{Store, record::Checkpoint};
 use parhelia_wire::diff::{Compared, Comparison};
 use serde_json::Value;

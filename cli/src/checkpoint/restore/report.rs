@@ -1,6 +1,6 @@
 //! The plan and the outcome of `checkpoint restore`, as they are printed.
 
-use parhelia_session::restore::{Planned, Restored};
+use parhelia_life::restore::{Planned, Restored};
 use parhelia_store::name::Shown as _;
 use parhelia_store::{
     progress::Progress,

@@ -7,9 +7,9 @@ use std::{
 };
 
 use jiff::Timestamp;
+use parhelia_host::Host;
 use parhelia_ledger::Session;
-use parhelia_session::{
-    host::Host,
+use parhelia_life::{
     overview, prompt,
     resume::{Unasked, set_aside, unasked},
 };

@@ -8,8 +8,8 @@ use std::{
 };
 
 use parhelia_fuse::{Options, What};
+use parhelia_host::Host;
 use parhelia_screen::Caller;
-use parhelia_session::host::Host;
 use parhelia_store::{Store, id::Ulid};
 
 use crate::{context::Context, exit::Result, host::Shell, interrupt::Cancel, mount::GUARD, words};
@@ -33,7 +33,7 @@ impl Caller for AtTerminal {
         &self.host
     }
 
-    fn explain(&self, error: &parhelia_session::Error) -> String {
+    fn explain(&self, error: &parhelia_host::Error) -> String {
         words::error(error)
     }
 

@@ -3,8 +3,8 @@
 use std::{path::Path, sync::Arc};
 
 use parhelia_ledger::Session;
+use parhelia_life::review_report::Review;
 use parhelia_screen::{log, shell};
-use parhelia_session::review::report::Review;
 use parhelia_store::{Store, clock, name::Shown as _};
 
 use super::{Then, caller::AtTerminal, decide, print};

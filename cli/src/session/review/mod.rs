@@ -7,8 +7,8 @@ mod print;
 use std::{io::IsTerminal, sync::Arc};
 
 use parhelia_ledger::{LedgerView as _, Session};
+use parhelia_life::review_report::Review;
 use parhelia_screen::{Next, Outcome, review};
-use parhelia_session::review::report::Review;
 use parhelia_store::{Error, Store};
 
 use self::caller::AtTerminal;

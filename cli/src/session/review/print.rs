@@ -1,8 +1,8 @@
 //! The report that is printed: on a terminal, in a pipe, or as JSON.
 
 use parhelia_ledger::{ApprovalStatus, Status};
+use parhelia_life::review_report::{Command, Review};
 use parhelia_screen::words;
-use parhelia_session::review::report::{Command, Review};
 use parhelia_store::{Store, clock, diff::store_content};
 use parhelia_wire::{Line, Summary, session as wire};
 

@@ -18,7 +18,7 @@ use parhelia_agent::{
     tmux::{PaneStatus, Server, session_of},
 };
 use parhelia_ledger::{Run, Tmux};
-use parhelia_session::tmux::{Pane, Started, TmuxPlace, Watch};
+use parhelia_life::tmux::{Pane, Started, TmuxPlace, Watch};
 use parhelia_store::Store;
 use parhelia_wire::{Line, session::InTmux, summary::Ended};
 
@@ -102,7 +102,7 @@ impl Shown {
 
 /// The pane of tmux in which this process is.
 pub fn tmux_here() -> Option<Tmux> {
-    parhelia_session::host::tmux_of(&|name| std::env::var_os(name))
+    parhelia_host::tmux_of(&|name| std::env::var_os(name))
 }
 
 /// The command line of this program with its global flags; relative paths are not, because a pane has another folder.
@@ -201,7 +201,7 @@ fn started(
 ) -> Result<(Run, Started)> {
     let _signals = interrupt::install(cancel)?;
     pane.server.keep_dead(pane.id, true)?;
-    let closed = || parhelia_session::Error::Background("the pane has closed".into());
+    let closed = || parhelia_host::Error::Background("the pane has closed".into());
     let PaneStatus { process, .. } = pane.server.pane(pane.id)?.ok_or_else(closed)?;
     let launcher = Identity::of(process)?;
     handover.open()?;

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use parhelia_agent::tmux::session_name;
 use parhelia_ledger::Run;
-use parhelia_session::{resume::Prepared, tmux};
+use parhelia_life::{resume::Prepared, tmux};
 use parhelia_store::{Store, clock};
 use parhelia_wire::summary::Ended;
 

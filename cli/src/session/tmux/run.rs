@@ -3,7 +3,7 @@
 use std::{ffi::OsString, path::Path};
 
 use parhelia_agent::{command::Agent, tmux::session_name};
-use parhelia_session::host::Host;
+use parhelia_host::Host;
 use parhelia_store::{Store, clock};
 use parhelia_wire::summary::Ended;
 

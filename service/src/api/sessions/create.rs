@@ -9,8 +9,10 @@ use axum::{
     response::{IntoResponse, Response},
     routing::post,
 };
+use parhelia_host::Host as _;
 use parhelia_ledger::{Goal, LedgerView as _, Session, Status};
-use parhelia_session::{host::Host as _, labels, overview, review::acts::note_begun, supervise::policy_of_outer};
+use parhelia_life::{overview, supervise::policy_of_outer};
+use parhelia_oversight::{labels, review::acts::note_begun};
 use parhelia_store::{name, view::View};
 use parhelia_wire::session as wire;
 use schemars::JsonSchema;

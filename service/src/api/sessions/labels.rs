@@ -4,10 +4,8 @@ use parhelia_ledger::LedgerView as _;
 use std::collections::BTreeMap;
 
 use axum::{Extension, Json, extract::State, routing::post};
-use parhelia_session::{
-    Refusal, Result,
-    labels::{self, Key, Label},
-};
+use parhelia_host::{Refusal, Result};
+use parhelia_oversight::labels::{self, Key, Label};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use axum::{Json, extract::State, routing::get};
 use parhelia_ledger::Status;
-use parhelia_session::labels::Selector;
+use parhelia_oversight::labels::Selector;
 use parhelia_wire::session as wire;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -5,11 +5,9 @@ use axum::{
     extract::State,
     routing::{get, post},
 };
+use parhelia_host::Result;
 use parhelia_ledger::LedgerView as _;
-use parhelia_session::{
-    Result,
-    answer::{self, Question},
-};
+use parhelia_life::answer::{self, Question};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,6 @@
 //! Discord: a webhook of a channel (discord.com/developers/docs/resources/webhook).
 
-use parhelia_session::config::{Notifications, channels::Hook};
+use parhelia_host::config::{Notifications, channels::Hook};
 use serde::Serialize;
 
 use super::{Env, Message, Trouble, address, cut, link_line, plain};

@@ -10,7 +10,7 @@ use lettre::{
         client::{Tls as Protection, TlsParameters},
     },
 };
-use parhelia_session::config::{
+use parhelia_host::config::{
     Notifications,
     channels::{Email, Tls, secret},
 };

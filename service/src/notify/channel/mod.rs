@@ -8,7 +8,7 @@ mod webhook;
 
 use std::ffi::OsString;
 
-use parhelia_session::config::{
+use parhelia_host::config::{
     Notifications,
     channels::{Channel, Hook, filled, secret},
 };

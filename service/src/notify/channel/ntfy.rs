@@ -1,6 +1,6 @@
 //! ntfy: a message to a topic, as JSON (docs.ntfy.sh/publish/#publish-as-json), so that no text becomes a header.
 
-use parhelia_session::config::{
+use parhelia_host::config::{
     Notifications,
     channels::{Ntfy, secret},
 };

@@ -1,6 +1,6 @@
 //! Slack: an incoming webhook (api.slack.com/messaging/webhooks).
 
-use parhelia_session::config::{Notifications, channels::Hook};
+use parhelia_host::config::{Notifications, channels::Hook};
 use serde::Serialize;
 
 use super::{Env, Message, Trouble, address, cut, link_line, plain};

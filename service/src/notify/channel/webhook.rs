@@ -3,7 +3,7 @@
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hmac::{Hmac, KeyInit as _, Mac as _};
-use parhelia_session::config::{
+use parhelia_host::config::{
     Notifications,
     channels::{Webhook, secret},
 };

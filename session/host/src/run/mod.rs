@@ -1,0 +1,60 @@
+//! A session's runs: beginning one, knowing whether it lives, ending it. Two runs of a session never act at once: each begins above the
+//! epoch of the one before, and only one can.
+
+mod adopt;
+mod agent;
+mod begin;
+mod command;
+mod end_agent;
+mod failing;
+mod find;
+mod given;
+mod hooked;
+mod last_seen;
+mod launched;
+mod lease;
+mod leftovers;
+mod life;
+mod meaning;
+mod outer;
+mod own;
+mod private;
+mod settings;
+mod strangers;
+
+pub use adopt::{Agents, hook_actor, incomplete, left, run_of};
+pub use adopt::{bypasses, mode_within};
+pub use agent::{
+    RunHooks, agent_in, agent_of_event, agent_to_start, config_for, dead_hooks, environment_of, has_agent, here, hooks_for,
+    hooks_of, kind_of, moved_folder, other_folder, others_in, stranger_in_newest,
+};
+pub use begin::{AGENT_FOLDER, Begin, Elsewhere, begin, end, is_resumed_by_agent, new_session_id, started, taken_on};
+pub use begin::{end_unheard, why_over};
+pub use command::{Commands, commands_of};
+pub use end_agent::end_agent;
+pub use failing::{FAILING, Failing, failing, note_checkpoint};
+pub use find::agent_among;
+pub use find::{
+    CONFIG_FOLDER, Current, Sender, above, config_of, config_of_session, conversation_of, current, has_agent_among, is_nested,
+    last_of, of_conversation, this_process,
+};
+pub use given::{note as note_given_prompt, prompts_of};
+pub use hooked::{HeardHooks, has_ended_turn, heard_hooks, last_heard, note as note_hooks};
+pub use last_seen::{is_finishing, is_of_agent, why_dead};
+pub use last_seen::{last_seen, worked};
+pub use launched::as_environment;
+pub use launched::{LAUNCH_VARIABLES, Variables, launch_variables, launch_variables_in, note as note_launch, of_caller};
+pub use lease::{HOOKED, RENEWAL, WATCHED, heard, renew};
+pub use leftovers::{left_behind, stop_leftovers};
+pub use life::is_silent;
+pub use life::{
+    HOOKED_AGENT, LAUNCHER, Life, STOPPING, STOPPING_BY, agent_of, has_finished, has_recorded, hooked_agent_of, is_above,
+    is_apart_in_network, is_elsewhere, is_inside, is_orphaned, launcher_of, left_alive, life, live_in, roots_in, roots_of,
+    stopping, tmux_of, variables_of, was_killed, why_unheard, why_unknown, works_in,
+};
+pub use meaning::{EventCheckpoint, Meaning, meaning};
+pub use outer::Outer;
+pub use own::{belongs_to, is_hidden, one_of, own_run};
+pub use private::forget as forget_private;
+pub use settings::{CONFIG, Origin, PLACES, UserSettings, settings_of_caller};
+pub use strangers::{learn, sessions_in, strangers_in, unseen_in};

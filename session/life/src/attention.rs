@@ -1,0 +1,157 @@
+//! The verdict on a session's agent: that it waits for a person, idles, was left alone, could not be resumed, or was. It is recorded as an event, so
+//! that whoever is not looking hears of it.
+
+use jiff::Timestamp;
+use parhelia_ledger::{Session, kind};
+use parhelia_store::{
+    Store, clock,
+    event::{Actor, NewEvent},
+    record::Checkpoint,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::overview::Observed;
+use parhelia_host::{Result, run};
+
+/// The field of a session that has the verdict; null where there is none.
+pub const ATTENTION: &str = "attention";
+
+/// The kind of a verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// The agent lives, and waits for an answer of a person.
+    Waiting,
+    /// The agent lives, and has had nothing to do for a while.
+    Idle,
+    /// The agent died, and is not resumed by itself.
+    LeftAlone,
+    /// The agent died, and resuming it failed.
+    ResumeFailed,
+    /// The agent died, and was resumed.
+    Recovered,
+}
+
+impl State {
+    /// Its name, as recorded.
+    pub fn name(self) -> &'static str {
+        match self {
+            State::Waiting => "waiting",
+            State::Idle => "idle",
+            State::LeftAlone => "left_alone",
+            State::ResumeFailed => "resume_failed",
+            State::Recovered => "recovered",
+        }
+    }
+
+    /// True if it is one of a live agent.
+    pub fn is_of_life(self) -> bool {
+        !matches!(self, State::LeftAlone | State::ResumeFailed)
+    }
+}
+
+/// A verdict, as it was recorded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attention {
+    /// Its kind.
+    pub state: State,
+    /// The reason, or what is waited for.
+    #[serde(default)]
+    pub why: Option<String>,
+    /// The run that it is about.
+    #[serde(default)]
+    pub run: Option<String>,
+    /// The time of recording.
+    pub since: Timestamp,
+}
+
+/// The last verdict on a session, whether it still holds or not. One of a later release's kinds is none.
+pub fn recorded(session: &Session) -> Option<Attention> {
+    session.extra.get(ATTENTION).and_then(|value| serde_json::from_value(value.clone()).ok())
+}
+
+/// The verdict that holds for a session whose agent is observed so, and whose last checkpoint is `head`. Whoever recorded one may have stopped
+/// looking since: what the agent does, and later events, take it back.
+pub fn holding(session: &Session, observed: Observed, head: Option<&Checkpoint>) -> Option<Attention> {
+    let known = recorded(session)?;
+    let is_of_newest = known.run == session.run;
+    let has_gone_on = || head.is_some_and(|head| head.record.created_at > known.since && has_worked(head));
+    let holds = match known.state {
+        State::Waiting | State::Idle => {
+            let is_so = match observed {
+                Observed::Waiting => known.state == State::Waiting,
+                Observed::Idle => known.state == State::Idle,
+                // What it does cannot be seen.
+                Observed::Elsewhere | Observed::Unknown => !has_gone_on(),
+                Observed::None | Observed::Starting | Observed::Live | Observed::Dead => false,
+            };
+            is_so && is_of_newest
+        }
+        State::Recovered => observed.is_alive() && is_of_newest,
+        State::LeftAlone => observed == Observed::Dead && is_of_newest,
+        // Each try to resume it is a run more. One that has worked since was no such try.
+        State::ResumeFailed => observed == Observed::Dead && (is_of_newest || !has_gone_on()),
+    };
+    holds.then_some(known)
+}
+
+/// True of a checkpoint for which an agent gave cause that went on with its work.
+fn has_worked(checkpoint: &Checkpoint) -> bool {
+    checkpoint.record.cause().is_some_and(run::is_of_agent)
+}
+
+/// Records a verdict on a session, or, with none, that there is none any more. What is known already is not recorded again; then it is false.
+pub fn note(store: &Store, session: &Session, verdict: Option<(State, Option<&str>)>, actor: Actor) -> Result<bool> {
+    let known = recorded(session);
+    let is_known = match (&known, verdict) {
+        (None, None) => true,
+        (Some(known), Some((state, why))) => {
+            let is_same = known.state == state && known.why.as_deref() == why;
+            // Each death that a session is left alone after is one of its own.
+            is_same && (state == State::ResumeFailed || known.run == session.run)
+        }
+        _ => false,
+    };
+    if is_known {
+        return Ok(false);
+    }
+    let now = verdict.map_or(Value::Null, |(state, why)| {
+        json!(Attention { state, why: why.map(str::to_owned), run: session.run.clone(), since: clock::timestamp() })
+    });
+    store.append_events(&[NewEvent::new(kind::SESSION_ATTENTION, &session.id, actor).with(ATTENTION, now)], &())?;
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn holds(state: State, of: &str, observed: Observed) -> bool {
+        let attention = Attention { state, why: None, run: Some(of.into()), since: clock::timestamp() };
+        let session = json!({
+            "id": "s", "name": "s", "workspace": null, "status": "active", "epoch": 2, "run": "new", "runs": ["old", "new"],
+            "conversations": [], "totals": {}, "created_at": "2026-01-01T00:00:00Z", "changed_at": "2026-01-01T00:00:00Z", ATTENTION: attention,
+        });
+        holding(&serde_json::from_value(session).unwrap(), observed, None).is_some()
+    }
+
+    #[test]
+    fn a_verdict_holds_while_the_agent_is_seen_to_be_so() {
+        assert!(holds(State::Waiting, "new", Observed::Waiting) && holds(State::Idle, "new", Observed::Idle));
+        for observed in [Observed::Idle, Observed::Live, Observed::Starting, Observed::Dead] {
+            assert!(!holds(State::Waiting, "new", observed), "{observed:?}");
+        }
+        assert!(!holds(State::Idle, "new", Observed::Waiting));
+        assert!(holds(State::Waiting, "new", Observed::Elsewhere), "nothing takes it back");
+        assert!(holds(State::Recovered, "new", Observed::Idle) && !holds(State::Recovered, "old", Observed::Idle));
+    }
+
+    #[test]
+    fn a_verdict_on_a_death_is_none_on_the_next_one() {
+        assert!(holds(State::LeftAlone, "new", Observed::Dead));
+        assert!(!holds(State::LeftAlone, "old", Observed::Dead) && !holds(State::LeftAlone, "new", Observed::Live));
+        assert!(holds(State::ResumeFailed, "old", Observed::Dead), "each try is a run more");
+        assert!(!holds(State::ResumeFailed, "new", Observed::Unknown));
+    }
+}

@@ -1,0 +1,9 @@
+//! Events of an agent: what is done about them, and what the agent is told. [`parhelia_host::run::meaning()`] says what they mean.
+
+mod answer;
+mod fullness;
+mod work;
+
+pub use answer::{Answer, answer};
+pub use fullness::fullness;
+pub use work::{Taken, work};

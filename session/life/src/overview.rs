@@ -1,0 +1,484 @@
+//! A session at one glance: what is wanted of it, how it is found, and how much of it is saved.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fs,
+    path::PathBuf,
+    sync::{Mutex, PoisonError},
+};
+
+use jiff::Timestamp;
+use parhelia_ledger::{ApprovalStatus, Conversation, Goal, LedgerView as _, Run, Session, Status};
+use parhelia_store::{
+    Store,
+    id::Ulid,
+    record::{Brief, Checkpoint},
+    view::View,
+};
+
+use crate::{
+    attention::{self, Attention},
+    place::Standing,
+    position, resume, rollback,
+};
+use parhelia_agent::{
+    open::{live, said_by},
+    process::Identity,
+    transcript::Located,
+};
+use parhelia_host::{
+    Result,
+    conversation::summary_now,
+    run::{self, Failing, Life, RunHooks},
+    state::state_json,
+};
+
+/// No prompt is shown further, in characters.
+const PROMPT_CHARACTERS_MAX: usize = 200;
+
+/// The observed state of a session's agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Observed {
+    /// It had no agent yet.
+    None,
+    /// Its agent is being started.
+    Starting,
+    /// It lives.
+    Live,
+    /// It lives, and has nothing to do until it is told something.
+    Idle,
+    /// It lives, and waits for an answer.
+    Waiting,
+    /// It cannot be seen from here, and counts as alive until its lease runs out.
+    Elsewhere,
+    /// A life that cannot be told: no process of it is known, or none can be looked at.
+    Unknown,
+    /// No process of it is left.
+    Dead,
+}
+
+impl Observed {
+    /// True if its agent may act.
+    pub fn is_alive(self) -> bool {
+        !matches!(self, Observed::None | Observed::Dead)
+    }
+
+    /// Its name, as printed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Observed::None => "none",
+            Observed::Starting => "starting",
+            Observed::Live => "live",
+            Observed::Idle => "idle",
+            Observed::Waiting => "waiting",
+            Observed::Elsewhere => "elsewhere",
+            Observed::Unknown => "unknown",
+            Observed::Dead => "dead",
+        }
+    }
+}
+
+/// A checkpoint, and when it was made.
+#[derive(Clone, Debug)]
+pub struct Saved {
+    /// Its id.
+    pub id: Ulid,
+    /// Time of its making.
+    pub created_at: Timestamp,
+}
+
+/// A live agent or program without its supervisor, the process that started it and makes its checkpoints.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unsupervised {
+    /// Its process.
+    pub process: i32,
+    /// True if an event of its hooks has come: these make checkpoints.
+    pub has_hooks: bool,
+    /// A sentence about hooks of it of which no event has come; none where it has none.
+    pub silent: Option<String>,
+}
+
+impl Unsupervised {
+    fn of(store: &Store, session: &Session, run: &Run) -> Result<Option<Self>> {
+        let Life::Agent(agent) = run::life(run) else { return Ok(None) };
+        if !run::is_orphaned(run) {
+            return Ok(None);
+        }
+        let hooks = run::hooks_of(store, session, run)?;
+        let silent = match &hooks {
+            RunHooks::Silent { why } => {
+                let why = why.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
+                Some(format!("no event of its hooks has come{why}"))
+            }
+            RunHooks::Heard | RunHooks::None => None,
+        };
+        Ok(Some(Unsupervised { process: agent.process, has_hooks: hooks == RunHooks::Heard, silent }))
+    }
+}
+
+/// What a session needs of a person, the most urgent first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Need {
+    /// Resuming it failed: a person has to find out why.
+    ResumeFailed,
+    /// Its agent died, and is not resumed unless a person does it.
+    LeftAlone,
+    /// Checkpoints of it fail.
+    Failing,
+    /// Its agent waits for an answer.
+    Waiting,
+    /// A checkpoint of it waits for a decision, or its last one was rejected.
+    Review,
+}
+
+impl Need {
+    /// All of them.
+    pub const ALL: [Need; 5] = [Need::ResumeFailed, Need::LeftAlone, Need::Failing, Need::Waiting, Need::Review];
+
+    /// Its name, as printed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Need::ResumeFailed => "resume_failed",
+            Need::LeftAlone => "left_alone",
+            Need::Failing => "failing",
+            Need::Waiting => "waiting",
+            Need::Review => "review",
+        }
+    }
+}
+
+/// A session at one glance.
+#[derive(Clone, Debug)]
+pub struct Overview {
+    /// The wanted state; none for a session that never had a run.
+    pub wanted: Option<Goal>,
+    /// The observed state.
+    pub observed: Observed,
+    /// The reason for the observed state, if it is known.
+    pub why: Option<String>,
+    /// The process of its agent, if it lives here.
+    pub agent: Option<Identity>,
+    /// Its head.
+    pub last_checkpoint: Option<Saved>,
+    /// The decision about that, or about the newest before it that is no safety checkpoint, if it was rejected; pending if that or one before it
+    /// waits for a person, and no person has approved a later one.
+    pub review: Option<ApprovalStatus>,
+    /// The last prompt of its user, shortened.
+    pub last_prompt: Option<String>,
+    /// Its conversations, the one that was seen last at the end, each with its turns as they are now.
+    pub conversations: Vec<Conversation>,
+    /// Checkpoints that have failed since.
+    pub failing: Option<Failing>,
+    /// Set where it lives and no checkpoint of it can be made, which cannot be recorded either: its store takes no writes.
+    pub store_is_read_only: bool,
+    /// A process that says that it has the conversation open of this one, whose agent is dead, or not known: then it may be that.
+    pub open_in: Option<i32>,
+    /// A sentence about an agent outside of this container that may have the conversation of this dead one open.
+    pub unseen: Option<String>,
+    /// Set where it lives without its supervisor.
+    pub unsupervised: Option<Unsupervised>,
+    /// A warning where another folder has taken the place of its own.
+    pub another_folder: Option<String>,
+    /// The reason for which it is not resumed by itself since its agent died, so that it waits for a person.
+    pub set_aside: Option<String>,
+    /// The verdict on its agent that holds.
+    pub attention: Option<Attention>,
+    /// The checkpoint that a rollback was to go back to which was interrupted, so that files of two states stand in the workspace.
+    pub interrupted_rollback: Option<Ulid>,
+}
+
+impl Overview {
+    /// The state of a session in a word, for people: of one that shall not run, what was asked for.
+    pub fn state(&self, session: &Session) -> &'static str {
+        match (self.observed, self.wanted) {
+            (Observed::Dead | Observed::Unknown, Some(Goal::Paused)) => "paused",
+            _ if session.status == Status::Ended => "ended",
+            (observed, _) => observed.name(),
+        }
+    }
+
+    /// The need of a person; none of a session that has ended.
+    pub fn needs(&self, session: &Session) -> Option<Need> {
+        if session.status == Status::Ended {
+            return None;
+        }
+        let has = |state| self.attention.as_ref().is_some_and(|attention| attention.state == state);
+        match () {
+            () if has(attention::State::ResumeFailed) => Some(Need::ResumeFailed),
+            () if self.set_aside.is_some() => Some(Need::LeftAlone),
+            () if self.failing.is_some() || self.store_is_read_only => Some(Need::Failing),
+            () if self.observed == Observed::Waiting => Some(Need::Waiting),
+            () if self.review.is_some() => Some(Need::Review),
+            () => None,
+        }
+    }
+
+    /// Looks at a session.
+    pub fn of(store: &Store, session: &Session) -> Result<Self> {
+        let view = store.view();
+        let run = view.newest_run(session)?;
+        let Activity { observed, why, agent } = observed(store, session, run.as_ref())?;
+        let head = view.head(&session.id)?;
+        // One that was made since, by whomever, is as good.
+        let is_over = |failing: &Failing| head.as_ref().is_some_and(|head| head.record.created_at > failing.since);
+        let failing = run::failing(session).filter(|failing| !is_over(failing));
+        let conversations = position::conversations(session, head.as_ref());
+        let last_prompt = last_prompt(store, session, &conversations, head.as_ref()).map(|prompt| shortened(&prompt));
+        let is_unseen = matches!(observed, Observed::Dead | Observed::Unknown);
+        let attention = attention::holding(session, observed, head.as_ref()).filter(|_| session.status != Status::Ended);
+        Ok(Overview {
+            wanted: session.run.as_ref().map(|_| session.goal()),
+            observed,
+            why,
+            agent,
+            review: head.as_ref().map(|head| review(&view, head)).transpose()?.flatten(),
+            last_checkpoint: head.map(|head| Saved { id: head.record.id, created_at: head.record.created_at }),
+            last_prompt,
+            conversations,
+            failing,
+            store_is_read_only: observed.is_alive() && store.is_read_only(),
+            open_in: is_unseen.then(|| open_in(store, session)).transpose()?.flatten(),
+            unseen: is_unseen.then(|| unseen(store, session)).transpose()?.flatten(),
+            unsupervised: run.as_ref().map(|run| Unsupervised::of(store, session, run)).transpose()?.flatten(),
+            another_folder: another_folder(session),
+            set_aside: resume::why_set_aside(session).or_else(|| why_left(session, attention.as_ref())),
+            attention,
+            interrupted_rollback: rollback::interrupted(store, session).map(|intent| intent.target),
+        })
+    }
+}
+
+/// The decision of a person that a session's head, or one that it came from, waits for or has got. A safety checkpoint says nothing of what it is
+/// a copy of. Whoever approved a checkpoint has looked at those before it.
+fn review(view: &View, head: &Checkpoint) -> Result<Option<ApprovalStatus>> {
+    let briefs = view.briefs_of(&head.record.session, 0)?;
+    let known: HashMap<Ulid, &Brief> = briefs.iter().map(|brief| (brief.id, brief)).collect();
+    let (mut next, mut is_newest) = (Some(head.record.id), true);
+    while let Some(id) = next {
+        let marks = view.marks(id)?;
+        let Some(brief) = known.get(&id) else {
+            next = marks.deleted.and_then(|deleted| deleted.parent);
+            continue;
+        };
+        next = brief.parent;
+        if brief.is_safety {
+            continue;
+        }
+        match marks.approval.map(|approval| approval.status) {
+            Some(ApprovalStatus::Pending) => return Ok(Some(ApprovalStatus::Pending)),
+            Some(ApprovalStatus::Rejected) if is_newest => return Ok(Some(ApprovalStatus::Rejected)),
+            Some(ApprovalStatus::Approved) => return Ok(None),
+            Some(ApprovalStatus::Rejected | ApprovalStatus::AutoApproved) | None => {}
+        }
+        is_newest = false;
+    }
+    Ok(None)
+}
+
+/// The reason for which a dead session that is wanted running is not resumed by itself.
+fn why_left(session: &Session, attention: Option<&Attention>) -> Option<String> {
+    let left = attention.filter(|attention| !attention.state.is_of_life() && session.goal() == Goal::Running)?;
+    Some(left.why.clone().unwrap_or_else(|| left.state.name().replace('_', " ")))
+}
+
+/// What the newest agent of a session is seen to do, and why, as far as it can be told.
+pub fn activity(store: &Store, session: &Session) -> Result<(Observed, Option<String>)> {
+    let Activity { observed, why, .. } = observed(store, session, store.view().newest_run(session)?.as_ref())?;
+    Ok((observed, why))
+}
+
+/// The last prompt of a session: of its last conversation in which something was said. None where that cannot be read: an older prompt is
+/// not the last one.
+fn last_prompt(store: &Store, session: &Session, conversations: &[Conversation], head: Option<&Checkpoint>) -> Option<String> {
+    let SavedPrompt { conversation: saved_in, prompt } = head.map(|head| saved_prompt(store, head)).unwrap_or_default();
+    let (saved_in, saved) = (saved_in.as_deref(), || prompt.clone());
+    let is_only = conversations.len() < 2;
+    for known in conversations.iter().rev() {
+        let is_saved = saved_in == Some(known.id.as_str());
+        let found = prompt_since(store, known, head.filter(|_| is_saved)).or_else(|| saved().filter(|_| is_saved));
+        let turns = known.turn_count.unwrap_or_default();
+        if found.is_some() || turns > u64::from(is_only) {
+            return found;
+        }
+    }
+    // A rollback may have gone back to before it.
+    let first = || session.first_prompt.clone().filter(|_| !position::is_gone_back(session));
+    if is_only { saved().filter(|_| saved_in.is_none()).or_else(first) } else { None }
+}
+
+/// The last prompt that a checkpoint has.
+#[derive(Clone, Debug, Default)]
+struct SavedPrompt {
+    conversation: Option<String>,
+    prompt: Option<String>,
+}
+
+/// So many prompts of checkpoints are remembered.
+const PROMPTS_MAX: usize = 4096;
+
+/// The last prompt that a checkpoint has. It stays the same, and is read once by a process that asks again and again.
+fn saved_prompt(store: &Store, head: &Checkpoint) -> SavedPrompt {
+    static KNOWN: Mutex<BTreeMap<(Ulid, PathBuf), SavedPrompt>> = Mutex::new(BTreeMap::new());
+    let key = (head.record.id, store.path().to_owned());
+    if let Some(known) = KNOWN.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+        return known.clone();
+    }
+    // A checkpoint that cannot be read is no reason to show nothing.
+    let Ok(state) = state_json(store, head, "conversation.json") else { return SavedPrompt::default() };
+    let text = |name: &str| {
+        let state = state.as_ref()?;
+        Some(state.get("summary").unwrap_or(state)[name].as_str()?.to_owned())
+    };
+    let found = SavedPrompt { conversation: text("agent_session_id"), prompt: text("last_prompt") };
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if known.len() >= PROMPTS_MAX {
+        // The oldest checkpoints have the lowest ids.
+        known.pop_first();
+    }
+    known.insert(key, found.clone());
+    found
+}
+
+/// The last prompt of a conversation that is not as the checkpoint has it, as far as it can be read.
+fn prompt_since(store: &Store, known: &Conversation, head: Option<&Checkpoint>) -> Option<String> {
+    let located = Located::from_hook(&known.seen_at()?).ok()?;
+    // Transcripts grow. Times would say less: clocks are set back.
+    let saved_bytes = head.and_then(|head| head.record.conversation.as_ref()?.get("transcript_bytes")?.as_u64());
+    if saved_bytes.is_some_and(|bytes| fs::metadata(&located.transcript).is_ok_and(|now| now.len() == bytes)) {
+        return None;
+    }
+    summary_now(located, &store.layout().cache()).ok()?.last_prompt
+}
+
+/// An agent that says that it has the newest conversation of a session open; none of a session that has ended.
+fn open_in(store: &Store, session: &Session) -> Result<Option<i32>> {
+    let Some(newest) = session.conversations.last().filter(|_| session.status != Status::Ended) else { return Ok(None) };
+    let config = run::config_of_session(store, session)?;
+    let said = config.and_then(|config| live(&config.path, &newest.id).into_iter().next());
+    Ok(said.map(|said| said.process.process))
+}
+
+/// An agent that may have the newest conversation of a session open where nothing can be seen of it; none of a session that has ended.
+fn unseen(store: &Store, session: &Session) -> Result<Option<String>> {
+    let Some(newest) = session.conversations.last().filter(|_| session.status != Status::Ended) else { return Ok(None) };
+    let config = run::config_of_session(store, session)?;
+    Ok(config.map(|config| run::unseen_in(store, session, &config.path, &newest.id)).transpose()?.flatten())
+}
+
+/// The warning; none of a session that has ended.
+fn another_folder(session: &Session) -> Option<String> {
+    let standing = Some(Standing::of(session)).filter(|standing| session.status != Status::Ended && standing.is_another())?;
+    standing.text(session)
+}
+
+/// Sessions that are wanted running, and do not run as they should.
+#[derive(Clone, Debug, Default)]
+pub struct Missing {
+    /// Those whose agent has died, the one that changed last first.
+    pub dead: Vec<Session>,
+    /// Those of which it is not known whether their agent lives, and why, in the same order.
+    pub unknown: Vec<(Session, String)>,
+    /// Those that another machine or container may have, in the same order: which one, and until when its lease holds.
+    pub elsewhere: Vec<(Session, String, Timestamp)>,
+    /// Those that live without their supervisor, in the same order.
+    pub unsupervised: Vec<(Session, Unsupervised)>,
+}
+
+/// Looks for sessions that are wanted running, and whose agent is not seen to live here, or lives without its supervisor.
+pub fn missing(store: &Store) -> Result<Missing> {
+    let view = store.refresh()?;
+    let mut found = Missing::default();
+    for session in view.sessions()?.into_iter().filter(|session| session.goal() == Goal::Running) {
+        let Some(run) = view.newest_run(&session)? else { continue };
+        match run::life(&run) {
+            Life::Over => match run::why_unknown(&run) {
+                Some(why) => found.unknown.push((session, why)),
+                None => found.dead.push(session),
+            },
+            Life::Elsewhere { host, until } => found.elsewhere.push((session, host, until)),
+            Life::Agent(_) => {
+                let unsupervised = Unsupervised::of(store, &session, &run)?;
+                found.unsupervised.extend(unsupervised.map(|found| (session, found)));
+            }
+            Life::Starting(_) => {}
+        }
+    }
+    found.unsupervised.sort_by_key(|(session, _)| std::cmp::Reverse(session.changed_at));
+    found.dead.sort_by_key(|session| std::cmp::Reverse(session.changed_at));
+    found.unknown.sort_by_key(|(session, _)| std::cmp::Reverse(session.changed_at));
+    found.elsewhere.sort_by_key(|(session, ..)| std::cmp::Reverse(session.changed_at));
+    Ok(found)
+}
+
+/// The activity of an agent, as it is seen.
+struct Activity {
+    observed: Observed,
+    why: Option<String>,
+    agent: Option<Identity>,
+}
+
+fn observed(store: &Store, session: &Session, run: Option<&Run>) -> Result<Activity> {
+    let without = |observed, why| Activity { observed, why, agent: None };
+    let Some(run) = run else { return Ok(without(Observed::None, None)) };
+    // One whose session was ended while it lived is still there to be seen.
+    let life = run::left_alive(run).map_or_else(|| run::life(run), Life::Agent);
+    let why_ended = || {
+        let is_set_aside = run.is_open() && session.goal() == Goal::Paused;
+        if is_set_aside { Some(SET_ASIDE.to_owned()) } else { session.status_reason.clone().filter(|_| !run.is_open()) }
+    };
+    Ok(match life {
+        Life::Starting(_) => without(Observed::Starting, None),
+        Life::Elsewhere { host, until } => match run::why_unknown(run) {
+            Some(why) => without(Observed::Unknown, Some(format!("{why}; it counts as alive until {until}"))),
+            None => without(Observed::Elsewhere, Some(format!("on {host}, until {until}"))),
+        },
+        Life::Over => match run::why_unknown(run) {
+            Some(why) => without(Observed::Unknown, Some(why)),
+            None => without(Observed::Dead, why_dead(session, run)),
+        },
+        Life::Agent(process) => {
+            let config = run::config_of_session(store, session)?;
+            let said = config.and_then(|config| {
+                let its = || live(&config.path, &run::conversation_of(session, &run.id)?).into_iter().next();
+                said_by(&config.path, process.process).filter(|said| said.process.is_same(&process)).or_else(its)
+            });
+            let (observed, why) = match said.as_ref().map(|said| (said.status.as_deref(), said.waits_for.clone())) {
+                Some((Some("idle"), _)) => (Observed::Idle, why_ended()),
+                Some((Some("waiting"), what)) => (Observed::Waiting, what.or_else(why_ended)),
+                _ => (Observed::Live, why_ended()),
+            };
+            Activity { observed, why, agent: Some(process) }
+        }
+    })
+}
+
+fn why_dead(session: &Session, run: &Run) -> Option<String> {
+    match run.is_open() {
+        true => Some(run::why_dead(run)),
+        false => session.status_reason.clone().or_else(|| run.exit_reason.clone()),
+    }
+}
+
+/// The reason why a live session is not resumed when its agent dies.
+const SET_ASIDE: &str = "paused: it is not resumed if it dies";
+
+/// A prompt on one line, without what fills it up.
+fn shortened(prompt: &str) -> String {
+    let words: Vec<&str> = prompt.split_whitespace().collect();
+    let line = words.join(" ");
+    match line.char_indices().nth(PROMPT_CHARACTERS_MAX) {
+        Some((at, _)) => format!("{}…", &line[..at]),
+        None => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prompt_is_one_line_and_not_long() {
+        assert_eq!(shortened(" fix\n\tthe   bug\n"), "fix the bug");
+        assert_eq!(shortened(&"é".repeat(1000)).chars().count(), PROMPT_CHARACTERS_MAX + 1);
+    }
+}

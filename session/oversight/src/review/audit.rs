@@ -1,0 +1,471 @@
+//! The audit: who decided, deleted, went back or switched off a safety, when and why, taken from the journal's events, which are never removed.
+//!
+//! Each event names the hash of the one before it, so that a removed or changed one is found. That nobody cut off the end, or wrote all of it
+//! anew, the chain cannot prove by itself: whoever has noted the hash of an event can.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    path::Path,
+};
+
+use jiff::Timestamp;
+use parhelia_ledger::kind;
+use parhelia_store::{
+    Store,
+    event::{Actor, Event},
+    id::Ulid,
+    journal::{Entry as JournalEntry, Journal, Position, Raw},
+    record::Checkpoint,
+};
+use serde_json::{Map, Value};
+
+use super::signature::{Fault, Signature};
+use parhelia_host::{
+    Result,
+    error::IoContext,
+    events::{self, Sessions},
+    intent,
+};
+
+/// An entry of the audit.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// Its place in the journal.
+    pub sequence: u64,
+    /// Id of the event.
+    pub id: Ulid,
+    /// Time of recording.
+    pub at: Timestamp,
+    /// Name of the machine.
+    pub host: String,
+    /// The act, such as `checkpoint.approve`.
+    pub action: &'static str,
+    /// The checkpoint, session or policy that it was done to.
+    pub subject: String,
+    /// The session that it concerns.
+    pub session: Option<String>,
+    /// The person or program.
+    pub actor: Actor,
+    /// The reason that was given.
+    pub reason: Option<String>,
+    /// The policy.
+    pub policy: Option<String>,
+    /// The rule of the policy, the safety that was switched off, the mark that was removed, or why an attempt was refused.
+    pub rule: Option<String>,
+    /// Everything that was recorded.
+    pub data: Map<String, Value>,
+    /// Hash of the event.
+    pub hash: String,
+    /// Hash of the event before it.
+    pub previous: Option<String>,
+}
+
+/// Names of all acts.
+pub const ACTIONS: [&str; 21] = [
+    "checkpoint.approve",
+    "checkpoint.reject",
+    "checkpoint.auto_approve",
+    "checkpoint.request_review",
+    "checkpoint.decide",
+    "checkpoint.approve_refused",
+    "checkpoint.reject_refused",
+    "checkpoint.delete",
+    "checkpoint.delete_refused",
+    "checkpoint.untag",
+    "checkpoint.unlink",
+    "checkpoint.untag_refused",
+    "checkpoint.unlink_refused",
+    "journal.cut",
+    "policy.change",
+    "safety.override",
+    "session.act_refused",
+    "session.answer",
+    "session.rollback",
+    "setting.ignore",
+    "workspace.overwrite",
+];
+
+/// The acts of policies that nobody has to look at.
+pub const AUTOMATIC: &str = "checkpoint.auto_approve";
+
+/// Kinds of events that may record an act.
+const KINDS: [&str; 15] = [
+    kind::ACT_REFUSED,
+    kind::CHECKPOINT_DECIDED,
+    kind::CHECKPOINT_DECISION_REFUSED,
+    kind::CHECKPOINT_DELETED,
+    kind::DELETION_REFUSED,
+    kind::CHECKPOINT_UNTAGGED,
+    kind::CHECKPOINT_UNLINKED,
+    kind::UNMARKING_REFUSED,
+    kind::JOURNAL_CUT,
+    kind::POLICY_CHANGED,
+    kind::SAFETY_OVERRIDDEN,
+    kind::SETTING_IGNORED,
+    kind::WORKSPACE_OVERWRITTEN,
+    kind::SESSION_ANSWERED,
+    kind::SESSION_CHANGED,
+];
+
+/// The act that an event records; none where it is none of the audit's.
+fn action(event: &Event) -> Option<&'static str> {
+    // An act of no other kind would ever be shown.
+    if !KINDS.contains(&event.kind.as_str()) {
+        return None;
+    }
+    let status = event.data.get("status").and_then(Value::as_str);
+    match (event.kind.as_str(), status) {
+        (kind::CHECKPOINT_DECIDED, Some("approved")) => Some("checkpoint.approve"),
+        (kind::CHECKPOINT_DECIDED, Some("rejected")) => Some("checkpoint.reject"),
+        (kind::CHECKPOINT_DECIDED, Some("auto_approved")) => Some(AUTOMATIC),
+        (kind::CHECKPOINT_DECIDED, Some("pending")) => Some("checkpoint.request_review"),
+        // Of a later release.
+        (kind::CHECKPOINT_DECIDED, _) => Some("checkpoint.decide"),
+        (kind::CHECKPOINT_DECISION_REFUSED, Some("approved")) => Some("checkpoint.approve_refused"),
+        (kind::CHECKPOINT_DECISION_REFUSED, _) => Some("checkpoint.reject_refused"),
+        (kind::CHECKPOINT_DELETED, _) => Some("checkpoint.delete"),
+        (kind::ACT_REFUSED, _) => Some("session.act_refused"),
+        (kind::DELETION_REFUSED, _) => Some("checkpoint.delete_refused"),
+        // Retention removes what nobody marks any more.
+        (kind::CHECKPOINT_UNTAGGED, _) => Some("checkpoint.untag"),
+        (kind::CHECKPOINT_UNLINKED, _) => Some("checkpoint.unlink"),
+        (kind::UNMARKING_REFUSED, _) if event.data.contains_key("tag") => Some("checkpoint.untag_refused"),
+        (kind::UNMARKING_REFUSED, _) => Some("checkpoint.unlink_refused"),
+        (kind::JOURNAL_CUT, _) => Some("journal.cut"),
+        (kind::POLICY_CHANGED, _) => Some("policy.change"),
+        (kind::SAFETY_OVERRIDDEN, _) => Some("safety.override"),
+        (kind::SETTING_IGNORED, _) => Some("setting.ignore"),
+        (kind::SESSION_ANSWERED, _) => Some("session.answer"),
+        (kind::WORKSPACE_OVERWRITTEN, _) => Some("workspace.overwrite"),
+        (kind::SESSION_CHANGED, _) if event.data.get(intent::LAST).is_some_and(|last| !last.is_null()) => {
+            Some("session.rollback")
+        }
+        _ => None,
+    }
+}
+
+impl Entry {
+    fn of(sequence: u64, event: Event, hash: String, action: &'static str, session: Option<String>) -> Self {
+        let text = |name: &str| event.data.get(name).and_then(Value::as_str).map(str::to_owned);
+        Entry {
+            sequence,
+            id: event.id,
+            at: event.at,
+            action,
+            session,
+            reason: text("reason"),
+            policy: text("policy").or((action == "policy.change").then(|| event.subject.clone())),
+            rule: ["rule", "why", "safety", "tag", "url"].into_iter().find_map(text),
+            host: event.host,
+            subject: event.subject,
+            actor: event.actor,
+            data: event.data,
+            hash,
+            previous: event.previous,
+        }
+    }
+}
+
+/// The entries to be listed.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    /// Of this session alone.
+    pub session: Option<String>,
+    /// Acts that begin so.
+    pub action: Option<String>,
+    /// Recorded since then.
+    pub since: Option<Timestamp>,
+    /// True if what policies approved by themselves is left out.
+    pub without_automatic: bool,
+}
+
+impl Filter {
+    fn fits(&self, entry: &Entry) -> bool {
+        self.session.as_ref().is_none_or(|session| entry.session.as_ref() == Some(session))
+            && self.action.as_ref().is_none_or(|action| entry.action.starts_with(action.as_str()))
+            && self.since.is_none_or(|since| entry.at >= since)
+            && !(self.without_automatic && entry.action == AUTOMATIC)
+    }
+}
+
+/// The entries of the audit that fit, oldest first; of a number that are wanted, the last. They are read from the journal, not from the index,
+/// which could be made anew without one of them.
+pub fn entries(store: &Store, filter: &Filter, wanted: Option<usize>) -> Result<Vec<Entry>> {
+    let view = store.view();
+    events::last(store, 0, wanted, |after| {
+        let mut sessions = Sessions::new(store, &view, after);
+        let (mut records, mut found) = (Vec::new(), Vec::new());
+        Journal::of(store.layout()).look_after(after, |raw| {
+            if raw.event().is_none_or(|head| KINDS.contains(&head.kind.as_ref())) {
+                records.push(raw.decode()?);
+            }
+            Ok(())
+        })?;
+        for logged in records {
+            match (logged.entry, logged.event_hash) {
+                (JournalEntry::Commit { record, .. }, _) => sessions.committed(logged.sequence, record),
+                (JournalEntry::Event(event), Some(hash)) => {
+                    let Some(action) = action(&event) else { continue };
+                    let session = sessions.of(&event)?;
+                    found.push(Entry::of(logged.sequence, *event, hash, action, session));
+                }
+                _ => {}
+            }
+        }
+        found.retain(|entry| filter.fits(entry));
+        Ok(found)
+    })
+}
+
+/// A break in a chain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Break {
+    /// Place in the journal of the event that does not continue it.
+    pub sequence: u64,
+    /// The hash that it names.
+    pub names: Option<String>,
+    /// The hash of the event before it.
+    pub expected: Option<String>,
+}
+
+/// A signature that does not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadSignature {
+    /// Place in the journal of the decision.
+    pub sequence: u64,
+    /// The checkpoint.
+    pub checkpoint: String,
+    /// The reason.
+    pub why: String,
+}
+
+/// The signatures of persons' decisions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Signatures {
+    /// Decisions with a signature that holds, by the principal whose key it is.
+    pub good: BTreeMap<String, u64>,
+    /// Signatures that do not hold.
+    pub bad: Vec<BadSignature>,
+    /// Decisions without one.
+    pub unsigned: u64,
+    /// Signatures that were not checked.
+    pub unchecked: u64,
+    /// The reason, if that is not that nobody has said which keys count.
+    pub unchecked_why: Option<String>,
+}
+
+impl Signatures {
+    fn count(&mut self, sequence: u64, event: &Event, seen: &mut Seen<'_>) {
+        if event.kind != kind::CHECKPOINT_DECIDED || event.actor.user.is_none() {
+            return;
+        }
+        let signer = match (Signature::of(&event.data), seen.allowed) {
+            (None, _) => return self.unsigned += 1,
+            (Some(_), None) => return self.unchecked += 1,
+            (Some(Err(why)), _) => Err(Fault::Bad(why)),
+            (Some(Ok(signature)), Some(allowed)) => match seen.records.get(&event.subject) {
+                None => Err(Fault::Bad("its checkpoint is not in the journal".into())),
+                Some(record) => signature.signer(event, &seen.store, record, allowed, &mut seen.statements),
+            },
+        };
+        match signer {
+            Ok(principal) => *self.good.entry(principal).or_default() += 1,
+            Err(Fault::Bad(why)) => self.bad.push(BadSignature { sequence, checkpoint: event.subject.clone(), why }),
+            Err(Fault::Unchecked(why)) => {
+                self.unchecked += 1;
+                self.unchecked_why.get_or_insert(why);
+            }
+        }
+    }
+}
+
+/// Everything that decisions are checked against.
+struct Seen<'a> {
+    store: String,
+    allowed: Option<&'a Path>,
+    /// Digests of the records of the checkpoints so far.
+    records: HashMap<String, String>,
+    /// Statements that were signed so far.
+    statements: HashSet<Vec<u8>>,
+}
+
+/// A decision about a checkpoint that is another one by now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exchanged {
+    /// Place in the journal of the decision.
+    pub sequence: u64,
+    /// The checkpoint.
+    pub checkpoint: String,
+}
+
+/// The outcome of a verification.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verified {
+    /// Events that were looked at.
+    pub events: u64,
+    /// Entries of the audit among them.
+    pub entries: u64,
+    /// Time of the first event.
+    pub first_at: Option<Timestamp>,
+    /// Time of the last event.
+    pub last_at: Option<Timestamp>,
+    /// Hash of the last event: whoever notes it can tell later whether anything up to here was removed or changed.
+    pub last: Option<String>,
+    /// Places at which the chain is broken.
+    pub breaks: Vec<Break>,
+    /// Of a hash that was noted before: true if an event with it is in the chain.
+    pub found_noted: Option<bool>,
+    /// Records that the journal is known to have lost at its end.
+    pub lost: u64,
+    /// Records that were lost at some time before, by what the events say.
+    pub lost_before: u64,
+    /// Decisions about checkpoints whose records are others than those that were decided about.
+    pub exchanged: Vec<Exchanged>,
+    /// Events with an earlier time than the one before: a clock was set back, or is behind another machine's.
+    pub times_back: u64,
+    /// The signatures of decisions.
+    pub signatures: Signatures,
+}
+
+impl Verified {
+    /// True if nothing was removed or changed inside the chain, what was noted is in it, and every signature that was checked holds.
+    pub fn is_ok(&self) -> bool {
+        self.breaks.is_empty()
+            && self.lost == 0
+            && self.found_noted != Some(false)
+            && self.exchanged.is_empty()
+            && self.signatures.bad.is_empty()
+    }
+}
+
+/// Verifies the chain of all events, and the signatures of decisions by a file of allowed signers. Damage of the journal itself is an error.
+/// `noted` is the hash of an event, or its beginning.
+pub fn verify(store: &Store, noted: Option<&str>, allowed: Option<&Path>) -> Result<Verified> {
+    if let Some(path) = allowed {
+        // Without it, every signature would count as that of a stranger.
+        std::fs::File::open(path).at("read the allowed signers", path)?;
+    }
+    let (records, statements) = Default::default();
+    let seen = Seen { store: store.config().id.to_string(), allowed, records, statements };
+    let verified = Verified { found_noted: noted.map(|_| false), ..Verified::default() };
+    let mut verification = Verification { store, noted, seen, verified, chain: Chain::default() };
+    let tail = Journal::of(store.layout()).look_through(&Position::start(), |raw| verification.look(raw))?;
+    let Verification { verified, chain, .. } = verification;
+    let lost_for_good: u64 = tail.lost.iter().map(|(first, last)| last - first + 1).sum();
+    let lost_before = verified.lost_before + lost_for_good;
+    Ok(Verified { lost: tail.missing, lost_before, last: chain.last, breaks: chain.breaks, ..verified })
+}
+
+/// A verification on its way through the journal.
+struct Verification<'a> {
+    store: &'a Store,
+    noted: Option<&'a str>,
+    seen: Seen<'a>,
+    verified: Verified,
+    chain: Chain,
+}
+
+impl Verification<'_> {
+    fn look(&mut self, raw: &Raw<'_>) -> serde_json::Result<()> {
+        // Of most events no more is needed than their heads.
+        if let Some(head) = raw.event().filter(|head| !KINDS.contains(&head.kind.as_ref())) {
+            self.timed(head.at);
+            self.linked(raw.sequence, head.previous.as_deref(), raw.event_hash());
+            return Ok(());
+        }
+        let logged = raw.decode()?;
+        let previous = match &logged.entry {
+            JournalEntry::Commit { record, .. } => {
+                if let Ok(checkpoint) = Checkpoint::decode(logged.sequence, record.clone(), self.store.ids()) {
+                    self.seen.records.insert(checkpoint.id(), checkpoint.digest.to_string());
+                }
+                None
+            }
+            JournalEntry::Event(event) => {
+                self.timed(event.at);
+                self.decided(logged.sequence, event);
+                event.previous.as_deref()
+            }
+            JournalEntry::Unknown(value) => value.get("previous").and_then(Value::as_str),
+            _ => None,
+        };
+        if let Some(hash) = logged.event_hash {
+            self.linked(logged.sequence, previous, hash);
+        }
+        Ok(())
+    }
+
+    fn timed(&mut self, at: Timestamp) {
+        let verified = &mut self.verified;
+        verified.times_back += u64::from(verified.last_at.is_some_and(|last| at < last));
+        verified.first_at = verified.first_at.or(Some(at));
+        verified.last_at = Some(at);
+    }
+
+    fn decided(&mut self, sequence: u64, event: &Event) {
+        let verified = &mut self.verified;
+        verified.entries += u64::from(action(event).is_some());
+        verified.signatures.count(sequence, event, &mut self.seen);
+        let record = event.data.get("record").and_then(Value::as_str);
+        if record.is_some_and(|decided| self.seen.records.get(&event.subject).is_some_and(|now| now != decided)) {
+            verified.exchanged.push(Exchanged { sequence, checkpoint: event.subject.clone() });
+        }
+        if event.kind == kind::JOURNAL_CUT {
+            verified.lost_before += event.data.get("records").and_then(Value::as_u64).unwrap_or(0);
+        }
+    }
+
+    /// Takes in the next event of the chain.
+    fn linked(&mut self, sequence: u64, previous: Option<&str>, hash: String) {
+        if self.noted.is_some_and(|noted| hash.starts_with(noted)) {
+            self.verified.found_noted = Some(true);
+        }
+        self.verified.events += 1;
+        self.chain.goes_on(sequence, previous, hash);
+    }
+}
+
+/// A chain of events so far.
+#[derive(Default)]
+struct Chain {
+    /// True once an event has named the one before it: those of the first releases name none.
+    has_begun: bool,
+    last: Option<String>,
+    breaks: Vec<Break>,
+}
+
+impl Chain {
+    /// Takes in the next event: the hash that it names, and its own.
+    fn goes_on(&mut self, sequence: u64, previous: Option<&str>, hash: String) {
+        self.has_begun |= previous.is_some();
+        if self.has_begun && previous != self.last.as_deref() {
+            self.breaks.push(Break { sequence, names: previous.map(str::to_owned), expected: self.last.clone() });
+        }
+        self.last = Some(hash);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The places at which a chain of events is broken, each given as the hash that it names and its own.
+    fn breaks(events: &[(&str, &str)]) -> Vec<u64> {
+        let mut chain = Chain::default();
+        for (i, (previous, hash)) in events.iter().enumerate() {
+            chain.goes_on(i as u64, (!previous.is_empty()).then_some(*previous), (*hash).to_owned());
+        }
+        chain.breaks.iter().map(|found| found.sequence).collect()
+    }
+
+    #[test]
+    fn a_removed_or_changed_event_breaks_the_chain_where_it_was() {
+        assert_eq!(breaks(&[("", "a"), ("a", "b"), ("b", "c"), ("c", "d")]), [0; 0]);
+        assert_eq!(breaks(&[("", "a"), ("", "b"), ("b", "c")]), [0; 0], "the first releases named none");
+        assert_eq!(breaks(&[("", "a"), ("b", "c"), ("c", "d")]), [1], "b was removed");
+        assert_eq!(breaks(&[("", "a"), ("a", "B"), ("b", "c")]), [2], "b was changed");
+        assert_eq!(breaks(&[("a", "b"), ("b", "c")]), [0], "the first was removed");
+        assert_eq!(breaks(&[("", "a"), ("a", "b"), ("", "c")]), [2], "c names none");
+        assert_eq!(breaks(&[("", "a"), ("a", "b"), ("a", "c"), ("b", "d")]), [2, 3], "two were exchanged");
+    }
+}

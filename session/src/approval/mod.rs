@@ -1,7 +1,0 @@
-//! Approval by policies: [`policy`] says which checkpoints count as good at once and which wait for a person, and one that was just made is
-//! judged by what is known of it. What a person rejected concerns other checkpoints, too. Persons decide in [`crate::review::decide`].
-
-pub(crate) mod automatic;
-pub mod policy;
-pub(crate) mod rejections;
-pub mod rule;

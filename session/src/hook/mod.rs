@@ -1,9 +1,0 @@
-//! Events of an agent: what is done about them, and what the agent is told. [`crate::run::meaning()`] says what they mean.
-
-mod answer;
-mod fullness;
-mod work;
-
-pub use answer::{Answer, answer};
-pub use fullness::fullness;
-pub use work::{Taken, work};
