@@ -85,7 +85,18 @@ fn headings(page: &Path) -> BTreeSet<String> {
 fn every_test_that_the_guarantees_name_exists() {
     let page = pages::text(&pages::repository().join("docs/guarantees.md"));
     let mut sources = String::new();
-    for folder in ["tests", "store/src", "session/src", "service/src", "cli/tests", "fuse/tests"] {
+    for folder in [
+        "tests",
+        "store/src",
+        "ledger/src",
+        "session/host/src",
+        "session/oversight/src",
+        "session/knowledge/src",
+        "session/life/src",
+        "service/src",
+        "cli/tests",
+        "fuse/tests",
+    ] {
         add_sources(&pages::repository().join(folder), &mut sources);
     }
     let named = page.split('`').skip(1).step_by(2).filter(|code| code.contains("::") || code.ends_with(".rs"));

@@ -20,6 +20,18 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! What is where; a folder uses only those above it:
+//!
+//! | | |
+//! |---|---|
+//! | `caches` `counts` `error` `fault` | caches within a bound of bytes; counts of requests; errors of mounting; errors of one request, and their errno |
+//! | `tree/` | a checkpoint's tree by preorder position: decoded nodes, finding and listing entries, hard links, what `stat` shows |
+//! | `readahead/` | readahead: the tracker, which notes where each program is; decoding ahead of it, and filling the kernel's page cache; blocks of long files |
+//! | `content/` | what files hold: recipes and ranges |
+//! | `filesystem/` | a read-only filesystem, as a trait, and the two there are: `checkpoint`, and `store/` (sessions, dates, folders of tags, inode numbers) |
+//! | `kernel/` | FUSE requests and their answers; whether a mount is in use |
+//! | `mount/` | mounting, unmounting, attaching, the guard, the keeper, identity of mounts, `<store>/mounts/` |
 
 // Unit tests make and change files as they like.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]

@@ -3,6 +3,17 @@
 //!
 //! [`Ledger`] is the store's [fold](parhelia_store::fold): the store keeps it in its index, and brings it up to the journal's end. [`open`] opens a store with
 //! it, and [`LedgerView`] reads it in any view of that store.
+//!
+//! What is where, a folder being a noun or a verb:
+//!
+//! | | |
+//! |---|---|
+//! | `fold/` | the ledger as the store's fold: what each commit and event changes, and the keys by which it is found again |
+//! | `session` `run` `lease` `end` | a session, one life of it, the right to act for that, and how it ended |
+//! | `marks` `rejected` | what was said of a checkpoint; what a rejection was about, which outlives the checkpoint |
+//! | `kind` `sentences` | kinds of events; the words of earlier releases, where they recorded no kind |
+//! | `admit` `maker` `import` | which events and checkpoints a session takes, and what becomes of its folder |
+//! | `view` `selector` `known` | reading the ledger of a view; which checkpoint a selector means; the folders that sessions work in |
 
 // Unit tests make and change files as they like.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]

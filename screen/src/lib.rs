@@ -6,6 +6,19 @@
 //! Everything that is shown and selected is one state, which knows neither a terminal nor a store: keys and what was read come in, effects
 //! go out. A thread reads, so that no key waits for a diff. [`shell`] opens a shell in a checkpoint, [`human`] and [`words`] have the
 //! figures and phrases that the screen and the command line share.
+//!
+//! What is where, a folder being a noun or a verb:
+//!
+//! | | |
+//! |---|---|
+//! | `human` `words` | sizes, counts and times as people read them; phrases about checkpoints: shared with the command line |
+//! | `keys` | keys and their actions: the table that the screen, its help and `docs/approval.md` have them from |
+//! | `text` `layout` | lines that are wrapped, scrolled and searched; the places of the panes |
+//! | `state/` | what is shown and selected; knows no terminal and no store: keys and what was read come in, effects go out |
+//! | `diff` `syntax` `conversation` | the lines of a file's diff, their colours, and the lines of a conversation |
+//! | `draw/` | the state, in cells; whatever is drawn is made harmless there once more |
+//! | `worker` | a thread that reads from the store: a checkpoint, diffs, the conversation, line counts |
+//! | `terminal` `shell` `review` | the terminal, which is given back whatever happens; a shell in a mounted checkpoint; the loop |
 
 // Unit tests make and change files as they like.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]

@@ -11,7 +11,7 @@ use std::{
 
 use parhelia_host::Result;
 use parhelia_ledger::{LedgerView as _, Session, Status, kind};
-use parhelia_life::overview::{Observed, Overview};
+use parhelia_life::{observed::Observed, overview::Overview};
 use parhelia_store::{
     Store,
     id::Ulid,

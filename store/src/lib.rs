@@ -26,6 +26,33 @@
 //! ```
 //!
 //! The crate prints nothing, reads no environment and runs nothing in the background. `docs/format/` has every stored byte.
+//!
+//! What is where, a folder being a noun or a verb:
+//!
+//! | | |
+//! |---|---|
+//! | `id` `format` `config` `codec` `name` `meta` | identities and kinds of objects, constants and limits, `store.json`, primitive encodings, names of entries and sessions, metadata of entries |
+//! | `keys/` | what makes ids of bytes, and stored bytes of bytes, in one store: nothing else does either |
+//! | `pack/` | blocks and packs: immutable, self-describing; `parity/`, by which damaged ones are read; which decoded blocks are kept |
+//! | `recipe` `blob` | which chunks make a file; reading them |
+//! | `tree/` | a folder's entries as content-addressed nodes; reading them |
+//! | `graph` | what a checkpoint refers to, and what that refers to in turn: one walk, for marking, verifying and repairing |
+//! | `links/` `omitted` | tables beside a root: hard-link groups, what capture left out |
+//! | `journal` `record` | the append-only log, reading around its damage, and mending it; sealed checkpoint records |
+//! | `fold` | what whoever uses the store makes of its events: fed by the view, kept in the index, and read by nobody here |
+//! | `event` `append` | facts beside the checkpoints: a chain of them; appending, once each, and not by a run that was taken over from |
+//! | `db/` | the index in RocksDB, whose types stay in this module; its logs are looked through before it reads them |
+//! | `view/` | what can be derived: the index and the journal's tail |
+//! | `errno` `attributes` | the one table of what a failed call says of an entry, and the second look that it takes; extended attributes, read as far as they can be |
+//! | `lock` `pin` `disk` `sys` `threads` `tasks` | the writer lock, pins, durable writing, system calls relative to open folders, helping threads where there are any, folders as tasks for them |
+//! | `files` | files below the store's folder: every crate opens, writes, moves and removes them here, without following links, owned by the store's owner; clippy knows no other way |
+//! | `damaged` `healed` | blocks that are known to be damaged; packs that were read by their parity |
+//! | `statcache` | what a workspace looked like when its content was last known |
+//! | `clock` `filesystem` `writers` `kernel` | when stamps can be believed: clocks that are set back, filesystems that take each other's place, files that somebody writes to; the few system calls that need `unsafe` |
+//! | `place` | which folder a workspace is: known again after it was moved, missed where its disk is not mounted |
+//! | `secrets` | files that never enter a store; its caller says which |
+//! | `create/` `restore/` `diff/` `check/` `gc/` `archive/` | the verbs |
+//! | `store` | opening a store and reading one object: nothing else |
 
 // Unit tests make and change files as they like.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]

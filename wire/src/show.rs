@@ -72,7 +72,7 @@ as_it_is!(bool, u8, u32, u64, i32, f64, String, Value, Map<String, Value>);
 as_text!(str, &'static str, Ulid, PackId, OpId, ObjectId, TreeId, BlobId, Timestamp);
 by_name!(
     parhelia_life::attention::State,
-    parhelia_life::overview::Observed,
+    parhelia_life::observed::Observed,
     parhelia_ledger::ApprovalStatus,
     parhelia_ledger::Goal,
     parhelia_ledger::Status,

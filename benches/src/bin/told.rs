@@ -4,7 +4,7 @@ use std::io::Read;
 use std::process::ExitCode;
 
 use parhelia_benches::error::{self, Context, Result};
-use parhelia_knowledge::briefing::{characters, tokens};
+use parhelia_knowledge::budget::{characters, tokens};
 
 fn main() -> ExitCode {
     error::report("told", run())

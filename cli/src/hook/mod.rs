@@ -18,7 +18,7 @@ use parhelia_agent::{
     process::{Identity, command_of},
 };
 use parhelia_host::run::{Sender, is_nested, meaning};
-use parhelia_knowledge::{briefing::Budget, summary::model::ASKING};
+use parhelia_knowledge::{budget::Budget, summary::model::ASKING};
 use parhelia_life::hook::{Answer, answer};
 use parhelia_store::OpenOptions;
 

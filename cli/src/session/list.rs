@@ -6,7 +6,10 @@ use std::collections::HashMap;
 use jiff::Timestamp;
 use parhelia_host::run::Failing;
 use parhelia_ledger::{LedgerView as _, Session, Status};
-use parhelia_life::overview::{Observed, Overview, Unsupervised};
+use parhelia_life::{
+    observed::Observed,
+    overview::{Overview, Unsupervised},
+};
 use parhelia_oversight::labels::Selector;
 use parhelia_store::{clock, id::Ulid, name};
 use parhelia_wire::{Line, Summary, session as wire};

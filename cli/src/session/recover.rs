@@ -8,7 +8,8 @@ use parhelia_host::{
 };
 use parhelia_ledger::{Goal, LedgerView as _, Session, Status};
 use parhelia_life::{
-    overview::{self, Observed, Overview},
+    observed::Observed,
+    overview::{self, Overview},
     resume::{self, Choice, Fate, Foreseen},
 };
 use parhelia_store::{Store, clock, id::Ulid, record::Checkpoint};

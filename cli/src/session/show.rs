@@ -1,10 +1,7 @@
 //! `session show`: everything about one session.
 
 use parhelia_ledger::{Goal, LedgerView as _, Run, Session, Status};
-use parhelia_life::{
-    overview::{Observed, Overview},
-    worktrees,
-};
+use parhelia_life::{observed::Observed, overview::Overview, worktrees};
 use parhelia_oversight::review::link;
 use parhelia_store::{Store, clock};
 use parhelia_wire::{Line, Summary, session as wire};

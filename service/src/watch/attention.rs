@@ -9,7 +9,8 @@ use parhelia_host::Result;
 use parhelia_ledger::{LedgerView as _, Session};
 use parhelia_life::{
     attention::{self, State},
-    overview::{self, Observed},
+    observed::Observed,
+    overview,
 };
 use parhelia_store::{Store, event::Actor};
 

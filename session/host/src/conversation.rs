@@ -230,5 +230,11 @@ pub fn seen(id: &str, session: &str, run: Option<&str>, transcript: Option<&Path
         .with("transcript", transcript)
 }
 
+/// Path of a conversation's transcript: as it was seen, or where the agent keeps it.
+pub fn transcript(known: &parhelia_ledger::Conversation, config: Option<&Path>) -> Option<PathBuf> {
+    let seen = known.seen_at().filter(|path| path.is_file());
+    seen.or_else(|| Some(Located::by_session(config?, &known.id).ok()?.transcript))
+}
+
 #[cfg(test)]
 mod tests;

@@ -3,6 +3,23 @@
 //!
 //! A workflow takes a request, a [`Host`] that stands for the caller, and an [`Observer`]; it prints nothing, asks nothing and returns a typed outcome.
 //! Agents themselves are [`parhelia_agent`]'s, and what events add up to is [`parhelia_ledger`]'s.
+//!
+//! What is where, a folder being a noun or a verb:
+//!
+//! | | |
+//! |---|---|
+//! | `caller` | the caller of a workflow (variables, person, terminal, way of starting programs), and its observer: a workflow knows no other |
+//! | `notice` `refusal` | what a workflow has to say, and why it is refused, as data; the command line adds flags and commands (`cli/src/words.rs`) |
+//! | `events` | the journal's entries with the sessions that they concern, from its end on where the last few are wanted |
+//! | `person` | the person at whose wish something is recorded, as the kernel says |
+//! | `intent` | a session's turn, which one process has at a time, and the rollback under way that whoever comes next finishes |
+//! | `run/` | a session's runs: beginning, finding, leases, whether one lives, when it was last seen alive and why it died, what its agent's events mean, ending its agent |
+//! | `config/` | `parhelia.toml`: one table of options, and what is in force |
+//! | `policy` `rule` | policies of approval as they are configured: which checkpoints count as good at once, and which wait for a person |
+//! | `conversation/` | putting a conversation back where its agent looks; what was added to one; one that is being captured |
+//! | `state` `job` | what a checkpoint has beside its workspace, read back; jobs that look at a part of it beside the walk |
+//! | `mcp` | the state of an MCP server as data, and the way to those over HTTP |
+//! | `safety` `age` | safety checkpoints of a session; ages in words |
 
 // Unit tests make and change files as they like.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]

@@ -9,7 +9,8 @@ use parhelia_ledger::{LedgerView as _, Session, kind};
 use parhelia_store::{Store, event::NewEvent};
 
 use crate::{
-    overview::{Observed, Overview},
+    observed::Observed,
+    overview::Overview,
     prompt::{self, Terminal},
 };
 use parhelia_host::{Error, Host, Observer, Result, RunRefusal, intent};

@@ -18,6 +18,7 @@ use parhelia_store::{
 
 use crate::{
     attention::{self, Attention},
+    observed::Observed,
     place::Standing,
     position, resume, rollback,
 };
@@ -35,48 +36,6 @@ use parhelia_host::{
 
 /// No prompt is shown further, in characters.
 const PROMPT_CHARACTERS_MAX: usize = 200;
-
-/// The observed state of a session's agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Observed {
-    /// It had no agent yet.
-    None,
-    /// Its agent is being started.
-    Starting,
-    /// It lives.
-    Live,
-    /// It lives, and has nothing to do until it is told something.
-    Idle,
-    /// It lives, and waits for an answer.
-    Waiting,
-    /// It cannot be seen from here, and counts as alive until its lease runs out.
-    Elsewhere,
-    /// A life that cannot be told: no process of it is known, or none can be looked at.
-    Unknown,
-    /// No process of it is left.
-    Dead,
-}
-
-impl Observed {
-    /// True if its agent may act.
-    pub fn is_alive(self) -> bool {
-        !matches!(self, Observed::None | Observed::Dead)
-    }
-
-    /// Its name, as printed.
-    pub fn name(self) -> &'static str {
-        match self {
-            Observed::None => "none",
-            Observed::Starting => "starting",
-            Observed::Live => "live",
-            Observed::Idle => "idle",
-            Observed::Waiting => "waiting",
-            Observed::Elsewhere => "elsewhere",
-            Observed::Unknown => "unknown",
-            Observed::Dead => "dead",
-        }
-    }
-}
 
 /// A checkpoint, and when it was made.
 #[derive(Clone, Debug)]

@@ -1,5 +1,17 @@
 //! Oversight of an agent's work. [`approval`] has the policies by which checkpoints count as good, [`review`] says something of checkpoints: tags, annotations,
 //! links, decisions, and the audit of all that; [`scan`] looks for secrets in them, [`search`] finds them by words, and [`labels`] are a session's.
+//!
+//! What is where, a folder being a noun or a verb:
+//!
+//! | | |
+//! |---|---|
+//! | `labels` | labels of sessions, and selectors that choose sessions by them |
+//! | `changed` | content that differs between two checkpoints of a workspace |
+//! | `overrides` | records of safeties that were switched off, for the audit |
+//! | `review/` | what is said of checkpoints: tags, annotations, links; persons that approve or reject them, the audit; deleting what is so marked |
+//! | `search/` | finding checkpoints by words: their texts, the index over them, and bringing that up to date |
+//! | `approval/` | what a policy makes of a checkpoint that was just made; what a rejection says of others |
+//! | `scan/` | whether a checkpoint's new content has secrets |
 
 // Unit tests make and change files as they like.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]

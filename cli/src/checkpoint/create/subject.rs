@@ -11,7 +11,7 @@ use std::{
 use super::listed::resolved;
 use parhelia_host::Host;
 use parhelia_ledger::{LedgerView as _, Session, Status, selector};
-use parhelia_life::{checkpoint::checked_name, target};
+use parhelia_life::{session_name::checked_name, target};
 use parhelia_store::{Store, name::Shown as _};
 
 use crate::{

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use parhelia_agent::transcript::window::Piece;
 use parhelia_store::{Store, id::Ulid};
 
-use super::{Budget, Injection, Input, Why, characters, render, tokens};
+use super::{Injection, Input, Why, render};
+use crate::budget::{Budget, characters, tokens};
 use crate::window::{
     kept::{self, Which},
     of_checkpoint, of_transcript,

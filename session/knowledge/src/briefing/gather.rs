@@ -2,9 +2,9 @@
 //! missing.
 
 use parhelia_store::name::Shown as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use parhelia_ledger::{Conversation, Session};
+use parhelia_ledger::Session;
 use parhelia_store::{Store, diff::TreeChange, name, record::Checkpoint};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -14,12 +14,8 @@ use super::{
     now::{self, Now},
 };
 use crate::summary;
-use parhelia_agent::{
-    briefing::is_ours,
-    git,
-    transcript::{Located, story::Approach},
-};
-use parhelia_host::{Host, Result, age::age, config::Mode, intent, run, state::state_json};
+use parhelia_agent::{briefing::is_ours, git, transcript::story::Approach};
+use parhelia_host::{Host, Result, age::age, config::Mode, conversation::transcript, intent, run, state::state_json};
 
 /// The most characters of the last reply that a briefing quotes.
 const REPLY_CHARACTERS_MAX: usize = 600;
@@ -107,12 +103,6 @@ fn by_model(store: &Store, checkpoint: &Checkpoint, conversation: Option<&str>) 
     let model = summary::model::newest(store, checkpoint)?.and_then(|summary| summary.model);
     let model = model.filter(|model| model.is_of(conversation));
     Ok(model.map(|model| model.text.lines().map(|line| format!("> {line}\n")).collect()))
-}
-
-/// Path of a conversation's transcript: as it was seen, or where the agent keeps it.
-pub fn transcript(known: &Conversation, config: Option<&Path>) -> Option<PathBuf> {
-    let seen = known.seen_at().filter(|path| path.is_file());
-    seen.or_else(|| Some(Located::by_session(config?, &known.id).ok()?.transcript))
 }
 
 /// The summary of the conversation as it is now; if that is gone or empty, the one in the checkpoint.

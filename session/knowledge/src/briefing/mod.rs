@@ -1,7 +1,6 @@
 //! Words for a resumed agent: summary, task, next steps, decisions, what failed, then what has changed, then files, within a budget. What does not
 //! fit is named with the command that reads it.
 
-mod budget;
 mod earlier;
 mod files;
 mod gather;
@@ -12,9 +11,7 @@ mod statements;
 #[cfg(test)]
 mod tests;
 
-pub use budget::{Budget, characters, tokens};
 pub use earlier::{earlier, render_with};
-pub use gather::transcript;
 pub use gather::{BriefingRequest, gather};
 pub use input::{Changed, File, Input, Pending, Why};
 pub use render::{Injection, LeftOut, render};

@@ -9,10 +9,10 @@ use parhelia_agent::{
 use parhelia_store::name;
 
 use super::{
-    budget::{Budget, characters, tokens},
     input::{Changed, File, Input, Why},
     statements,
 };
+use crate::budget::{Budget, characters, tokens};
 
 /// A rendered briefing and its size.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -3,7 +3,7 @@
 
 use parhelia_agent::transcript::statements::{Speaker, Statement};
 
-use super::budget::Budget;
+use crate::budget::Budget;
 use crate::summary::quoted;
 
 /// No statement is longer, in characters.

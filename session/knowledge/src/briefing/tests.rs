@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::budget::{Budget, characters, tokens};
 
 fn input() -> Input {
     Input {

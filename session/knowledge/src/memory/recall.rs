@@ -6,7 +6,7 @@ use parhelia_agent::briefing::KNOWN_OF_PROJECT;
 use parhelia_store::name;
 
 use super::document::{AddedBy, Entry, Memory, Section};
-use crate::briefing::Budget;
+use crate::budget::Budget;
 
 /// So many earlier sessions are named at the beginning of one.
 const SESSIONS_MAX: usize = 5;

@@ -4,7 +4,7 @@ use parhelia_store::OpenOptions;
 use proptest::prelude::*;
 
 use super::*;
-use crate::briefing::Budget;
+use crate::budget::Budget;
 use parhelia_session_testing::NOBODY;
 
 struct Scratch {
@@ -144,7 +144,7 @@ proptest! {
         }).collect();
         let budget = Budget { tokens_max, characters_max: 4000 };
         if let Some(text) = relevant(&memory, "number", budget) {
-            prop_assert!(crate::briefing::tokens(&text) <= tokens_max && crate::briefing::characters(&text) <= 4000);
+            prop_assert!(crate::budget::tokens(&text) <= tokens_max && crate::budget::characters(&text) <= 4000);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use parhelia_agent::transcript::window::{Piece, Window, Windows};
 
-use crate::briefing;
+use crate::budget;
 
 use super::{ACT_ABOVE_PERCENT, Bounds, Limit, Share, compress, density, tokenizer, tokenizer::Counted};
 
@@ -91,7 +91,7 @@ pub fn used_now(windows: &Windows, configured: u64) -> (u64, Limit) {
 
 /// A quick estimate of the tokens of pieces, which needs no tokenizer.
 pub(super) fn estimated(pieces: &[Piece]) -> u64 {
-    pieces.iter().map(|piece| briefing::tokens(&piece.text) as u64).sum()
+    pieces.iter().map(|piece| budget::tokens(&piece.text) as u64).sum()
 }
 
 /// Measures a conversation's window, and compresses what is in it if that is too much. `configured` is `context.window_tokens`.

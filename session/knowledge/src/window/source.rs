@@ -12,7 +12,6 @@ use parhelia_agent::{
 use parhelia_ledger::Session;
 use parhelia_store::{Store, record::Checkpoint};
 
-use crate::briefing;
 use parhelia_host::{
     Host, Result,
     conversation::added::{READ_BYTES_MAX, last_bytes},
@@ -46,7 +45,7 @@ pub fn of_checkpoint(store: &Store, checkpoint: &Checkpoint, bytes_max: u64) -> 
 /// The windows of a session's last conversation: as it is now, or as its newest checkpoint has it.
 pub fn of_session(store: &Store, host: &dyn Host, session: &Session) -> Result<Option<(Windows, Source)>> {
     let config = run::config_for(store, host, session)?.map(|config| config.path);
-    let live = session.conversations.last().and_then(|known| briefing::transcript(known, config.as_deref()));
+    let live = session.conversations.last().and_then(|known| parhelia_host::conversation::transcript(known, config.as_deref()));
     if let Some(path) = live {
         return Ok(Some((of_transcript(&path, READ_BYTES_MAX)?, Source::Transcript(path))));
     }

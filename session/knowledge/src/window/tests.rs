@@ -4,7 +4,7 @@ use parhelia_agent::transcript::window::{Piece, What};
 use proptest::prelude::*;
 
 use super::{kept::Which, *};
-use crate::briefing::{Budget, tokens};
+use crate::budget::{Budget, tokens};
 
 fn call(id: &str, tool: &str, about: &str) -> Piece {
     let (call, tool, about) = (Some(id.to_owned()), Some(tool.to_owned()), Some(about.to_owned()));

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use tiktoken::CoreBpe;
 
-use crate::briefing;
+use crate::budget;
 
 /// The truth of a number of tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ fn tokenizer() -> Option<&'static CoreBpe> {
 
 /// The number of tokens of a text.
 pub fn count(text: &str) -> usize {
-    tokenizer().map_or_else(|| briefing::tokens(text), |tokenizer| tokenizer.count(text))
+    tokenizer().map_or_else(|| budget::tokens(text), |tokenizer| tokenizer.count(text))
 }
 
 /// The tokens of a text, as numbers.

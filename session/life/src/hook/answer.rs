@@ -15,7 +15,8 @@ use parhelia_host::{
     run::{self, Current, Sender},
 };
 use parhelia_knowledge::{
-    briefing::{BriefingRequest, Budget, Input, Why, earlier, gather, render_with, tokens},
+    briefing::{BriefingRequest, Input, Why, earlier, gather, render_with},
+    budget::{Budget, tokens},
     memory::{self, Project},
     phase::Home,
 };

@@ -26,7 +26,10 @@ use parhelia_host::{
     notice::{Idle, Notice},
     run::{self, Current},
 };
-use parhelia_knowledge::briefing::{BriefingRequest, Budget, Why, earlier, gather, render_with};
+use parhelia_knowledge::{
+    briefing::{BriefingRequest, Why, earlier, gather, render_with},
+    budget::Budget,
+};
 
 /// Everything that a start needs beside the run.
 struct Start<'a> {

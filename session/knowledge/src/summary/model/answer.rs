@@ -1,7 +1,7 @@
 //! An answer as it is kept.
 
 use super::super::quote::cleaned;
-use crate::briefing::tokens;
+use crate::budget::tokens;
 
 /// A longer answer is none, in bytes.
 pub const BYTES_MAX: usize = 64 << 10;

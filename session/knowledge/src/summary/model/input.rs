@@ -10,7 +10,7 @@ use super::{
     super::{Summary, markdown, quote::cleaned, read},
     answer::cut,
 };
-use crate::{briefing::tokens, window};
+use crate::{budget::tokens, window};
 use parhelia_host::{Result, config};
 
 /// No more of a conversation is read than this, from its end.

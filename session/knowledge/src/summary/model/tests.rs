@@ -10,7 +10,7 @@ use parhelia_store::{
 use proptest::prelude::*;
 
 use super::{super::markdown, *};
-use crate::briefing::tokens;
+use crate::budget::tokens;
 use parhelia_session_testing::NOBODY;
 
 const SECRET: &str = "ghp_0123456789abcdefghijklmnopqrstuvwxyz12";
