@@ -244,7 +244,7 @@ fn a_session_that_another_machine_has_is_left_to_it_until_its_lease_runs_out() {
     kill(i32::try_from(run.pid.unwrap()).unwrap());
     scratch.expect(4, &goes_on);
     let store = parhelia_ledger::open(&scratch.store(), &Default::default()).unwrap();
-    parhelia_ledger::lease::renew(&store, &run.id, run.epoch, &Lease::default()).unwrap();
+    parhelia_ledger::renew_lease(&store, &run.id, run.epoch, &Lease::default()).unwrap();
     let text = scratch.expect(0, &goes_on);
     let epochs: Vec<u64> =
         runs().unwrap().into_values().filter(|found| found.session == run.session).map(|run| run.epoch).collect();

@@ -1,9 +1,13 @@
 //! The arguments: global flags and the tree of verbs. Each verb's own flags are in the verb's file.
 
+use std::ffi::{OsStr, OsString};
+
 use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand, builder::Resettable, error::ErrorKind};
 
 use crate::{
-    audit, check, checkpoint, completions, config,
+    audit,
+    authority::CommandLine,
+    check, checkpoint, completions, config,
     context::Context,
     copy_store, env,
     exit::{Code, Result},
@@ -83,6 +87,20 @@ pub fn without_environment(command: Command) -> Command {
     ["store", "config", "lock_timeout"]
         .into_iter()
         .fold(command, |command, flag| command.mut_arg(flag, |arg| arg.env(Resettable::Reset)))
+}
+
+/// A command line as it matters to [`crate::authority`], whatever the variables of this process say.
+pub fn command_line(argv: &[OsString]) -> Option<CommandLine> {
+    let found = without_environment(command()).try_get_matches_from(argv.iter().map(OsStr::new)).ok()?;
+    let args = Args::from_arg_matches(&found).ok()?;
+    let starts_an_agent = match &args.verb {
+        // What resumes all of them starts supervisors, each in tmux.
+        Verb::Session(session::Verb::Resume(resume)) => !resume.is_of_all(),
+        Verb::Session(verb) => matches!(verb, session::Verb::Run(_) | session::Verb::Recover(_)),
+        _ => false,
+    };
+    let is_of_an_agent = matches!(args.verb, Verb::Hook(_) | Verb::Mcp | Verb::McpProxy(_));
+    Some(CommandLine { global: args.global, is_of_an_agent, starts_an_agent })
 }
 
 /// The verbs.

@@ -17,7 +17,6 @@ use std::{
     },
 };
 
-use clap::FromArgMatches as _;
 use parhelia_agent::process::{Identity, RUN_MARKER, sees_all};
 use parhelia_host::{
     config::{Call, Config, ConfigFiles, Ignored, call::user_variables, load},
@@ -28,10 +27,9 @@ use parhelia_ledger::LedgerView as _;
 use parhelia_store::{OpenOptions, Store, name, store::default_path};
 
 use crate::{
-    args::{Args, Verb, without_environment},
     exit::{Failure, Result},
     global::Global,
-    hook, hook_log, limits, session,
+    hook, hook_log, limits,
 };
 
 /// The variable with what a call said in place of what was put back, as JSON.
@@ -39,6 +37,30 @@ pub const OVERRULED: &str = "PARHELIA_OVERRULED";
 const STORE: &str = "PARHELIA_STORE";
 /// Variables of places that steer nothing of what a person has set.
 const HARMLESS: [&str; 2] = ["XDG_CACHE_HOME", "XDG_RUNTIME_DIR"];
+
+/// A command line of ours, as far as it matters here.
+pub struct CommandLine {
+    /// Flags of every verb.
+    pub global: Global,
+    /// True if only agents ask for what it does.
+    pub is_of_an_agent: bool,
+    /// True if it starts an agent, and waits for it.
+    pub starts_an_agent: bool,
+}
+
+/// Reads a command line, whatever the variables of this process say; none where it is none of ours.
+pub type Grammar = fn(&[OsString]) -> Option<CommandLine>;
+
+static GRAMMAR: OnceLock<Grammar> = OnceLock::new();
+
+/// Tells how command lines are read. Called before anything else here.
+pub fn read_by(grammar: Grammar) {
+    let _ = GRAMMAR.set(grammar);
+}
+
+fn parsed(argv: &[OsString]) -> Option<CommandLine> {
+    GRAMMAR.get().and_then(|read| read(argv))
+}
 
 /// The authority of this process over options of the user's.
 #[derive(Clone, Debug, Default)]
@@ -261,7 +283,7 @@ fn names_config() -> bool {
 /// The stores in which a run may be recorded whose agent has started this process: that of the call, and those in the default places.
 fn stores() -> Vec<PathBuf> {
     let words: Vec<OsString> = std::env::args_os().collect();
-    let flags = parsed(&words).map(|args| args.global);
+    let flags = parsed(&words).map(|line| line.global);
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let account = |name: &str| if name == "HOME" { account_home() } else { None };
     let named = flags.and_then(|flags| flags.store).or_else(|| variable(STORE).map(PathBuf::from));
@@ -311,7 +333,7 @@ fn of_options() -> impl Iterator<Item = &'static str> {
 
 /// The variables as the outermost process has them, each with the value that this one has to have.
 fn launched(outer: &Outer) -> Vec<(String, Option<OsString>)> {
-    let flags = if outer.is_ours { parsed(&outer.argv).map(|args| args.global) } else { None };
+    let flags = if outer.is_ours { parsed(&outer.argv).map(|line| line.global) } else { None };
     let absolute = |path: PathBuf| outer.folder.as_ref().map_or(path.clone(), |folder| folder.join(&path)).into_os_string();
     // Who starts an agent by hand may mean these variables for it, and so may a file of the project that it reads first: the user's file counts.
     let of_ours = |name: &str| if outer.is_ours { outer.variable(name) } else { None };
@@ -384,7 +406,7 @@ fn is_apart() -> bool {
         return false;
     }
     let is_of_an_agent = match parsed(&[vec![OsString::from("parhelia")], words.clone()].concat()) {
-        Some(args) => matches!(args.verb, Verb::Hook(_) | Verb::Mcp | Verb::McpProxy(_)),
+        Some(line) => line.is_of_an_agent,
         None => is("hook"),
     };
     is_of_an_agent || marker().is_some_and(|run| is_open(&run))
@@ -403,17 +425,5 @@ fn supervises(program: &Path, argv: &[OsString]) -> bool {
         // A program that was replaced since has another name.
         name.strip_suffix(b" (deleted)").unwrap_or(name) == b"parhelia" || std::env::current_exe().is_ok_and(|own| own == program)
     };
-    let starts_agents = |args: Args| match args.verb {
-        // What resumes all of them starts supervisors, each in tmux.
-        Verb::Session(session::Verb::Resume(resume)) => !resume.is_of_all(),
-        Verb::Session(verb) => matches!(verb, session::Verb::Run(_) | session::Verb::Recover(_)),
-        _ => false,
-    };
-    is_ours() && parsed(argv).is_some_and(starts_agents)
-}
-
-/// A command line, whatever the variables of this process say.
-fn parsed(argv: &[OsString]) -> Option<Args> {
-    let found = without_environment(crate::args::command()).try_get_matches_from(argv.iter().map(OsStr::new)).ok()?;
-    Args::from_arg_matches(&found).ok()
+    is_ours() && parsed(argv).is_some_and(|line| line.starts_an_agent)
 }

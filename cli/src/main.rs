@@ -80,6 +80,7 @@ use parhelia_screen::human;
 use exit::Code;
 
 fn main() -> ExitCode {
+    authority::read_by(args::command_line);
     // No shell completes a hook; a project can set the variable.
     if !hook::is_called() {
         CompleteEnv::with_factory(args::command).var(complete::VARIABLE).complete();

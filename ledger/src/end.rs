@@ -2,9 +2,6 @@
 
 use parhelia_store::record::Cause;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
-
-use crate::sentences;
 
 /// The end of a run, as a field of its own: what is decided by it is not read out of the reason, which is for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,14 +62,6 @@ pub enum By {
 }
 
 impl By {
-    /// The wish that a run's field of this value tells; none where it tells of none. Earlier releases gave the reason alone.
-    pub fn told(by: Option<&Value>, reason: Option<&str>) -> Option<Self> {
-        match by.filter(|by| !by.is_null()) {
-            Some(by) => Some(By::deserialize(by).unwrap_or(By::Other)),
-            None => sentences::by(reason?),
-        }
-    }
-
     /// The cause of the checkpoint that is made at such an end.
     pub fn cause(self) -> Cause {
         match self {
@@ -116,19 +105,6 @@ impl End {
     /// The end of a program by a signal.
     pub fn signalled(signal: i32) -> Self {
         End { signal: Some(signal), ..End::of(EndKind::Signalled) }
-    }
-
-    /// The end that the words of an earlier release tell.
-    pub(crate) fn of_reason(reason: &str) -> Self {
-        sentences::end(reason)
-    }
-
-    /// The end that an event [`RUN_ENDED`](crate::kind::RUN_ENDED) tells. Of one of an earlier release, what its reason tells.
-    pub fn of_data(data: &Map<String, Value>) -> Self {
-        match data.get("end").filter(|told| !told.is_null()) {
-            Some(told) => End::deserialize(told).unwrap_or(End::of(EndKind::Unknown)),
-            None => sentences::end(data.get("exit_reason").and_then(Value::as_str).unwrap_or_default()),
-        }
     }
 
     /// True if the program ended of its own accord with exit code 0.

@@ -9,8 +9,8 @@
 //! | | |
 //! |---|---|
 //! | `fold/` | the ledger as the store's fold: what each commit and event changes, and the keys by which it is found again |
-//! | `session` `run` `lease` `end` | a session, one life of it, the right to act for that, and how it ended |
-//! | `marks` `rejected` | what was said of a checkpoint; what a rejection was about, which outlives the checkpoint |
+//! | `session` `run` `lease` `end` `renew` | a session, one life of it, the right to act for that, and how it ended |
+//! | `marks` `rejected` `rejection` | what was said of a checkpoint; what a rejection was about, which outlives the checkpoint |
 //! | `kind` `sentences` | kinds of events; the words of earlier releases, where they recorded no kind |
 //! | `admit` `maker` `import` | which events and checkpoints a session takes, and what becomes of its folder |
 //! | `view` `selector` `known` | reading the ledger of a view; which checkpoint a selector means; the folders that sessions work in |
@@ -24,10 +24,13 @@ mod fold;
 mod import;
 pub mod kind;
 pub mod known;
-pub mod lease;
+mod lease;
+mod lease_file;
 mod maker;
 mod marks;
-pub mod rejected;
+mod rejected;
+pub mod rejection;
+mod renew;
 mod run;
 pub mod selector;
 mod sentences;
@@ -48,6 +51,8 @@ pub use marks::{
 };
 use parhelia_store::{OpenOptions, Result, Store, layout::Layout};
 pub use parhelia_store::{check::VerifyLevel, place::Place};
+pub use rejected::{FIELD as REJECTED, Rejected};
+pub use renew::renew as renew_lease;
 pub use run::{NOT_STARTED, Run, Tmux};
 pub use session::{Conversation, Goal, Session, Status, Totals};
 pub use view::LedgerView;

@@ -1,6 +1,9 @@
 //! Sentences of releases that did not record the kind of a run's end: the one place where an event's text is read for its meaning. It is asked where the
 //! typed field is absent, and nowhere else: what this release writes always has it.
 
+use serde::Deserialize as _;
+use serde_json::{Map, Value};
+
 use crate::end::{By, End, EndKind};
 
 const EXITED: &str = "ended with exit code ";
@@ -16,12 +19,12 @@ const REASONS: [(&str, By); 4] =
     [("asked to end", By::Shutdown), ("paused", By::Pause), ("stopped", By::Stop), ("stopped for a rollback", By::Rollback)];
 
 /// The person or program at whose wish an agent was ended, by the reason that an earlier release recorded.
-pub(super) fn by(reason: &str) -> Option<By> {
+fn by(reason: &str) -> Option<By> {
     REASONS.iter().find(|(known, _)| *known == reason).map(|(_, by)| *by)
 }
 
 /// The end of a run that an earlier release recorded.
-pub(super) fn end(reason: &str) -> End {
+fn end(reason: &str) -> End {
     let of_process = |text: &str| {
         let number = |from: &str| text.strip_prefix(from).map(|number| number.parse().ok());
         let exited = number(EXITED).map(|code| End { code, ..End::of(EndKind::Exited) });
@@ -38,6 +41,31 @@ pub(super) fn end(reason: &str) -> End {
         _ if reason.starts_with(NOT_STARTED) => End::of(EndKind::NotStarted),
         _ if reason.starts_with(SESSION_END) => End::of(EndKind::SessionEnd),
         _ => of_process(reason).unwrap_or(End::of(EndKind::Unknown)),
+    }
+}
+
+impl By {
+    /// The wish that a run's field of this value tells; none where it tells of none. Earlier releases gave the reason alone.
+    pub fn told(by: Option<&Value>, reason: Option<&str>) -> Option<Self> {
+        match by.filter(|by| !by.is_null()) {
+            Some(by) => Some(By::deserialize(by).unwrap_or(By::Other)),
+            None => self::by(reason?),
+        }
+    }
+}
+
+impl End {
+    /// The end that the words of an earlier release tell.
+    pub(crate) fn of_reason(reason: &str) -> Self {
+        end(reason)
+    }
+
+    /// The end that an event [`RUN_ENDED`](crate::kind::RUN_ENDED) tells. Of one of an earlier release, what its reason tells.
+    pub fn of_data(data: &Map<String, Value>) -> Self {
+        match data.get("end").filter(|told| !told.is_null()) {
+            Some(told) => End::deserialize(told).unwrap_or(End::of(EndKind::Unknown)),
+            None => end(data.get("exit_reason").and_then(Value::as_str).unwrap_or_default()),
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use ulid::Ulid;
 
 use crate::{
     fold::{Ledger, Mark},
-    lease,
+    lease_file,
     marks::Marks,
     run::Run,
     session::{Goal, Session},
@@ -110,7 +110,7 @@ impl LedgerView for View {
 
     fn run(&self, id: &str) -> Result<Option<Run>> {
         let (ledger, kept) = Ledger::of(self)?;
-        Ok(ledger.run(kept, id)?.map(|run| lease::renewed(self.layout(), run)))
+        Ok(ledger.run(kept, id)?.map(|run| lease_file::renewed(self.layout(), run)))
     }
 
     fn newest_run(&self, session: &Session) -> Result<Option<Run>> {
@@ -119,7 +119,7 @@ impl LedgerView for View {
 
     fn runs(&self) -> Result<BTreeMap<String, Run>> {
         let (ledger, kept) = Ledger::of(self)?;
-        Ok(ledger.runs(kept)?.into_iter().map(|(id, run)| (id, lease::renewed(self.layout(), run))).collect())
+        Ok(ledger.runs(kept)?.into_iter().map(|(id, run)| (id, lease_file::renewed(self.layout(), run))).collect())
     }
 
     fn marks(&self, id: Ulid) -> Result<Marks> {

@@ -15,7 +15,7 @@ use listenfd::ListenFd;
 use parhelia_store::name::Shown as _;
 use rustix::{net::sockopt::socket_acceptconn, process::geteuid};
 
-use crate::serve::Error;
+use crate::error::Error;
 
 /// The number of the first file descriptor that is passed.
 const FIRST: usize = 3;

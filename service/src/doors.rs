@@ -13,10 +13,10 @@ use tokio::net::{TcpListener, UnixListener};
 use crate::{
     activation::PassedSocket,
     connection::{self, Listeners},
+    error::Error,
     listen,
     log::say,
     own::OwnFile,
-    serve::Error,
     tls::{CertificateFiles, Tls},
     token::Token,
 };

@@ -12,7 +12,7 @@ use std::{
 use parhelia_store::id::Ulid;
 use tokio::net::{UnixListener, UnixStream};
 
-use crate::{own::OwnFile, serve::Error};
+use crate::{error::Error, own::OwnFile};
 
 /// The socket of a store's service: below the user's runtime folder, or, where there is none, below the folder for what can be found out again.
 pub fn socket_path(runtime: Option<&Path>, cache: Option<&Path>, store: Ulid) -> Option<PathBuf> {

@@ -23,7 +23,7 @@ use tokio_rustls::{
     server::TlsStream,
 };
 
-use crate::{log::say, own::open_regular, serve::Error};
+use crate::{error::Error, log::say, own::open_regular};
 
 /// A handshake takes no longer.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);

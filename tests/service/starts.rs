@@ -177,7 +177,7 @@ fn an_agent_of_the_service_gets_what_it_needs_and_no_other_variable_and_its_name
 fn silence(s: &Service, run: &str, epoch: &Value) {
     let renewed = Some(timestamp() - SignedDuration::from_secs(91));
     let lease = Lease { holder: "build-7".into(), renewed, ttl_seconds: 90, said: None };
-    parhelia_ledger::lease::renew(&s.store(), run, epoch.as_u64().unwrap(), &lease).unwrap();
+    parhelia_ledger::renew_lease(&s.store(), run, epoch.as_u64().unwrap(), &lease).unwrap();
 }
 
 #[test]

@@ -299,7 +299,7 @@ fn a_run_in_a_container_of_the_same_name_is_not_taken_for_dead() {
     assert!(forced.contains("is no agent") && !forced.contains("may have it"), "{forced}");
     let store = parhelia_ledger::open(&work.scratch.store(), &Default::default()).unwrap();
     let run = store.view().runs().unwrap().into_values().find(|run| run.cwd.as_deref() == Some(&*inside)).unwrap();
-    parhelia_ledger::lease::renew(&store, &run.id, run.epoch, &Lease::default()).unwrap();
+    parhelia_ledger::renew_lease(&store, &run.id, run.epoch, &Lease::default()).unwrap();
     assert_eq!(work.is("inside").1, "dead");
     let process = runs().unwrap().into_values().find(|run| run.cwd.as_deref() == Some(&*outside)).unwrap().pid.unwrap();
     kill(process as i32);

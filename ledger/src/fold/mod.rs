@@ -26,7 +26,7 @@ use serde_json::{Map, Value};
 use ulid::Ulid;
 
 pub(crate) use self::bearers::Mark;
-use crate::{lease, marks::Marks, rejected, run::Run, session::Session};
+use crate::{lease_file, marks::Marks, rejection, run::Run, session::Session};
 
 /// Name and version of what the index keeps.
 const SHAPE: &str = "ledger 1";
@@ -218,7 +218,7 @@ impl Fold for Ledger {
     fn facts_of(&self, kept: Kept<'_>, store: &Store, view: &View, checkpoint: &Checkpoint) -> Map<String, Value> {
         // What cannot be read may be deleted all the same.
         let marks = self.marks(kept, checkpoint.record.id).unwrap_or_default();
-        rejected::facts_of(store, view, checkpoint, &marks)
+        rejection::facts_of(store, view, checkpoint, &marks)
     }
 
     fn import_session(&self, kept: Kept<'_>, asked: Option<&str>, exported: &str) -> Result<String> {
@@ -226,6 +226,6 @@ impl Fold for Ledger {
     }
 
     fn sweep(&self, kept: Kept<'_>, layout: &Layout) -> Result<()> {
-        lease::sweep(layout, |run| Ok(self.run(kept, run)?.is_some_and(|run| run.is_open())))
+        lease_file::sweep(layout, |run| Ok(self.run(kept, run)?.is_some_and(|run| run.is_open())))
     }
 }

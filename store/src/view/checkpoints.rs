@@ -47,7 +47,7 @@ impl View {
     }
 
     /// The checkpoint that a deleted one came from; none of one that was the first, and where its deletion does not tell.
-    fn origin(&self, deleted: Ulid) -> Result<Option<Ulid>> {
+    pub fn origin(&self, deleted: Ulid) -> Result<Option<Ulid>> {
         if let Some(origin) = self.changes.origins.get(&deleted) {
             return Ok(Some(*origin));
         }

@@ -39,7 +39,7 @@ pub(super) fn taken_by(holder: &str, run: &str, epoch: Option<u64>, holds: Durat
 
 /// Renews the lease of a run. Fails with [`parhelia_store::Error::Fenced`] where a newer run has taken over.
 pub fn renew(store: &Store, current: &Current, holds: Duration) -> Result<()> {
-    Ok(parhelia_ledger::lease::renew(store, &current.run, current.epoch, &now(holder(), holds))?)
+    Ok(parhelia_ledger::renew_lease(store, &current.run, current.epoch, &now(holder(), holds))?)
 }
 
 /// This process, as the holder of a lease.
@@ -60,7 +60,7 @@ pub fn heard(store: &Store, run: &str, epoch: u64, said: Value) -> Result<Lease>
     }
     let holder = found.lease.map(|lease| lease.holder).unwrap_or_default();
     let lease = Lease { said: Some(said), ..now(holder, WATCHED) };
-    parhelia_ledger::lease::renew(store, run, epoch, &lease)?;
+    parhelia_ledger::renew_lease(store, run, epoch, &lease)?;
     Ok(lease)
 }
 

@@ -2,10 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use parhelia_ledger::{
-    Approval, ApprovalStatus, LedgerView as _,
-    rejected::{Rejected, content},
-};
+use parhelia_ledger::{Approval, ApprovalStatus, LedgerView as _, Rejected, rejection::content};
 use parhelia_store::{Store, id::Ulid, record::Checkpoint, view::View};
 
 use parhelia_host::Result;

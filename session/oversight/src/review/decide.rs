@@ -6,9 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use parhelia_ledger::{
-    Approval, ApprovalStatus, LedgerView as _, Marks, Run,
+    Approval, ApprovalStatus, LedgerView as _, Marks, REJECTED, Rejected, Run,
     kind::{self, SELF_APPROVAL},
-    rejected::{self, Rejected},
 };
 use parhelia_store::{
     Error as StoreError, Store,
@@ -340,7 +339,7 @@ fn made(request: &DecisionRequest<'_>, caller: &Caller, marks: &Marks) -> (Vec<N
         decided = decided.with("record", record.as_str());
     }
     if let Some(rejected) = &caller.rejected {
-        decided = decided.with(rejected::FIELD, json!(rejected));
+        decided = decided.with(REJECTED, json!(rejected));
     }
     if caller.is_agent {
         // Only where that was allowed.
