@@ -189,6 +189,7 @@ mirror! {
     /// A scan for secrets of what a checkpoint has and its parent does not.
     pub struct Scan of projection::Scan {
         /// Time of the scan.
+        #[schemars(extend("format" = "date-time"))]
         pub at: String,
         /// Number of possible secrets.
         pub found: u64,
@@ -314,6 +315,7 @@ impl Found {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Excerpt {
     /// The part of the text: tags, message, annotations, links, session, files, summary, conversation.
+    #[schemars(extend("enum" = ["tags", "message", "annotations", "links", "session", "files", "summary", "conversation"]))]
     pub field: String,
     /// The place and some words around it, in one line.
     pub text: String,

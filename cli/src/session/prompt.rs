@@ -1,5 +1,7 @@
 //! `session prompt`: says something to the agent of a session from another terminal, or from a script.
 
+use std::{fs, path::Path};
+
 use parhelia_session::{Refusal, prompt};
 use parhelia_store::projection::Status;
 use parhelia_wire::{Summary, summary::Prompted};
@@ -8,7 +10,7 @@ use super::resume;
 use crate::{
     complete,
     context::Context,
-    exit::{Code, Result},
+    exit::{Code, Failure, Result},
     input,
 };
 
@@ -43,4 +45,16 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     context.out.remark(format!("Session {} has got the prompt.", session.id))?;
     context.out.summary(Summary::SessionPrompt(Prompted { id: session.id }))?;
     Ok(Code::Done)
+}
+
+/// The prompt in a file that another process of ours has written, which is removed; of `-`, what is on standard input.
+#[expect(clippy::disallowed_methods, reason = "the file is in a folder for what is handed over, and in no store")]
+pub(super) fn handed_over(path: &Path) -> Result<String> {
+    let bytes_max = prompt::BYTES_MAX as u64;
+    if path.as_os_str() == "-" {
+        return input::text(bytes_max);
+    }
+    let text = input::text_of(path, bytes_max)?;
+    fs::remove_file(path).map_err(|source| Failure::File { action: "remove", path: path.to_owned(), source })?;
+    Ok(text)
 }

@@ -13,7 +13,8 @@ use crate::{
     error::{Refusal, Result},
     host::{Host, Observer},
     notice::{Notice, Unfinished},
-    refusal::DecisionRefusal,
+    prompt,
+    refusal::{DecisionRefusal, RunRefusal},
     review::{acts, decide::who},
     rollback,
     run::{self, Begin, Current},
@@ -75,6 +76,16 @@ pub fn ensure_launchable(command: &[OsString]) -> Result<()> {
         None => Ok(()),
         Some(flag) => Err(Refusal::WorksElsewhere { flag: flag.to_string() }.into()),
     }
+}
+
+/// A command line with a first prompt, as its agent takes one.
+pub fn prompted(command: &[OsString], prompt: &str) -> Result<Vec<OsString>> {
+    prompt::check(prompt)?;
+    let program = command.first().map(|word| name::display(word.as_encoded_bytes())).unwrap_or_default();
+    let refused = |why| RunRefusal::TakesNoPrompt { program: program.clone(), why };
+    let agent = Agent::of(command).ok_or_else(|| refused("it is no agent of which that is known"))?;
+    let why = "that has words of its own which may be one, or the agent answers one prompt and ends";
+    Ok(agent.prompted(prompt).ok_or_else(|| refused(why))?)
 }
 
 /// The policy of a session that an agent starts: never a laxer one than that of the agent's own session, or of any that may be its own, or than the

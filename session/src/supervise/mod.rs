@@ -54,7 +54,7 @@ use crate::{
 };
 
 pub use child::ensure_startable;
-pub use launch::{Begun, Launch, LaunchRequest, ensure_launchable, policy_of_outer};
+pub use launch::{Begun, Launch, LaunchRequest, ensure_launchable, policy_of_outer, prompted};
 use stops::Ending;
 pub use stops::Stops;
 

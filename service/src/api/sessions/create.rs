@@ -1,6 +1,6 @@
 //! New sessions, whose agents start in tmux.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{collections::BTreeMap, ffi::OsString, path::PathBuf};
 
 use axum::{
     Extension, Json,
@@ -9,7 +9,12 @@ use axum::{
     response::{IntoResponse, Response},
     routing::post,
 };
-use parhelia_session::{host::Host as _, labels, overview, review::acts::note_begun, supervise::policy_of_outer};
+use parhelia_session::{
+    host::Host as _,
+    labels, overview,
+    review::acts::note_begun,
+    supervise::{policy_of_outer, prompted},
+};
 use parhelia_store::{
     name,
     projection::{Goal, Session, Status},
@@ -46,6 +51,8 @@ struct NewSession {
     interval_seconds: Option<u64>,
     /// The agent's command line.
     command: Vec<String>,
+    /// The first prompt, which the agent gets behind its command line.
+    prompt: Option<String>,
     /// Its labels: a value for each key.
     #[serde(default)]
     labels: BTreeMap<String, String>,
@@ -95,7 +102,10 @@ async fn create(
         return Err(Problem::usage("there is no command line of an agent"));
     }
     let labels = labels_of(&new.labels)?;
-    let NewSession { name, policy, interval_seconds: interval, command, if_absent, beside, .. } = new;
+    let NewSession { name, policy, interval_seconds: interval, command, prompt, if_absent, beside, .. } = new;
+    if let Some(prompt) = &prompt {
+        prompted(&command.iter().map(OsString::from).collect::<Vec<_>>(), prompt)?;
+    }
     if interval.is_some_and(|seconds| seconds > INTERVAL_MAX) {
         return Err(Problem::usage(format!("interval_seconds is more than {INTERVAL_MAX}, a year")));
     }
@@ -106,7 +116,7 @@ async fn create(
         if let Some(name) = &name {
             own::ensure(app, &peer, "session run", name)?;
         }
-        let mut new = start::NewSession { name, policy: None, place, interval, command };
+        let mut new = start::NewSession { name, policy: None, place, interval, command, prompt };
         // Of two requests at the same time, one sees what the other has begun.
         let _turn = app.beginning.take(format!("name {}", named(&new)));
         let _folder = folder(&new).map(|folder| app.beginning.take(format!("folder {}", folder.to_string_lossy())));
