@@ -109,6 +109,27 @@ visit("long lists are shown in parts", async (visitor, page) => {
   assert.ok(await page.evaluate(() => document.activeElement.matches("[data-step]")), "the focus is on the first new entry");
 });
 
+visit("more results of a search are shown if they are asked for", async (visitor, page) => {
+  const [newest] = store.hostile.list;
+  const found = (number) => ({
+    ...{ checkpoint: newest.id, session: store.hostile.id, created_at: newest.created_at, message: `number ${number}` },
+    ...{ score: 1, matches: [] },
+  });
+  await page.route("**/v1/search?*", (route) => {
+    const limit = Number(new URL(route.request().url()).searchParams.get("limit"));
+    const all = Array.from({ length: 60 }, (_, i) => found(i));
+    const body = { found: all.slice(0, limit), matching: 60, searched: 100, partial: 0 };
+    return route.fulfill({ contentType: "application/json", body: JSON.stringify(body) });
+  });
+  await visitor.open("#/search?q=number");
+  await page.getByText("the best 50 are shown").waitFor();
+  await page.getByRole("button", { name: "Show more" }).click();
+  await page.locator(".results .result").nth(59).waitFor();
+  assert.equal(await page.locator(".results .result").count(), 60);
+  await page.getByText("60 checkpoints of 100 match.").waitFor();
+  assert.equal(await page.getByRole("button", { name: "Show more" }).count(), 0);
+});
+
 visit("earlier messages are loaded, and a long text is shown whole", async (visitor, page) => {
   const [newest] = store.hostile.list;
   const message = (number, text, bytes = text.length) => ({

@@ -24,7 +24,7 @@ use crate::app::{App, read};
 
 /// So many entries of a folder are listed at a time, unless fewer are asked for.
 const ENTRIES_MAX: usize = 10_000;
-/// So much of each message is handed out.
+/// So much of each message is handed out, unless more is asked for.
 const TEXT_BYTES_MAX: usize = 4000;
 /// So many messages are, the newest ones.
 const MESSAGES_MAX: usize = 5000;
