@@ -125,7 +125,7 @@ const WRITERS: &[&str] = &[
     "cli/src/export.rs",
     "cli/src/hook_log.rs",
     "cli/src/man.rs",
-    "cli/src/session/resume.rs",
+    "cli/src/session/prompt.rs",
     "cli/src/session/run.rs",
     "cli/src/session/tmux/handover.rs",
     "cli/src/told_settings.rs",

@@ -324,6 +324,17 @@ impl Agent {
         [self.program.clone(), self.kind.launch(&self.words, conversation, hooks)].concat()
     }
 
+    /// The command line with a first prompt; none where it has words of its own that are one, or answers one prompt and ends.
+    pub fn prompted(&self, prompt: &str) -> Option<Vec<OsString>> {
+        if self.is_headless() || self.words.plain().next().is_some() {
+            return None;
+        }
+        let mut argv = self.program.clone();
+        self.words.0.iter().filter(|piece| !matches!(piece, Piece::End)).for_each(|piece| piece.write(&mut argv));
+        argv.extend(self.kind.prompt_words(prompt, false));
+        Some(argv)
+    }
+
     /// The command line that resumes what this one began.
     pub fn resume_argv(&self, resume: &Resume) -> Vec<OsString> {
         // What was recorded as an id may be any text, also a flag.

@@ -14,8 +14,8 @@ use std::{
 use parhelia_host::Host;
 use parhelia_life::prompt;
 use parhelia_service::{
-    Address, CertificateFiles, Options, Passed, PassedSocket, Place, Socket, Start, Tcp, Variables, serve, socket_path,
-    token_path,
+    Address, CertificateFiles, NewSession, Options, Passed, PassedSocket, Place, Socket, Start, Tcp, Variables, serve,
+    socket_path, token_path,
 };
 use parhelia_store::{id::Ulid, name::Shown as _};
 use parhelia_wire::{Line, Summary, tool::Service};
@@ -104,7 +104,9 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         // An agent does what it likes with what it finds there: it gets what it needs, and no key that the service was started with for others.
         command.env_clear().envs(given.iter().map(|(name, value)| (name, value)));
         let input = match start {
-            Start::Resume { prompt: Some(prompt), .. } => prompt::held(prompt)?,
+            Start::Resume { prompt: Some(prompt), .. } | Start::New(NewSession { prompt: Some(prompt), .. }) => {
+                prompt::held(prompt)?
+            }
             _ => Stdio::null(),
         };
         command.stdin(input).stdout(out).stderr(errors).process_group(0);
@@ -153,6 +155,7 @@ fn start_words(start: &Start, tmux_socket: Option<&OsStr>) -> Vec<OsString> {
             words.extend(["--json".into(), name.into(), folder.into()]);
             words.extend(new.name.iter().map(|name| flag("name", name)));
             words.extend(new.policy.iter().map(|policy| flag("policy", policy)));
+            words.extend(new.prompt.iter().map(|_| flag("prompt-file", "-")));
             words.extend(new.interval.iter().map(|seconds| flag("interval", &seconds.to_string())));
             words.push("--".into());
             words.extend(new.command.iter().map(Into::into));

@@ -63,7 +63,10 @@ fn a_program_that_outlives_its_supervisor_is_said_to_have_no_checkpoints() {
     );
     assert!(listed.code == 0 && listed.out.contains("live, UNSUPERVISED") && listed.err.contains(&said), "{listed:?}");
     assert!(shown.code == 0 && shown.out.contains(&said), "{shown:?}");
-    assert_eq!(found["unsupervised"], serde_json::json!({ "process": program.as_raw_nonzero().get(), "has_hooks": false }));
+    let expected = serde_json::json!({
+        "process": program.as_raw_nonzero().get(), "has_hooks": false, "service_interval_seconds": null,
+    });
+    assert_eq!(found["unsupervised"], expected);
     for (run, code) in [(&recovered, 0), (&any, 4)] {
         assert!(run.code == code && run.err.contains(&said), "{run:?}");
     }

@@ -142,7 +142,7 @@ mod tests {
 
     fn message(role: Role, text: &str, calls: &[(&str, &str)], is_error: bool) -> Message {
         let calls = calls.iter().map(|(tool, about)| Call { tool: (*tool).into(), about: (*about).into() }).collect();
-        Message { role, record: None, at: None, text: text.into(), calls, is_error }
+        Message { role, record: None, at: None, text: text.into(), text_bytes: text.len() as u64, calls, is_error }
     }
 
     #[test]

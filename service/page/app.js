@@ -1,6 +1,7 @@
 // The entry point: routes location.hash to views.
 
 import { Problem, isDots, signOut } from "./api.js";
+import { showBegin } from "./begin.js";
 import { showCheckpoint } from "./checkpoint.js";
 import { showComparison } from "./compare.js";
 import { flat, h } from "./dom.js";
@@ -63,6 +64,7 @@ function load() {
   if ([...parts, ...(file ? file.split("/") : [])].some(isDots))
     return Promise.reject(new Error('no part of an address may be empty, "." or ".."; go back to the sessions'));
   if (!kind) return showSessions();
+  if (kind === "new" && !first) return showBegin();
   if (kind === "session" && first) return showSession(first);
   if (kind === "checkpoint" && first && (second !== "file" || file)) return showCheckpoint(first, second ?? "about", file);
   if (kind === "diff" && first && second) return showComparison(first, second, rest[0] ?? "files");

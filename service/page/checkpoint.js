@@ -80,8 +80,9 @@ function omittedOf({ excluded, unreadable, changing }) {
 }
 
 /**
- * What rules keep out of every view of a checkpoint. Whoever decides sees it before anything else.
- * @returns {Promise<Node | null>}
+ * What rules keep out of every view of a checkpoint, which whoever decides sees before anything else; and the last checkpoint before it that a
+ * person approved.
+ * @returns {Promise<{unseen: Node | null, approved: string | null}>}
  */
 export async function unseenOf(id) {
   const { since, unseen } = await get(path("v1", "checkpoints", id, "left-out"));
@@ -89,8 +90,8 @@ export async function unseenOf(id) {
   const one = ({ rule, entries, paths }) =>
     h("li", {}, h("code", {}, named(rule)), `: ${count(entries, "entry", "entries")}: `, named(paths.join(", ")), entries > paths.length && ", …");
   const entries = unseen.by_rule.reduce((sum, by) => sum + by.entries, 0);
-  if (entries + unseen.rules_added.length + unseen.rules_removed.length === 0) return null;
-  return h(
+  if (entries + unseen.rules_added.length + unseen.rules_removed.length === 0) return { unseen: null, approved: since };
+  const element = h(
     "section",
     { id: "unseen", class: "unseen" },
     entries > 0 && h("p", {}, pill("bad", "not shown"), ` ${count(entries, "entry", "entries")} that rules leave out`),
@@ -98,6 +99,7 @@ export async function unseenOf(id) {
     rules(since ? "New rules since a person approved: " : "Rules that nobody approved: ", unseen.rules_added),
     rules("Rules that are gone since then: ", unseen.rules_removed),
   );
+  return { unseen: element, approved: since };
 }
 
 function aboutOf(manifest) {
@@ -165,18 +167,28 @@ function secretsOf(scan) {
   return [pill("waits", count(scan.found, "possible secret")), h("ul", { class: "bare" }, findings.map(one))];
 }
 
-function buttonsOf(manifest, refresh) {
+/** Buttons that decide about a checkpoint: those that would change its state. */
+export function decisionButtons(manifest, refresh) {
   const status = manifest.approval?.status;
   const button = (verdict, text, kind) =>
     h("button", { id: `do-${verdict}`, type: "button", class: kind, onclick: () => decide(manifest, verdict, refresh) }, text);
-  const parent = manifest.parent_checkpoint_id;
   return [
     status !== "approved" && button("approve", "Approve…", "good"),
     status !== "rejected" && button("reject", "Reject…", "danger"),
+  ].filter(Boolean);
+}
+
+function buttonsOf(manifest, refresh, approved) {
+  const parent = manifest.parent_checkpoint_id;
+  const to = encodeURIComponent(manifest.id);
+  return [
+    ...decisionButtons(manifest, refresh),
+    approved &&
+      h("a", { id: "do-compare-approved", class: "button", href: `#/diff/${encodeURIComponent(approved)}/${to}` }, "Changes since the last approved"),
     parent &&
       h(
         "a",
-        { id: "do-compare", class: "button", href: `#/diff/${encodeURIComponent(parent)}/${encodeURIComponent(manifest.id)}` },
+        { id: "do-compare", class: "button", href: `#/diff/${encodeURIComponent(parent)}/${to}` },
         "Changes since the one before",
       ),
   ].filter(Boolean);
@@ -224,10 +236,10 @@ export async function showCheckpoint(selector, section, file) {
     manifest = await get(path("v1", "checkpoints", manifest.id));
     draw();
   };
-  const unseen = await unseenOf(manifest.id);
+  const { unseen, approved } = await unseenOf(manifest.id);
   const part = await sectionOf(manifest, session, section, file, refresh);
   const draw = () => {
-    keepingFocus(() => buttons.replaceChildren(...buttonsOf(manifest, refresh)));
+    keepingFocus(() => buttons.replaceChildren(...buttonsOf(manifest, refresh, approved)));
     part.draw?.(manifest);
   };
   const sessionLink = `#/session/${encodeURIComponent(session.id)}`;

@@ -1,9 +1,10 @@
 // The view that compares two checkpoints: files, conversation, environment.
 
 import { collect, get, path } from "./api.js";
-import { sectionNav, sessionOf, unseenOf } from "./checkpoint.js";
+import { binaryDiff } from "./binary.js";
+import { decisionButtons, sectionNav, sessionOf, unseenOf } from "./checkpoint.js";
 import { compareConversations } from "./conversation.js";
-import { flat, h, named } from "./dom.js";
+import { flat, h, keepingFocus, named } from "./dom.js";
 import { compareEnvironments } from "./environment.js";
 import { address as fileAddress } from "./files.js";
 import { diffTable } from "./hunks.js";
@@ -94,9 +95,27 @@ function wholeFiles(older, newer, { path: file, from, old, new: now }) {
 
 const NO_LINES = { binary: "The content is no text.", too_large: "The content is too long to be compared by line." };
 
+/** An element that is filled with what is loaded. */
+function binaryDetail(load) {
+  const box = h("div", { "aria-busy": "true" });
+  const fill = async () => {
+    try {
+      box.replaceChildren((await load()) ?? h("p", { class: "hint" }, NO_LINES.binary));
+    } catch (problem) {
+      alertProblem(problem, { again: () => void fill() });
+    } finally {
+      box.removeAttribute("aria-busy");
+    }
+  };
+  void fill();
+  return box;
+}
+
 function detail(older, newer, change) {
   if (change.diff)
     return [diffTable(change.diff, change.path, () => wholeFiles(older, newer, change)), change.metadata.some((name) => name !== "mtime") && properties(change)];
+  const links = () => wholeFiles(older, newer, change);
+  if (change.content === "binary") return [binaryDetail(() => binaryDiff(older, newer, change, links)), properties(change)];
   const why =
     entryOf(NO_LINES, change.content) ?? (change.old?.blob && change.old.blob === change.new?.blob && "The content is the same.");
   return [why && h("p", { class: "hint" }, why), properties(change)];
@@ -223,7 +242,7 @@ function chooser(older, newer, checkpoints, hasMore, section) {
  * @returns {Promise<import("./app.js").View>}
  */
 export async function showComparison(olderSelector, newerSelector, section) {
-  const [old, now] = await Promise.all([olderSelector, newerSelector].map((one) => get(path("v1", "checkpoints", one))));
+  let [old, now] = await Promise.all([olderSelector, newerSelector].map((one) => get(path("v1", "checkpoints", one))));
   const [older, newer] = [old.id, now.id];
   const parts = { files: compareFiles, conversation: compareConversations, environment: compareEnvironments };
   const shown = Object.hasOwn(parts, section) ? section : "files";
@@ -233,9 +252,17 @@ export async function showComparison(olderSelector, newerSelector, section) {
   };
   const listed = collect(load, LOADED);
   const asked = [sessionOf(now.session_id), listed, parts[shown](older, newer), unseenOf(newer)];
-  const [session, { entries: checkpoints, next }, body, unseen] = await Promise.all(asked);
+  const [session, { entries: checkpoints, next }, body, { unseen }] = await Promise.all(asked);
   const link = (id) => h("a", { class: "id", href: `#/checkpoint/${encodeURIComponent(id)}` }, short(id));
   const sessionLink = `#/session/${encodeURIComponent(now.session_id)}`;
+  const buttons = h("p", { class: "buttons" });
+  const decided = async () => {
+    now = await get(path("v1", "checkpoints", newer));
+    draw();
+  };
+  const draw = () => keepingFocus(() => buttons.replaceChildren(...decisionButtons(now, decided)));
+  draw();
+  const press = (verdict) => () => document.getElementById(`do-${verdict}`)?.click();
   const element = h(
     "div",
     {},
@@ -245,11 +272,16 @@ export async function showComparison(olderSelector, newerSelector, section) {
       h("a", { href: "#/" }, "Sessions"),
       h("a", { href: sessionLink }, named(session.name)),
     ),
-    h("h1", { tabindex: "-1" }, "From ", link(older), " to ", link(newer)),
+    h("div", { class: "head" }, h("h1", { tabindex: "-1" }, "From ", link(older), " to ", link(newer)), buttons),
     unseen,
     chooser(older, newer, checkpoints, next !== null, shown),
     sectionNav(SECTIONS, shown, (name) => address(older, newer, name)),
     body,
   );
-  return { title: `From ${short(older)} to ${short(newer)}`, element, keys: { u: () => (location.hash = sessionLink) } };
+  // Who else decides meanwhile is shown.
+  const refresh = async (changes) => {
+    if (changes.some((change) => change.kind?.startsWith("checkpoint."))) await decided();
+  };
+  const keys = { u: () => (location.hash = sessionLink), a: press("approve"), r: press("reject") };
+  return { title: `From ${short(older)} to ${short(newer)}`, element, refresh, keys };
 }

@@ -3,7 +3,7 @@
 import { get, path } from "./api.js";
 import { h, named, prose } from "./dom.js";
 import { busy } from "./notices.js";
-import { count, entryOf, exact, pill } from "./text.js";
+import { bytes, count, entryOf, exact, pill } from "./text.js";
 
 const ROLES = { user: "User", assistant: "Agent", tool: "Tool result" };
 /** Number of messages that are rendered at once. */
@@ -11,6 +11,28 @@ const DRAWN = 200;
 /** Longer results of tools are collapsed. */
 const LINES_MAX = 8;
 const CHARACTERS_MAX = 700;
+/** The longest text that is shown whole, in bytes. */
+const TEXT_BYTES_MAX = 4 * 1024 * 1024;
+
+const bytesOf = (text) => new TextEncoder().encode(text).length;
+
+/** A line about the rest of a text of which only the beginning came, with a button that shows all of it. */
+function rest(one, element) {
+  const left = one.text_bytes - bytesOf(one.text);
+  if (!(left > 0)) return null;
+  const show = async () => {
+    const { messages: found } = await get(one.address, {
+      since: one.since,
+      before: one.number + 1,
+      limit: 1,
+      text_bytes: TEXT_BYTES_MAX,
+    });
+    element().replaceWith(message({ ...one, text: found[0].text }));
+  };
+  const button = h("button", { type: "button", class: "small", onclick: () => void busy(button, show) }, "Show all");
+  const canShow = one.address && one.text.length < TEXT_BYTES_MAX / 4;
+  return h("p", { class: "cut" }, `${bytes(left)} more are not shown. `, canShow && button);
+}
 
 function textOf({ role, text }) {
   if (!text) return null;
@@ -24,7 +46,7 @@ function textOf({ role, text }) {
 export function message(one) {
   const role = entryOf(ROLES, one.role);
   const call = ({ tool, about }) => h("li", {}, h("span", { class: "tool-name" }, named(tool)), " ", h("code", {}, named(about)));
-  return h(
+  const element = h(
     "li",
     { class: `message ${role ? one.role : "other"}` },
     h(
@@ -35,38 +57,54 @@ export function message(one) {
       one.at && h("time", { datetime: one.at }, exact(one.at)),
     ),
     textOf(one),
+    rest(one, () => element),
     one.calls.length > 0 && h("ul", { class: "calls" }, one.calls.map(call)),
   );
+  return element;
 }
 
 /**
- * A list of messages. It starts with the last ones; a button adds earlier ones.
+ * A list of messages. It starts with the last ones; a button adds earlier ones, and loads those that did not come.
  * @param {any[]} all
  * @param {string} label
+ * @param {(() => Promise<{messages: any[], earlier: any}>) | null} [load]
  */
-export function messages(all, label) {
+export function messages(all, label, load = null) {
   const list = h("ol", { class: "messages", "aria-label": label });
   let first = Math.max(0, all.length - DRAWN);
   list.append(...all.slice(first).map(message));
-  const more = h("button", { type: "button", onclick: () => earlier() }, "Earlier messages");
-  const earlier = () => {
+  const more = h("button", { type: "button", onclick: () => void busy(more, earlier) }, "Earlier messages");
+  const earlier = async () => {
+    if (first === 0) {
+      const page = await load();
+      first = page.messages.length;
+      all = page.messages;
+      load = page.earlier;
+    }
     const from = Math.max(0, first - DRAWN);
     list.prepend(...all.slice(from, first).map(message));
     first = from;
-    more.hidden = first === 0;
+    more.hidden = first === 0 && !load;
   };
-  more.hidden = first === 0;
+  more.hidden = first === 0 && !load;
   return h("div", {}, more, list);
 }
 
 /**
- * The conversation of a checkpoint, or what it adds to that of an older one; null if it holds none.
+ * The conversation of a checkpoint, or what it adds to that of an older one; null if it holds none. Of a long one the last part, and `earlier`, which
+ * loads the part before.
  * @param {string} checkpoint
  * @param {string} [since]
+ * @param {number} [before]
+ * @param {number} [textBytes] Longest beginning of a text.
  */
-export async function fetchConversation(checkpoint, since) {
+export async function fetchConversation(checkpoint, since, before, textBytes) {
+  const address = path("v1", "checkpoints", checkpoint, "conversation");
   try {
-    return await get(path("v1", "checkpoints", checkpoint, "conversation"), { since });
+    const found = await get(address, { since, before, text_bytes: textBytes });
+    found.messages.forEach((one, i) => Object.assign(one, { address, since, number: found.left_out + i }));
+    found.earlier = found.left_out > 0 ? () => fetchConversation(checkpoint, since, found.left_out) : null;
+    return found;
   } catch (problem) {
     if (problem.status === 404) return null;
     throw problem;
@@ -84,9 +122,9 @@ export async function showConversation(checkpoint) {
       "p",
       { class: "lead" },
       count(found.messages.length, "message"),
-      found.left_out > 0 && `, and ${count(found.left_out, "earlier one")} that are not shown`,
+      found.left_out > 0 && `, and ${count(found.left_out, "earlier one")}`,
     ),
-    messages(found.messages, "Conversation, oldest message first"),
+    messages(found.messages, "Conversation, oldest message first", found.earlier),
   );
 }
 
@@ -107,7 +145,9 @@ function common(fetchThem) {
   const open = async () => {
     const shared = await fetchThem();
     box.replaceChildren(
-      shared.length ? messages(shared, "What both have") : h("p", { class: "empty" }, "They have nothing in common."),
+      shared.messages.length
+        ? messages(shared.messages, "What both have", shared.earlier)
+        : h("p", { class: "empty" }, "They have nothing in common."),
     );
     button.hidden = true;
   };
@@ -129,10 +169,14 @@ export async function compareConversations(older, newer) {
   const onlyOlder = (whole?.messages ?? []).filter((one) => !inNewer.has(key(one)));
   const onlyNewer = (added?.messages ?? []).filter((one) => !inOlder.has(key(one)));
   const shared = async () =>
-    added?.continues
-      ? ((await fetchConversation(older))?.messages ?? [])
-      : (whole?.messages ?? []).filter((one) => inNewer.has(key(one)));
+    (added?.continues && (await fetchConversation(older))) || {
+      messages: added?.continues ? [] : (whole?.messages ?? []).filter((one) => inNewer.has(key(one))),
+    };
   const turns = (list) => count(list.length, "message");
+  const left = [
+    [newer, added],
+    [older, whole],
+  ].filter(([, found]) => found?.left_out > 0);
   return h(
     "div",
     {},
@@ -142,6 +186,14 @@ export async function compareConversations(older, newer) {
       added?.continues
         ? `The newer one continues the conversation with ${turns(onlyNewer)}.`
         : `Only in the older one: ${turns(onlyOlder)}. Only in the newer one: ${turns(onlyNewer)}.`,
+    ),
+    left.map(([id, found]) =>
+      h(
+        "p",
+        { class: "cut" },
+        `${count(found.left_out, "earlier message")} of …${id.slice(-6)} are not compared. `,
+        h("a", { href: `#/checkpoint/${encodeURIComponent(id)}/conversation` }, "The whole conversation"),
+      ),
     ),
     common(shared),
     h(

@@ -8,6 +8,7 @@ const ATTRIBUTES = new Set([
   "class",
   "type",
   "name",
+  "list",
   "value",
   "for",
   "placeholder",

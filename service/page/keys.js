@@ -13,6 +13,7 @@ const HELP = [
   ["c", "compare the two that are chosen"],
   ["a", "approve the checkpoint that is shown"],
   ["r", "reject it"],
+  ["n", "begin a session, in the list of sessions"],
   ["u", "up: from a checkpoint to its session, from a session to all of them"],
   ["/", "search"],
   ["?", "these keys"],
@@ -88,7 +89,7 @@ function isField(element) {
 
 /**
  * Listens to keys.
- * @param {(name: string) => void} act Called with a key of the view: x, c, a, r, u.
+ * @param {(name: string) => void} act Called with a key of the view: x, c, a, r, n, u.
  */
 export function listen(act) {
   const search = document.getElementById("search-words");
@@ -111,6 +112,7 @@ export function listen(act) {
       c: () => act("c"),
       a: () => act("a"),
       r: () => act("r"),
+      n: () => act("n"),
       u: () => act("u"),
     }[event.key];
     if (!does) return;

@@ -2,9 +2,12 @@
 
 import { allSessions, get } from "./api.js";
 import { flat, h, named, prose } from "./dom.js";
+import { busy } from "./notices.js";
 import { count, number, pill, short, since } from "./text.js";
 
 const LIMIT = 50;
+/** The most that the API hands out. */
+const LIMIT_MAX = 1000;
 
 /**
  * An excerpt with its matching words marked.
@@ -101,20 +104,26 @@ export async function showSearch(words, session) {
   ]);
   const names = new Map(sessions.map((one) => [one.id, one.name]));
   const lead = results && leadOf(results);
-  const list = results?.found.length
-    ? h(
-        "ol",
-        { class: "results", "aria-label": "Results, the best first" },
-        results.found.map((found) => resultOf(found, names)),
-      )
-    : null;
+  const rows = (found) => found.map((one) => resultOf(one, names));
+  const list = results?.found.length ? h("ol", { class: "results", "aria-label": "Results, the best first" }, rows(results.found)) : null;
+  const line = h("p", { class: "lead" }, lead);
+  const showMore = async () => {
+    const all = await get("/v1/search", { q: words, session: session || null, limit: LIMIT_MAX });
+    const added = rows(all.found.slice(list.children.length));
+    list.append(...added);
+    line.textContent = all.matching > LIMIT_MAX ? `${leadOf(all)} More words find fewer.` : leadOf(all);
+    more.remove();
+    added[0]?.querySelector("a")?.focus();
+  };
+  const more = h("button", { type: "button", class: "more", onclick: () => void busy(more, showMore) }, "Show more");
   const element = h(
     "div",
     {},
     h("h1", { tabindex: "-1" }, words ? ["Search: ", named(words)] : "Search"),
     form(words, session, sessions),
-    lead && h("p", { class: "lead" }, lead),
+    lead && line,
     list ?? (results && h("p", { class: "empty" }, "No checkpoint has these words.")),
+    results && results.matching > results.found.length && more,
   );
   return { title: words ? `Search: ${words}` : "Search", element, keys: { u: () => (location.hash = "#/") } };
 }

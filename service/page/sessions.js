@@ -20,8 +20,7 @@ export function troubles(session) {
   if (session.failing) found.push(["bad", "checkpoints fail", session.failing.reason]);
   if (session.interrupted_rollback) found.push(["bad", "rollback interrupted", "files of two states are in the workspace"]);
   if (session.another_folder) found.push(["waits", "another folder", session.another_folder]);
-  if (session.unsupervised)
-    found.push(["waits", "no supervisor", "its agent lives without the process that makes its checkpoints"]);
+  if (session.unsupervised) found.push(["waits", "no supervisor", `its supervisor is gone; ${makers(session.unsupervised)}`]);
   if (session.store_is_read_only) found.push(["bad", "store is read-only", "no checkpoints are made"]);
   if (session.open_in) {
     const label = session.observed === "unknown" ? "maybe open" : "open elsewhere";
@@ -29,6 +28,12 @@ export function troubles(session) {
   }
   if (session.unseen) found.push(["waits", "maybe open elsewhere", session.unseen]);
   return found;
+}
+
+/** Says who makes the checkpoints of an agent without a supervisor. */
+function makers({ has_hooks: hasHooks, service_interval_seconds: seconds }) {
+  const by = [hasHooks && "its hooks", seconds && `the service (every ${number(seconds)} s)`].filter(Boolean);
+  return by.length ? `its checkpoints are made by ${by.join(" and ")}` : "no checkpoints of it are made any more";
 }
 
 export function reviewPill(session) {
@@ -163,7 +168,7 @@ export async function showSessions() {
     const empty = () => {
       if (left > 0) return "No session has these words.";
       if (sessions.length) return "All sessions have ended.";
-      return ["There are no sessions yet. ", h("code", {}, "parhelia session run -- AGENT"), " starts one."];
+      return ["There are no sessions yet. “New session” starts one, and so does ", h("code", {}, "parhelia session run -- AGENT"), "."];
     };
     keepingFocus(() => body.replaceChildren(shown.length ? table(shown) : h("p", { class: "empty" }, empty())));
   };
@@ -215,6 +220,7 @@ export async function showSessions() {
       "div",
       { class: "head" },
       h("h1", { id: "view-title", tabindex: "-1" }, "Sessions"),
+      h("a", { id: "new-session", class: "button", href: "#/new" }, "New session"),
       h("p", { class: "tick" }, h("label", { for: "filter-sessions" }, "Filter"), words),
       h("p", { class: "tick" }, h("label", { for: "order-sessions" }, "Order"), choice),
       h("p", { class: "tick" }, box, h("label", { for: SWITCH_ID }, "Show ended sessions")),
@@ -223,5 +229,5 @@ export async function showSessions() {
     body,
   );
   await load();
-  return { title: "Sessions", element, refresh };
+  return { title: "Sessions", element, refresh, keys: { n: () => (location.hash = "#/new") } };
 }

@@ -4,6 +4,7 @@ import { get, path } from "./api.js";
 import { h, keepingFocus, named } from "./dom.js";
 import { draw, rolledBackTo } from "./graph.js";
 import { announce, busy } from "./notices.js";
+import { RowFacts } from "./rowfacts.js";
 import { approvalPill, count, pill, short, since, tagPill } from "./text.js";
 
 const PAGE = 100;
@@ -36,6 +37,7 @@ export class Timeline {
     this.chosen = [];
     /** Rows by checkpoint, each with the state that it was made from. */
     this.rows = new Map();
+    this.facts = new RowFacts(() => this.drawGraph());
     this.list = h("ol", { class: "rows", "aria-label": "Checkpoints, newest first" });
     this.empty = h("p", { class: "empty" }, "There are no checkpoints yet.");
     this.box = h("div", { class: "timeline" }, this.list);
@@ -151,6 +153,7 @@ export class Timeline {
         one.epoch > 0 && one.epoch !== next?.epoch ? h("span", {}, `run ${one.epoch} begins`) : null,
         one.annotations.length > 0 && h("span", {}, count(one.annotations.length, "remark")),
       ),
+      this.facts.of(one),
       notes.some(Boolean) &&
         h(
           "span",

@@ -46,6 +46,8 @@ pub struct NewSession {
     pub interval: Option<u64>,
     /// The agent's command line.
     pub command: Vec<String>,
+    /// The words that are said to the agent first.
+    pub prompt: Option<String>,
 }
 
 /// The folder of a session that is to begin.

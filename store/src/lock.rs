@@ -128,6 +128,21 @@ impl Drop for IndexLock {
     }
 }
 
+/// A look whether the lock of a service is held takes no longer.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// True if a service of a store runs. The lock is shared for a moment, which a service that starts waits for.
+pub fn has_service(store: &Path) -> bool {
+    let Ok(file) = files::open_top(&store.join("lock.service"), How::Read) else { return false };
+    match flock(&file, FlockOperation::NonBlockingLockShared) {
+        Ok(()) => {
+            release(&file);
+            false
+        }
+        Err(e) => e == Errno::WOULDBLOCK,
+    }
+}
+
 /// Held by the one service of a store as long as it runs. Of a store that takes no writes, there may be several, which change nothing.
 #[derive(Debug)]
 pub struct ServiceLock {
@@ -138,13 +153,18 @@ impl ServiceLock {
     /// Takes the lock, or says who has it.
     pub fn take(store: &Path) -> Result<Result<Self, String>> {
         let path = store.join("lock.service");
+        let began = Instant::now();
         loop {
             let mut file = match files::open_top(&path, How::Make) {
                 Err(e) if e.kind() == ErrorKind::ReadOnlyFilesystem => return Ok(Ok(ServiceLock { file: None })),
                 opened => opened.at("open lock", &path)?,
             };
             if !try_lock(&file, &path)? {
-                return Ok(Err(holder(&mut file)));
+                if began.elapsed() > LOOK {
+                    return Ok(Err(holder(&mut file)));
+                }
+                thread::sleep(LOOK / 20);
+                continue;
             }
             if files::is_named(&file, &path) {
                 note_holder(&mut file);

@@ -109,6 +109,55 @@ visit("long lists are shown in parts", async (visitor, page) => {
   assert.ok(await page.evaluate(() => document.activeElement.matches("[data-step]")), "the focus is on the first new entry");
 });
 
+visit("more results of a search are shown if they are asked for", async (visitor, page) => {
+  const [newest] = store.hostile.list;
+  const found = (number) => ({
+    ...{ checkpoint: newest.id, session: store.hostile.id, created_at: newest.created_at, message: `number ${number}` },
+    ...{ score: 1, matches: [] },
+  });
+  await page.route("**/v1/search?*", (route) => {
+    const limit = Number(new URL(route.request().url()).searchParams.get("limit"));
+    const all = Array.from({ length: 60 }, (_, i) => found(i));
+    const body = { found: all.slice(0, limit), matching: 60, searched: 100, partial: 0 };
+    return route.fulfill({ contentType: "application/json", body: JSON.stringify(body) });
+  });
+  await visitor.open("#/search?q=number");
+  await page.getByText("the best 50 are shown").waitFor();
+  await page.getByRole("button", { name: "Show more" }).click();
+  await page.locator(".results .result").nth(59).waitFor();
+  assert.equal(await page.locator(".results .result").count(), 60);
+  await page.getByText("60 checkpoints of 100 match.").waitFor();
+  assert.equal(await page.getByRole("button", { name: "Show more" }).count(), 0);
+});
+
+visit("earlier messages are loaded, and a long text is shown whole", async (visitor, page) => {
+  const [newest] = store.hostile.list;
+  const message = (number, text, bytes = text.length) => ({
+    ...{ role: "tool", record: `r${number}`, at: null, text, text_bytes: bytes, calls: [], is_error: false },
+  });
+  const asked = [];
+  await page.route(/\/conversation(\?|$)/, (route) => {
+    const query = new URL(route.request().url()).searchParams;
+    asked.push(query.toString());
+    const pages = { null: [[message(2, "two"), message(3, "<b>begins</b>", 9000)], 2], 2: [[message(0, "zero"), message(1, "one")], 0] };
+    const [messages, left_out] = query.has("text_bytes") ? [[message(3, "<b>whole</b>")], 3] : pages[query.get("before")];
+    const body = { checkpoint: newest.id, since: null, continues: false, messages, left_out };
+    return route.fulfill({ contentType: "application/json", body: JSON.stringify(body) });
+  });
+  await visitor.open(at(newest.id, "conversation"));
+  const texts = () => page.locator(".message .output").allInnerTexts();
+  assert.deepEqual(await texts(), ["two", "<b>begins</b>"]);
+  await page.getByText("8.8 KiB more are not shown").waitFor();
+  await audit(page, "a long conversation");
+  await page.getByRole("button", { name: "Show all" }).click();
+  await page.locator(".message", { hasText: "<b>whole</b>" }).waitFor();
+  await page.getByRole("button", { name: "Earlier messages" }).click();
+  await page.locator(".message", { hasText: "zero" }).waitFor();
+  assert.deepEqual(await texts(), ["zero", "one", "two", "<b>whole</b>"]);
+  assert.equal(await page.getByRole("button", { name: "Earlier messages" }).count(), 0, "there are none");
+  assert.deepEqual(asked, ["", "before=4&limit=1&text_bytes=4194304", "before=2"]);
+});
+
 visit("names of JavaScript's own are names like others", async (visitor, page) => {
   const [newest, older] = store.hostile.list;
   const names = ["constructor", "__proto__", "toString", "hasOwnProperty"];

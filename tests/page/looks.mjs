@@ -13,6 +13,7 @@ for (const [name, look] of Object.entries(LOOKS)) {
       const talked = branched.list.find(({ conversation }) => conversation) ?? newest;
       const views = {
         sessions: "#/",
+        new: "#/new",
         session: `#/session/${segment(branched.id)}`,
         checkpoint: at(newest.id),
         files: at(hostile.list[0].id, "files"),

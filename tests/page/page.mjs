@@ -3,6 +3,8 @@
 //   PARHELIA_PAGE      address of a service, such as http://127.0.0.1:8123
 //   PARHELIA_TOKEN     its token
 //   PARHELIA_SHOTS     folder for screenshots
+//   PARHELIA_AGENT     path of a program called `claude`, which lives until it is ended
+//   PARHELIA_FOLDER    a folder that it may work in
 //   PARHELIA_CHROMIUM  the browser [default: /usr/bin/chromium]
 //
 // The tests change the store. They find everything in it through the API. It must hold:
@@ -22,7 +24,9 @@ import { at, browser, segment, store, visit } from "./visit.mjs";
 
 import "./contents.mjs";
 import "./acts.mjs";
+import "./begin.mjs";
 import "./bounds.mjs";
+import "./changes.mjs";
 import "./looks.mjs";
 
 /** Changes come by events; this is long enough for one. */

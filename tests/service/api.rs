@@ -82,7 +82,7 @@ fn an_agent_does_not_decide_through_the_service_either() {
     let made = s.post("/v1/sessions/own/checkpoints", &json!({})).expect(201);
     let id = made["checkpoint"]["id"].as_str().unwrap();
     let far = json!({"session": "far", "host": "h", "workspace": s.scratch.path("far"), "command": ["claude"]});
-    let far = s.post("/v1/runs", &far).expect(200);
+    let far = s.post("/v1/runs", &far).expect(201);
     s.post(&format!("/v1/runs/{}/end", far["run"]["id"].as_str().unwrap()), &json!({"epoch": 1, "exit_code": 0})).expect(200);
     let asked = [
         ("/v1/sessions/far/end".to_owned(), json!({})),

@@ -138,3 +138,30 @@ fn a_listener_hears_more_than_a_page_and_nothing_beyond_the_end() {
     let head = format!("GET /v1/events HTTP/1.1\r\nHost: x\r\nConnection: close\r\nLast-Event-ID: {}\r\n\r\n", end + 7);
     exchange(&s.socket(), &head).expect(400);
 }
+
+#[test]
+fn a_long_conversation_comes_by_pages_and_a_long_text_whole_if_asked_for() {
+    let s = Service::new();
+    let more = r#"for n in 1 2 3 4; do
+    text=$(head -c 9000 /dev/zero | tr '\0' x)
+    printf '{"type":"user","uuid":"u%s","sessionId":"%s","message":{"role":"user","content":"%s %s"}}\n' $n "$id" $n "$text" >> "$folder/$id.jsonl"
+done
+test -e stay"#;
+    s.agent_of(&scripted::AGENT.replace("test -e stay", more));
+    s.post("/v1/sessions/agent/checkpoints", &json!({}));
+    let page = |query: &str| s.get(&format!("/v1/checkpoints/agent@latest/conversation?{query}")).expect(200);
+    let records = |page: &Value| -> Vec<String> {
+        page["messages"].as_array().unwrap().iter().map(|one| one["record"].as_str().unwrap().to_owned()).collect()
+    };
+    let all = page("");
+    assert_eq!((&records(&all)[1..], &all["left_out"]), (&["u1", "u2", "u3", "u4"].map(str::to_owned)[..], &json!(0)));
+    let last = &all["messages"][4];
+    assert_eq!((last["text"].as_str().unwrap().len(), &last["text_bytes"]), (4000, &json!(9002)), "it is said that it is cut");
+    let second = page("limit=2");
+    assert_eq!((records(&second), &second["left_out"]), (vec!["u3".to_owned(), "u4".to_owned()], &json!(3)));
+    let first = page("limit=2&before=3");
+    assert_eq!((records(&first), &first["left_out"]), (vec!["u1".to_owned(), "u2".to_owned()], &json!(1)));
+    assert_eq!(page("limit=2&before=1")["left_out"], 0);
+    let whole = page("before=3&limit=1&text_bytes=10000");
+    assert_eq!(whole["messages"][0]["text"].as_str().unwrap().len(), 9002, "{whole}");
+}

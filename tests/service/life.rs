@@ -305,3 +305,31 @@ fn a_store_that_is_moved_away_is_gone_and_not_corrupt_and_the_service_goes_on_wh
     s.post("/v1/sessions/work/checkpoints", &json!({})).expect(201);
     wait(|| s.said().contains("sessions are looked at again").then_some(()));
 }
+
+#[test]
+fn who_makes_the_checkpoints_of_an_agent_without_a_supervisor_is_said_as_it_is() {
+    let mut s = Service::new();
+    let folder = s.scratch.path("alone");
+    fs::create_dir_all(&folder).unwrap();
+    let words = ["session", "run", "--name", "alone", "--workspace", folder.to_str().unwrap(), "--", "sleep", "100000"];
+    let mut supervisor =
+        s.scratch.command(&words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let shown = |s: &Service| s.get("/v1/sessions/alone").expect(200);
+    wait(|| (s.get("/v1/sessions/alone").status == 200).then_some(()));
+    let program = wait(|| shown(&s)["runs"][0]["pid"].as_i64()) as i32;
+    supervisor.kill().unwrap();
+    supervisor.wait().unwrap();
+    let of_service = wait(|| Some(shown(&s)["session"]["unsupervised"].clone()).filter(|found| !found.is_null()));
+    let with_service = s.scratch.expect(0, &["session", "show", "alone"]);
+    s.post("/v1/sessions/alone/pause", &json!({})).expect(200);
+    let set_aside = shown(&s)["session"]["unsupervised"].clone();
+    s.post("/v1/sessions/alone/resume", &json!({})).expect(200);
+    s.signal(Signal::TERM);
+    let without = s.scratch.expect(0, &["session", "show", "alone"]);
+    kill(program);
+    assert_eq!(of_service["service_interval_seconds"], 300, "{of_service}");
+    assert!(with_service.contains("made by the service alone every 300 s"), "{with_service}");
+    assert!(!with_service.contains("no checkpoints of it"), "{with_service}");
+    assert_eq!(set_aside["service_interval_seconds"], Value::Null, "it leaves alone what was set aside");
+    assert!(without.contains("no checkpoints of it are made any more"), "{without}");
+}

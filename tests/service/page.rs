@@ -84,6 +84,8 @@ fn the_page_does_in_a_browser_what_it_should() {
     let mut tests = node::program("node");
     tests.args(["--test", "page.mjs"]).current_dir(&folder);
     tests.env("PARHELIA_PAGE", service.page.as_ref().unwrap()).env("PARHELIA_TOKEN", token(&service));
+    write(&service.scratch.path("begun/stay"), b"").unwrap();
+    tests.env("PARHELIA_AGENT", service.scratch.path("bin/claude")).env("PARHELIA_FOLDER", service.scratch.path("begun"));
     let output = tests.env("PARHELIA_SHOTS", &shots).output().expect("node");
     assert!(output.status.success(), "{}\n{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(shots.join("phone-diff.png").exists());

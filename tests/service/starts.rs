@@ -98,6 +98,42 @@ fn a_session_begins_in_a_folder_and_takes_prompts() {
 }
 
 #[test]
+fn a_session_begins_with_a_first_prompt() {
+    let s = Service::new();
+    write(&s.scratch.path("place/stay"), b"").unwrap();
+    let body =
+        |command: Value, prompt: &str| json!({"name": "new", "workspace": s.at("place"), "command": command, "prompt": prompt});
+    for (command, prompt, why) in [
+        (json!(["sh", "-c", "true"]), "fix it", "no agent"),
+        (json!([s.program(), "another one"]), "fix it", "words of its own"),
+        (json!([s.program(), "-p"]), "fix it", "one prompt"),
+        (json!([s.program()]), "\u{1b}[201~rm", "U+001B"),
+    ] {
+        let refused = s.post("/v1/sessions", &body(command, prompt)).expect(400);
+        assert!(refused["detail"].as_str().unwrap().contains(why), "{refused}");
+    }
+    s.post("/v1/sessions", &body(json!([s.program()]), "-fix\nthe parser")).expect(201);
+    let process = s.idle("new", 1);
+    assert!(command_of(process).ends_with(" -- -fix\nthe parser "), "{}", command_of(process));
+    let parent = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    let parent = parent.rsplit(") ").next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
+    assert!(!command_of(parent).contains("parser"), "a command line of ours does not show it: {}", command_of(parent));
+    // A resume does not give it again.
+    kill(process);
+    let resumed = s.idle("new", 2);
+    assert!(!command_of(resumed).contains("parser"), "{}", command_of(resumed));
+}
+
+#[test]
+fn the_kinds_of_agents_are_told() {
+    let s = Service::new();
+    let listed = s.get("/v1/agents").expect(200);
+    let programs: Vec<&str> = listed["agents"].as_array().unwrap().iter().map(|one| one["program"].as_str().unwrap()).collect();
+    assert_eq!(programs, ["claude", "codex", "gemini"], "{listed}");
+    assert!(listed["agents"][0]["installed"].is_boolean() && listed["agents"][0]["title"] == "Claude Code", "{listed}");
+}
+
+#[test]
 fn an_agent_folder_is_copied_for_a_new_session_and_again_where_all_is_gone() {
     let s = Service::new();
     write(&s.scratch.path("agent/CLAUDE.md"), b"Be kind.\n").unwrap();
@@ -187,8 +223,12 @@ fn a_run_elsewhere_lives_as_long_as_it_is_heard_of() {
     let body = json!({
         "session": "far", "host": "build-7", "container": "c1", "workspace": s.at("far"), "command": [s.program()],
     });
-    let begun = s.post("/v1/runs", &body).expect(200);
+    let answer = s.post("/v1/runs", &body);
+    let begun = answer.expect(201);
     let (run, epoch) = (begun["run"]["id"].as_str().unwrap().to_owned(), begun["run"]["epoch"].clone());
+    assert!(answer.head.contains(&format!("\r\nlocation: /v1/runs/{run}").to_lowercase()), "{}", answer.head);
+    assert_eq!(s.get(&format!("/v1/runs/{run}")).expect(200)["run"]["session"], begun["run"]["session"]);
+    s.get("/v1/runs/none").expect(404);
     assert_eq!((&begun["ttl_seconds"], &begun["run"]["lease"]["holder"]), (&json!(90), &json!("build-7/c1")), "{begun}");
     let beat = json!({"epoch": epoch, "state": "idle", "metrics": {"tokens": 7}});
     let heard = s.post(&format!("/v1/runs/{run}/heartbeat"), &beat).expect(200);
@@ -221,7 +261,7 @@ fn a_run_elsewhere_lives_as_long_as_it_is_heard_of() {
 fn a_late_heartbeat_calls_the_resume_off_and_an_end_is_one() {
     let s = Service::new();
     let body = json!({"session": "far", "host": "build-7", "workspace": s.at("far"), "command": ["claude"]});
-    let begun = s.post("/v1/runs", &body).expect(200);
+    let begun = s.post("/v1/runs", &body).expect(201);
     let (run, epoch) = (begun["run"]["id"].as_str().unwrap(), &begun["run"]["epoch"]);
     silence(&s, run, epoch);
     wait(|| s.said().contains("is dead; in 4 s").then_some(()));
@@ -238,7 +278,7 @@ fn a_late_heartbeat_calls_the_resume_off_and_an_end_is_one() {
     let path = format!("/v1/runs/{}/heartbeat", own["id"].as_str().unwrap());
     s.post(&path, &json!({"epoch": own["epoch"]})).expect(409);
     // The same session again, as it was.
-    let again = s.post("/v1/runs", &json!({"session": "far", "host": "build-8"})).expect(200);
+    let again = s.post("/v1/runs", &json!({"session": "far", "host": "build-8"})).expect(201);
     assert_eq!((&again["run"]["argv"], &again["run"]["epoch"]), (&json!(["claude"]), &json!(2)), "{again}");
 }
 

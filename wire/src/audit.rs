@@ -17,6 +17,7 @@ pub struct Entry {
     /// Id of the event.
     pub id: String,
     /// Time of recording.
+    #[schemars(extend("format" = "date-time"))]
     pub at: String,
     /// Name of the machine.
     pub host: String,
@@ -91,8 +92,10 @@ mirror! {
         /// Entries of the audit among them.
         pub entries: u64,
         /// Time of the first event.
+        #[schemars(extend("format" = "date-time"))]
         pub first_at: Option<String>,
         /// Time of the last event.
+        #[schemars(extend("format" = "date-time"))]
         pub last_at: Option<String>,
         /// Hash of the last event.
         pub last: Option<String>,

@@ -186,6 +186,7 @@ mirror! {
     /// A scan for secrets of what a checkpoint has and its parent does not.
     pub struct Scan of parhelia_ledger::Scan {
         /// Time of the scan.
+        #[schemars(extend("format" = "date-time"))]
         pub at: String,
         /// Number of possible secrets.
         pub found: u64,
@@ -311,6 +312,7 @@ impl Found {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Excerpt {
     /// The part of the text: tags, message, annotations, links, session, files, summary, conversation.
+    #[schemars(extend("enum" = ["tags", "message", "annotations", "links", "session", "files", "summary", "conversation"]))]
     pub field: String,
     /// The place and some words around it, in one line.
     pub text: String,

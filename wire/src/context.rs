@@ -16,6 +16,7 @@ pub struct Context {
     /// Size of the window in tokens.
     pub limit_tokens: u64,
     /// Source of the size: configured, reported (by the agent), model (by its name), assumed.
+    #[schemars(extend("enum" = ["configured", "reported", "model", "assumed"]))]
     pub limit_source: String,
     /// Tokens in the window: as reported, or else as measured.
     pub context_tokens_used: u64,
@@ -26,6 +27,7 @@ pub struct Context {
     /// Tokens of what the transcript shows: the sum of the shares.
     pub measured_tokens: u64,
     /// Truth of the measured numbers: exact, estimate (the model's tokenizer is not public).
+    #[schemars(extend("enum" = ["exact", "estimate"]))]
     pub measured_with: String,
     /// Tokens as the agent reported them last; null where it has not.
     pub reported_tokens: Option<u64>,

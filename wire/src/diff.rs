@@ -127,6 +127,8 @@ mirror! {
         pub at: Option<String>,
         /// Text, or its beginning; of a tool its result.
         pub text: String,
+        /// Bytes of the whole text: more than there are here of one that is cut.
+        pub text_bytes: u64,
         /// Tools that the model calls.
         pub calls: Vec<Call>,
         /// True for the result of a tool that failed.
@@ -163,6 +165,7 @@ pub struct Compared {
     /// The checkpoint.
     pub id: String,
     /// End of its capture.
+    #[schemars(extend("format" = "date-time"))]
     pub created_at: String,
     /// Turns of its conversation.
     pub turn_count: Option<u64>,

@@ -8,6 +8,7 @@ mirror! {
     /// A difference of two environments.
     pub struct EnvironmentChange of diff::EnvironmentChange {
         /// Part: claude_code, agent, plugins, mcp_servers, python, packages, variables.
+        #[schemars(extend("enum" = ["claude_code", "agent", "plugins", "mcp_servers", "python", "packages", "variables"]))]
         pub section: String,
         /// A plugin, a server, a package, a variable; null if the part is one thing.
         pub name: Option<String>,

@@ -35,6 +35,7 @@ pub struct Event {
     /// Session that it concerns.
     pub session: Option<String>,
     /// Its time.
+    #[schemars(extend("format" = "date-time"))]
     pub at: String,
     /// Run of a checkpoint.
     #[serde(skip_serializing_if = "Option::is_none")]

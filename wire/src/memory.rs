@@ -21,7 +21,7 @@ pub struct Knowledge {
     /// The session in which it was found out.
     pub session: Option<String>,
     /// Time at which it was added.
-    #[schemars(with = "String")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub added_at: Timestamp,
     /// person, agent, or suggestion: a person has accepted one.
     pub added_by: String,
@@ -39,7 +39,7 @@ pub struct SessionOutcome {
     /// approved or rejected.
     pub outcome: String,
     /// Time of the decision.
-    #[schemars(with = "String")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub decided_at: Timestamp,
     /// The checkpoint that it is about.
     pub checkpoint: Option<String>,

@@ -17,6 +17,7 @@ pub struct Notification {
     /// info, notice, warning, critical.
     pub priority: String,
     /// Time of the event.
+    #[schemars(extend("format" = "date-time"))]
     pub at: String,
     /// The event in a few words.
     pub title: String,
@@ -54,10 +55,10 @@ pub struct Delivery {
     /// True if it is not tried again by itself.
     pub has_failed: bool,
     /// Time since which it waits.
-    #[schemars(with = "String")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub since: Timestamp,
     /// Time before which it is not tried, by itself; its channel or what waits of its session may hold it for longer.
-    #[schemars(with = "String")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub not_before: Timestamp,
     /// Times that it was tried.
     pub attempts: u32,
@@ -90,5 +91,6 @@ pub struct Act {
     /// Text of the comment, or of the new issue.
     pub text: Option<String>,
     /// The state to move it to: running, review, failed, done.
+    #[schemars(extend("enum" = ["running", "review", "failed", "done", null]))]
     pub state: Option<String>,
 }

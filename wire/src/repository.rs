@@ -70,6 +70,7 @@ mirror! {
         /// Its session.
         pub session: String,
         /// End of its capture.
+        #[schemars(extend("format" = "date-time"))]
         pub created_at: String,
         /// Number of hurt paths.
         pub paths: u64,
@@ -92,6 +93,7 @@ mirror! {
         /// Its session's id.
         pub session: String,
         /// End of its capture.
+        #[schemars(extend("format" = "date-time"))]
         pub created_at: String,
         /// True if it is in the new store: something of it can be read.
         pub kept: bool,

@@ -220,6 +220,8 @@ mirror! {
         pub process: i32,
         /// True if an event of its hooks has come: these make checkpoints.
         pub has_hooks: bool,
+        /// Seconds between checkpoints that the store's service makes of it, where something has changed; null where none does.
+        pub service_interval_seconds: Option<u64>,
     }
 
     /// The right to act for a run.

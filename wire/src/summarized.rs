@@ -53,6 +53,7 @@ mirror! {
         /// The program that made it.
         pub generated_by: ModelSummaryBy,
         /// The time of its making.
+        #[schemars(extend("format" = "date-time"))]
         pub at: String,
         /// The agent's id of the conversation that it is of.
         pub conversation: Option<String>,
@@ -67,6 +68,7 @@ mirror! {
         /// The command.
         pub command: Option<String>,
         /// The form of the API: anthropic, openai.
+        #[schemars(extend("enum" = ["anthropic", "openai", null]))]
         pub api: Option<String>,
         /// The model's name.
         pub model: Option<String>,

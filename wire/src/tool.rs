@@ -55,6 +55,7 @@ pub struct Mount {
     /// Process that serves it.
     pub process: u32,
     /// Time of its start.
+    #[schemars(extend("format" = "date-time"))]
     pub started_at: String,
 }
 
@@ -75,8 +76,10 @@ pub struct Browser {
     /// Name that it gave itself.
     pub name: String,
     /// Time at which it signed in.
+    #[schemars(extend("format" = "date-time"))]
     pub created_at: String,
     /// Time at which it was there last, up to an hour less.
+    #[schemars(extend("format" = "date-time"))]
     pub used_at: String,
 }
 

@@ -24,6 +24,7 @@ pub struct Entry {
     /// Group.
     pub gid: u32,
     /// Time of the last change of content, with nanoseconds.
+    #[schemars(extend("format" = "date-time"))]
     pub mtime: String,
     /// Number of its hard links.
     pub links: u32,

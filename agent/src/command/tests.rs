@@ -214,3 +214,21 @@ fn an_agent_behind_another_program_is_seen_or_said_not_to_be() {
     }
     assert!(!Agent::is_wrapped(&words(&["claude"])));
 }
+
+#[test]
+fn a_first_prompt_stands_behind_the_command_line_as_each_kind_takes_it() {
+    let prompted = |text: &str| {
+        let argv = agent(text).prompted("-fix it")?;
+        Some(argv.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>())
+    };
+    let is = |text: &str, expected: &[&str]| {
+        assert_eq!(prompted(text).unwrap_or_default(), expected, "{text}");
+    };
+    is("claude --model opus", &["claude", "--model", "opus", "--", "-fix it"]);
+    is("npx -y @anthropic-ai/claude-code --", &["npx", "-y", "@anthropic-ai/claude-code", "--", "-fix it"]);
+    is("codex", &["codex", "--", "-fix it"]);
+    is("gemini", &["gemini", "--prompt-interactive=-fix it"]);
+    for text in ["claude hello", "claude -p", "claude -- hello", "codex exec", "codex resume"] {
+        assert_eq!(prompted(text), None, "{text}");
+    }
+}

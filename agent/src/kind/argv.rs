@@ -15,6 +15,9 @@ use crate::{
 
 /// The command line of a kind of agent, and what it prints.
 pub trait Argv {
+    /// The name of its program.
+    fn program_name(&self) -> &str;
+
     /// True if a word of a command line starts it.
     fn is_program(&self, word: &OsStr) -> bool;
 
@@ -77,6 +80,9 @@ pub trait Argv {
 
     /// The words that resume what recorded ones began. Everything recorded is said again, but for which conversation and the prompt.
     fn resume(&self, words: &Words, resume: &Resume) -> Vec<OsString>;
+
+    /// The words of a first prompt, behind all others. A headless agent answers it, and ends.
+    fn prompt_words(&self, prompt: &str, is_headless: bool) -> Vec<OsString>;
 
     /// Arguments that bring our hooks for one start, beside what the command line says of hooks itself; none where it has no such arguments.
     /// The agent will work in `folder`. `keep` puts a text that may hold secrets into a private file, and returns its path.

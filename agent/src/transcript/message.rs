@@ -25,6 +25,8 @@ pub struct Message {
     pub at: Option<String>,
     /// The text, or its beginning; of a tool its result.
     pub text: String,
+    /// Bytes of the whole text.
+    pub text_bytes: u64,
     /// Tools that the model calls, each with the file or command that it names.
     pub calls: Vec<Call>,
     /// True for the result of a tool that failed.

@@ -162,10 +162,14 @@ pub fn interrupted_text(session: &str, target: Ulid) -> String {
 /// A sentence about a session that lives without its supervisor, and the next step.
 pub fn unsupervised_text(session: &Session, found: &Unsupervised) -> String {
     let (id, process) = (&session.id, found.process);
-    let made = match (&found.silent, found.has_hooks) {
-        (_, true) => "checkpoints of it are made by its hooks alone".to_owned(),
-        (Some(silent), false) => format!("no checkpoints of it are made any more, as {silent}"),
-        (None, false) => "no checkpoints of it are made any more".to_owned(),
+    let why = found.silent.as_ref().map(|silent| format!(", as {silent}")).unwrap_or_default();
+    let made = match (found.service_interval_seconds, found.has_hooks) {
+        (None, true) => "checkpoints of it are made by its hooks alone".to_owned(),
+        (None, false) => format!("no checkpoints of it are made any more{why}"),
+        (Some(seconds), has_hooks) => {
+            let by = if has_hooks { "by its hooks, and by the service" } else { "by the service alone" };
+            format!("checkpoints of it are made {by} every {seconds} s where something has changed{why}")
+        }
     };
     let folder = session.workspace.as_ref().map(|place| human::shell(&name::parse(&place.path))).unwrap_or_default();
     format!(

@@ -9,9 +9,10 @@ use super::resume;
 use crate::{
     complete,
     context::Context,
-    exit::{Code, Result},
+    exit::{Code, Failure, Result},
     input,
 };
+use std::{fs, path::Path};
 
 /// Flags of `session prompt`.
 #[derive(Debug, clap::Args)]
@@ -44,4 +45,16 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     context.out.remark(format!("Session {} has got the prompt.", session.id))?;
     context.out.summary(Summary::SessionPrompt(Prompted { id: session.id }))?;
     Ok(Code::Done)
+}
+
+/// The prompt in a file that another process of ours has written, which is removed; of `-`, what is on standard input.
+#[expect(clippy::disallowed_methods, reason = "the file is in a folder for what is handed over, and in no store")]
+pub(super) fn handed_over(path: &Path) -> Result<String> {
+    let bytes_max = prompt::BYTES_MAX as u64;
+    if path.as_os_str() == "-" {
+        return input::text(bytes_max);
+    }
+    let text = input::text_of(path, bytes_max)?;
+    fs::remove_file(path).map_err(|source| Failure::File { action: "remove", path: path.to_owned(), source })?;
+    Ok(text)
 }

@@ -2,30 +2,29 @@
 
 pub(super) mod all;
 
-use std::{ffi::OsString, fs, io::IsTerminal, path::PathBuf, time::Duration};
+use std::{ffi::OsString, io::IsTerminal, path::PathBuf, time::Duration};
 
-use parhelia_store::name::Shown as _;
+use parhelia_store::{Store, clock, name::Shown as _};
 
 use parhelia_host::{Host, Refusal, run};
 use parhelia_ledger::{LedgerView as _, Run, Session, Status};
 use parhelia_life::{
-    prompt,
     resume::{self, Alive, Begun, Consent, Resume, ResumeRequest},
     supervise,
 };
-use parhelia_store::{Store, clock};
 use parhelia_wire::{Line, Summary, session::Started, summary::Ended};
 
 use super::{
+    prompt::handed_over,
     run::{exit_as_agent, unless_closed},
     signals, tmux,
 };
 use crate::{
     ask, complete,
     context::Context,
-    exit::{Code, Failure, Result},
+    exit::{Code, Result},
     host::Shell,
-    human, input, interrupt, outbox,
+    human, interrupt, outbox,
     rollback::{Fate, How, is_askable, roll},
     terminal::Terminal,
 };
@@ -120,20 +119,10 @@ impl Args {
         Args { prompt: Some(text), tmux: tmux::Flags { tmux: true, detach: true, ..self.tmux.clone() }, ..self }
     }
 
-    /// The same, with the prompt that is given in a file. The file is removed: it was made for this process alone.
-    #[expect(clippy::disallowed_methods, reason = "the file is in a folder for what is handed over, and in no store")]
+    /// The same, with the prompt that is given in a file.
     fn with_prompt(&self) -> Result<Self> {
         let Some(path) = &self.prompt_file else { return Ok(self.clone()) };
-        let bytes_max = prompt::BYTES_MAX as u64;
-        let text = match path.as_os_str() == "-" {
-            true => input::text(bytes_max)?,
-            false => {
-                let text = input::text_of(path, bytes_max)?;
-                fs::remove_file(path).map_err(|source| Failure::File { action: "remove", path: path.clone(), source })?;
-                text
-            }
-        };
-        Ok(Args { prompt: Some(text), prompt_file: None, ..self.clone() })
+        Ok(Args { prompt: Some(handed_over(path)?), prompt_file: None, ..self.clone() })
     }
 
     /// Without being asked.

@@ -18,7 +18,7 @@ use parhelia_life::{
 use parhelia_store::Store;
 use parhelia_wire::{Line, Summary, session::Started, summary::Ended};
 
-use super::{signals, tmux};
+use super::{prompt::handed_over, signals, tmux};
 use crate::{
     context::Context,
     exit::{Code, Failure, Result},
@@ -46,6 +46,9 @@ pub struct Args {
     /// approval.default_policy]
     #[arg(long, value_name = "NAME")]
     policy: Option<String>,
+    /// The file with the first prompt, which another process of ours has written; `-` reads it from standard input
+    #[arg(long, hide = true, value_name = "FILE")]
+    prompt_file: Option<PathBuf>,
     #[command(flatten)]
     tmux: tmux::Flags,
     /// The session's id and the agent folder of which the workspace is a copy, from the process of ours that made it
@@ -59,6 +62,8 @@ pub struct Args {
 /// Starts it, and waits for its end.
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     ensure_launchable(&args.command)?;
+    let prompt = args.prompt_file.as_deref().map(handed_over).transpose()?;
+    let what = What { args, prompt: prompt.as_deref() };
     told_settings::tell_all();
     if Agent::is_wrapped(&args.command) {
         tell!(
@@ -75,17 +80,34 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let host = context.host()?;
     if args.agent_folder.is_none() {
         let copied = args.copied.as_deref().and_then(Copied::of_words);
-        return launch(context, args, (&store, &host), folder, copied);
+        return launch(context, &what, (&store, &host), folder, copied);
     }
     let id = new_session_id(&folder);
     let workspace = template::workspace_of(&host, &id)?;
     template::copy(&folder, &workspace, &context.progress())?;
-    let launched = launch(context, args, (&store, &host), workspace.clone(), Some(Copied { id: id.clone(), folder }));
+    let launched = launch(context, &what, (&store, &host), workspace.clone(), Some(Copied { id: id.clone(), folder }));
     if launched.is_err() && store.refresh()?.session(&id)?.is_none() {
         // Nothing has ever worked in it.
         let _ = std::fs::remove_dir_all(&workspace);
     }
     launched
+}
+
+/// An agent that is to be launched.
+struct What<'a> {
+    args: &'a Args,
+    /// Its first prompt.
+    prompt: Option<&'a str>,
+}
+
+impl What<'_> {
+    /// The agent's command line.
+    fn command(&self) -> Result<Vec<OsString>> {
+        match self.prompt {
+            Some(prompt) => Ok(supervise::prompted(&self.args.command, prompt)?),
+            None => Ok(self.args.command.clone()),
+        }
+    }
 }
 
 /// A session whose workspace is a copy of an agent folder.
@@ -110,19 +132,19 @@ impl Copied {
 /// Launches the agent in a workspace that is there.
 fn launch(
     context: &mut Context,
-    args: &Args,
+    what: &What<'_>,
     (store, host): (&Store, &Shell),
     workspace: PathBuf,
     copied: Option<Copied>,
 ) -> Result<Code> {
-    let bar = context.progress();
+    let (bar, args) = (context.progress(), what.args);
     let request = LaunchRequest {
         id: copied.as_ref().map(|copied| copied.id.clone()),
         agent_folder: copied.as_ref().map(|copied| copied.folder.clone()),
         name: args.name.clone().or_else(|| copied.as_ref().and_then(Copied::name)),
         policy: args.policy.clone(),
         workspace: workspace.clone(),
-        command: args.command.clone(),
+        command: what.command()?,
         interval: (args.interval > 0).then(|| Duration::from_secs(args.interval)),
         is_quiet: context.global.quiet,
     };
@@ -130,7 +152,8 @@ fn launch(
     if args.tmux.tmux {
         let words = in_pane(args, (launch.name(), launch.policy()), &workspace, copied);
         let name = launch.name().unwrap_or_default();
-        let started = tmux::run(context, store, &args.tmux, name, &workspace, &words, launch.agent())?;
+        let words = (what.prompt, words.as_slice());
+        let started = tmux::run(context, store, &args.tmux, name, &workspace, words, launch.agent())?;
         context.out.summary(Summary::SessionRun(started))?;
         return Ok(Code::Done);
     }

@@ -44,6 +44,11 @@ export class Parhelia {
     return this.#post("/v1/sessions", {}, body, options);
   }
 
+  /** Kinds of agents that are known, and whether each is installed. */
+  listAgents(options?: CallOptions): Promise<Answer<"listAgents">> {
+    return this.#get("/v1/agents", {}, {}, options);
+  }
+
   /** Gives a prompt to an agent that has nothing to do; a dead one is resumed with it. Refused while the agent is at work. */
   promptSession(session: string, body: Body<"promptSession">, options?: WriteOptions): Promise<Answer<"promptSession">> {
     return this.#post("/v1/sessions/{session}/prompt", { session }, body, options);
@@ -52,6 +57,11 @@ export class Parhelia {
   /** Begins a run of a session on a machine that the service does not see. */
   beginRun(body: Body<"beginRun">, options?: WriteOptions): Promise<Answer<"beginRun">> {
     return this.#post("/v1/runs", {}, body, options);
+  }
+
+  /** A run, by its id. */
+  getRun(run: string, options?: CallOptions): Promise<Answer<"getRun">> {
+    return this.#get("/v1/runs/{run}", { run }, {}, options);
   }
 
   /** Says that a run lives which began so: every 30 seconds. After 90 seconds of silence its session goes on where the service is. */

@@ -394,6 +394,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/agents": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Kinds of agents that are known, and whether each is installed. */
+        get: operations["listAgents"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/runs": {
         parameters: {
             query?: never;
@@ -405,6 +422,23 @@ export interface paths {
         put?: never;
         /** Begins a run of a session on a machine that this one does not see. */
         post: operations["beginRun"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/runs/{run}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A run, by its id. */
+        get: operations["getRun"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -752,6 +786,8 @@ export interface components {
             process: number;
             /** @description True if an event of its hooks has come: these make checkpoints. */
             has_hooks: boolean;
+            /** @description Seconds between checkpoints that the store's service makes of it, where something has changed; null where none does. */
+            service_interval_seconds: number | null;
         };
         /** @description A verdict on a session's agent. */
         Attention: {
@@ -1030,7 +1066,10 @@ export interface components {
         };
         /** @description A scan for secrets of what a checkpoint has and its parent does not. */
         Scan: {
-            /** @description Time of the scan. */
+            /**
+             * Format: date-time
+             * @description Time of the scan.
+             */
             at: string;
             /** @description Number of possible secrets. */
             found: number;
@@ -1147,7 +1186,10 @@ export interface components {
             uid: number;
             /** @description Group. */
             gid: number;
-            /** @description Time of the last change of content, with nanoseconds. */
+            /**
+             * Format: date-time
+             * @description Time of the last change of content, with nanoseconds.
+             */
             mtime: string;
             /** @description Number of its hard links. */
             links: number;
@@ -1268,9 +1310,9 @@ export interface components {
             since: string | null;
             /** @description True if it continues that of the older checkpoint, and only what came after is here. */
             continues: boolean;
-            /** @description Messages, oldest first; each with the first 4,000 bytes of its text. */
+            /** @description Messages, oldest first; each with the beginning of its text. */
             messages: components["schemas"]["Message"][];
-            /** @description Messages before these, of which there are 5,000 at most. */
+            /** @description Number of messages before these: the next page's `before`, unless it is 0. */
             left_out: number;
         };
         /** @description A message of a conversation. */
@@ -1283,6 +1325,8 @@ export interface components {
             at: string | null;
             /** @description Text, or its beginning; of a tool its result. */
             text: string;
+            /** @description Bytes of the whole text: more than there are here of one that is cut. */
+            text_bytes: number;
             /** @description Tools that the model calls. */
             calls: components["schemas"]["Call"][];
             /** @description True for the result of a tool that failed. */
@@ -1308,8 +1352,11 @@ export interface components {
         };
         /** @description A difference of two environments. */
         EnvironmentChange: {
-            /** @description Part: claude_code, agent, plugins, mcp_servers, python, packages, variables. */
-            section: string;
+            /**
+             * @description Part: claude_code, agent, plugins, mcp_servers, python, packages, variables.
+             * @enum {string}
+             */
+            section: "claude_code" | "agent" | "plugins" | "mcp_servers" | "python" | "packages" | "variables";
             /** @description A plugin, a server, a package, a variable; null if the part is one thing. */
             name: string | null;
             /** @description Field that differs; null if the whole entry is new or gone, or has a single field. */
@@ -1403,6 +1450,22 @@ export interface components {
             /** @description create, replace, metadata, link, delete, keep; empty of a folder that stays for some of what is in it. */
             action: string;
         };
+        /** @description Kinds of agents. */
+        Agents: {
+            /** @description Kinds of agents: those that are built in, and those that the user has declared. */
+            agents: components["schemas"]["Agent"][];
+        };
+        /** @description A kind of agent. */
+        Agent: {
+            /** @description Its name in records. */
+            kind: string;
+            /** @description Its name for people. */
+            title: string;
+            /** @description The name of its program, with which a command line begins. */
+            program: string;
+            /** @description True if that program is in a folder of the PATH that agents get which the service begins. */
+            installed: boolean;
+        };
         /** @description A run that has begun. */
         BegunRun: {
             /** @description The run. */
@@ -1410,15 +1473,15 @@ export interface components {
             /** @description Seconds within which it must be heard of again; 30 between two heartbeats are usual. */
             ttl_seconds: number;
         };
+        /** @description One run. */
+        OneRun: {
+            /** @description The run. */
+            run: components["schemas"]["Run"];
+        };
         /** @description The lease of a run that was heard of. */
         Heard: {
             /** @description The lease. */
             lease: components["schemas"]["Lease"];
-        };
-        /** @description A run that has ended. */
-        EndedRun: {
-            /** @description The run. */
-            run: components["schemas"]["Run"];
         };
         /** @description The result of a search. */
         Results: {
@@ -1454,8 +1517,11 @@ export interface components {
         };
         /** @description A place in a checkpoint's text that matches. */
         Excerpt: {
-            /** @description The part of the text: tags, message, annotations, links, session, files, summary, conversation. */
-            field: string;
+            /**
+             * @description The part of the text: tags, message, annotations, links, session, files, summary, conversation.
+             * @enum {string}
+             */
+            field: "tags" | "message" | "annotations" | "links" | "session" | "files" | "summary" | "conversation";
             /** @description The place and some words around it, in one line. */
             text: string;
             /** @description The words in it that match, in order. */
@@ -1471,7 +1537,10 @@ export interface components {
             subject: string;
             /** @description Session that it concerns. */
             session: string | null;
-            /** @description Its time. */
+            /**
+             * Format: date-time
+             * @description Its time.
+             */
             at: string;
             /** @description Run of a checkpoint. */
             run?: string | null;
@@ -1511,12 +1580,17 @@ export interface components {
             waiting: number;
             /** @description Number of those that are not tried again by themselves. */
             failed: number;
-            /** @description Time since which the oldest waits. */
+            /**
+             * Format: date-time
+             * @description Time since which the oldest waits.
+             */
             oldest: string | null;
             /** @description Deliveries, the oldest first. */
             deliveries: components["schemas"]["Delivery"][];
             /** @description True if there are more than were handed out. */
             truncated: boolean;
+            /** @description The next page's `after`; null on the last page. */
+            after: string | null;
         };
         /** @description Something that is to be delivered, or could not be. */
         Delivery: {
@@ -1526,9 +1600,15 @@ export interface components {
             channel: string;
             /** @description True if it is not tried again by itself. */
             has_failed: boolean;
-            /** @description Time since which it waits. */
+            /**
+             * Format: date-time
+             * @description Time since which it waits.
+             */
             since: string;
-            /** @description Time before which it is not tried, by itself; its channel or what waits of its session may hold it for longer. */
+            /**
+             * Format: date-time
+             * @description Time before which it is not tried, by itself; its channel or what waits of its session may hold it for longer.
+             */
             not_before: string;
             /** @description Times that it was tried. */
             attempts: number;
@@ -1556,7 +1636,10 @@ export interface components {
             event: string;
             /** @description info, notice, warning, critical. */
             priority: string;
-            /** @description Time of the event. */
+            /**
+             * Format: date-time
+             * @description Time of the event.
+             */
             at: string;
             /** @description The event in a few words. */
             title: string;
@@ -1598,8 +1681,11 @@ export interface components {
             title: string | null;
             /** @description Text of the comment, or of the new issue. */
             text: string | null;
-            /** @description The state to move it to: running, review, failed, done. */
-            state: string | null;
+            /**
+             * @description The state to move it to: running, review, failed, done.
+             * @enum {string|null}
+             */
+            state: "running" | "review" | "failed" | "done" | null;
         };
         /**
          * @description The health of the service: the verdict on it, and more for those who may use it. Without the token there is the verdict alone, as there is where
@@ -1760,6 +1846,8 @@ export interface operations {
                     interval_seconds?: number | null;
                     /** @description The agent's command line. */
                     command: string[];
+                    /** @description The first prompt, which the agent gets behind its command line. */
+                    prompt?: string | null;
                     /**
                      * @description Its labels: a value for each key.
                      * @default {}
@@ -4045,6 +4133,12 @@ export interface operations {
             query?: {
                 /** @description Older checkpoint, of which only what came after is wanted. */
                 since?: string;
+                /** @description Only messages before this one, counted from 0: the `left_out` of a page names the one before it. */
+                before?: number;
+                /** @description At most so many, the last ones; 5,000 is the most. */
+                limit?: number;
+                /** @description Bytes of a text above which its beginning comes; 4,000 unless given. */
+                text_bytes?: number;
             };
             header?: never;
             path: {
@@ -4654,6 +4748,80 @@ export interface operations {
             };
         };
     };
+    listAgents: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Agents"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     beginRun: {
         parameters: {
             query?: never;
@@ -4689,6 +4857,17 @@ export interface operations {
             /** @description Done */
             200: {
                 headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BegunRun"];
+                };
+            };
+            /** @description Made */
+            201: {
+                headers: {
+                    /** @description Place of what was made. */
+                    Location?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -4769,6 +4948,83 @@ export interface operations {
             };
             /** @description Unprocessable Entity */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    getRun: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Path in the checkpoint; slashes may be %2F. */
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OneRun"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -4975,7 +5231,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["EndedRun"];
+                    "application/json": components["schemas"]["OneRun"];
                 };
             };
             /** @description Bad Request */
@@ -5251,6 +5507,8 @@ export interface operations {
                 failed?: boolean;
                 /** @description At most so many; 1000 is the most. */
                 limit?: number;
+                /** @description Only those behind this one, as the page before names it. */
+                after?: string;
             };
             header?: never;
             path?: never;

@@ -22,10 +22,12 @@ use crate::app::{App, read};
 
 /// So many entries of a folder are listed at a time, unless fewer are asked for.
 const ENTRIES_MAX: usize = 10_000;
-/// So much of each message is handed out.
+/// So much of each message is handed out, unless more is asked for.
 const TEXT_BYTES_MAX: usize = 4000;
 /// So many messages are, the newest ones.
 const MESSAGES_MAX: usize = 5000;
+/// So many bytes of texts are handed out at a time, unless one message has more.
+const PAGE_BYTES_MAX: usize = 32 << 20;
 
 /// A folder of a checkpoint.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -59,6 +61,12 @@ struct Entries {
 struct Later {
     /// Older checkpoint, of which only what came after is wanted.
     since: Option<String>,
+    /// Only messages before this one, counted from 0: the `left_out` of a page names the one before it.
+    before: Option<u64>,
+    /// At most so many, the last ones; 5,000 is the most.
+    limit: Option<NonZeroUsize>,
+    /// Bytes of a text above which its beginning comes; 4,000 unless given.
+    text_bytes: Option<NonZeroUsize>,
 }
 
 /// A conversation.
@@ -70,9 +78,9 @@ struct ConversationMessages {
     since: Option<String>,
     /// True if it continues that of the older checkpoint, and only what came after is here.
     continues: bool,
-    /// Messages, oldest first; each with the first 4,000 bytes of its text.
+    /// Messages, oldest first; each with the beginning of its text.
     messages: Vec<Message>,
-    /// Messages before these, of which there are 5,000 at most.
+    /// Number of messages before these: the next page's `before`, unless it is 0.
     left_out: u64,
 }
 
@@ -183,17 +191,26 @@ async fn left_out(State(app): State<App>, Named(selector): Named<String>) -> Ans
 async fn conversation(
     State(app): State<App>,
     Named(selector): Named<String>,
-    Parameters(Later { since }): Parameters<Later>,
+    Parameters(later): Parameters<Later>,
 ) -> Answer<ConversationMessages> {
     read(&app, move |app, _| {
         let (new, _new_pin) = pinned(&app.store, &selector)?;
-        let older = since.map(|since| pinned(&app.store, &since)).transpose()?;
+        let older = later.since.map(|since| pinned(&app.store, &since)).transpose()?;
         let old = older.as_ref().map(|(old, _)| old);
-        let (mut messages, mut left_out) = (VecDeque::new(), 0);
-        let found = added::read(&app.store, old, &new, TEXT_BYTES_MAX, |message| {
+        let limit = later.limit.map_or(MESSAGES_MAX, |limit| limit.get().min(MESSAGES_MAX));
+        let text_bytes_max = later.text_bytes.map_or(TEXT_BYTES_MAX, |bytes| bytes.get().min(PAGE_BYTES_MAX));
+        let (mut messages, mut bytes, mut number, mut left_out) = (VecDeque::<Message>::new(), 0, 0, 0);
+        let found = added::read(&app.store, old, &new, text_bytes_max, |message| {
+            let is_before = later.before.is_none_or(|before| number < before);
+            number += 1;
+            if !is_before {
+                return;
+            }
+            bytes += message.text.len();
             messages.push_back(Message::from(&message));
-            if messages.len() > MESSAGES_MAX {
-                messages.pop_front();
+            // The last one comes in any case.
+            while messages.len() > limit || bytes > PAGE_BYTES_MAX && messages.len() > 1 {
+                bytes -= messages.pop_front().map_or(0, |message| message.text.len());
                 left_out += 1;
             }
         })?;

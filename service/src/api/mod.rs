@@ -1,5 +1,6 @@
 //! The API over HTTP: what requests ask for, and what they are answered.
 
+mod agents;
 mod checkpoints;
 mod condition;
 mod contents;
@@ -48,6 +49,7 @@ fn operations() -> Vec<Operation> {
         contents::operations(),
         files::operations(),
         rollback::operations(),
+        agents::operations(),
         runs::operations(),
         search::operations(),
         events::operations(),

@@ -29,6 +29,8 @@ struct Listed {
     failed: bool,
     /// At most so many; 1000 is the most.
     limit: Option<NonZeroUsize>,
+    /// Only those behind this one, as the page before names it.
+    after: Option<String>,
 }
 
 /// Deliveries.
@@ -39,11 +41,14 @@ struct Deliveries {
     /// Number of those that are not tried again by themselves.
     failed: u64,
     /// Time since which the oldest waits.
+    #[schemars(extend("format" = "date-time"))]
     oldest: Option<String>,
     /// Deliveries, the oldest first.
     deliveries: Vec<Delivery>,
     /// True if there are more than were handed out.
     truncated: bool,
+    /// The next page's `after`; null on the last page.
+    after: Option<String>,
 }
 
 pub fn operations() -> Vec<Operation> {
@@ -59,11 +64,14 @@ async fn list(State(app): State<App>, Parameters(listed): Parameters<Listed>) ->
         let mut deliveries = Folder::of(&app.store).list().map_err(|e| Problem::failed(e.to_string()))?;
         let Backlog { waiting, failed, oldest } = Backlog::of(&deliveries);
         deliveries.retain(|delivery| delivery.has_failed || !listed.failed);
+        deliveries.retain(|delivery| listed.after.as_ref().is_none_or(|after| delivery.id > *after));
         let limit = listed.limit.map_or(LISTED_MAX, |limit| limit.get().min(LISTED_MAX));
+        deliveries.sort_by(|one, other| one.id.cmp(&other.id));
         let truncated = deliveries.len() > limit;
         deliveries.truncate(limit);
+        let after = deliveries.last().filter(|_| truncated).map(|last| last.id.clone());
         let oldest = oldest.map(|oldest| oldest.to_string());
-        Ok(Json(Deliveries { waiting, failed, oldest, deliveries, truncated }))
+        Ok(Json(Deliveries { waiting, failed, oldest, deliveries, truncated, after }))
     })
     .await
 }

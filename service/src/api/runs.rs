@@ -1,6 +1,12 @@
 //! Runs of machines that do not share the store's disk: they say that they live, and who is silent for too long counts as dead.
 
-use axum::{Extension, Json, extract::State, routing::post};
+use axum::{
+    Extension, Json,
+    extract::State,
+    http::{StatusCode, header::LOCATION},
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
 use parhelia_host::{
     Host as _, Refusal, RunRefusal,
     run::{self, Begin, Current, Elsewhere, Life},
@@ -19,7 +25,7 @@ use super::{
     problem::Problem,
 };
 use crate::{
-    app::{App, Shared, note},
+    app::{App, Shared, note, read},
     caller::{Caller, Peer},
 };
 
@@ -89,9 +95,9 @@ struct RunEnd {
     exit_code: i32,
 }
 
-/// A run that has ended.
+/// One run.
 #[derive(Debug, Serialize, JsonSchema)]
-struct EndedRun {
+struct OneRun {
     /// The run.
     run: wire::Run,
 }
@@ -100,7 +106,9 @@ pub fn operations() -> Vec<Operation> {
     vec![
         Operation::post("/v1/runs", "beginRun", "Begins a run of a session on a machine that this one does not see.", post(begin))
             .takes::<NewRun>()
-            .gives::<BegunRun>(),
+            .gives::<BegunRun>()
+            .creates(),
+        Operation::get("/v1/runs/{run}", "getRun", "A run, by its id.", get(show)).gives::<OneRun>(),
         Operation::post(
             "/v1/runs/{run}/heartbeat",
             "heartbeat",
@@ -111,12 +119,12 @@ pub fn operations() -> Vec<Operation> {
         .gives::<Heard>(),
         Operation::post("/v1/runs/{run}/end", "endRun", "Ends a run that began so.", post(end))
             .takes::<RunEnd>()
-            .gives::<EndedRun>(),
+            .gives::<OneRun>(),
     ]
 }
 
-async fn begin(State(app): State<App>, Extension(peer): Extension<Peer>, Given(new): Given<NewRun>) -> Answer<BegunRun> {
-    note(&app, move |app| {
+async fn begin(State(app): State<App>, Extension(peer): Extension<Peer>, Given(new): Given<NewRun>) -> Result<Response, Problem> {
+    let begun = note(&app, move |app| {
         for (what, name) in [("session", Some(&new.session)), ("host", Some(&new.host)), ("container", new.container.as_ref())] {
             check_name(what, name)?;
         }
@@ -143,7 +151,17 @@ async fn begin(State(app): State<App>, Extension(peer): Extension<Peer>, Given(n
         begin.actor = caller.actor();
         let run = run::begin(&app.store, &begin)?.run;
         let run = app.store.refresh()?.run(&run)?.ok_or_else(|| Problem::failed("the run is not there"))?;
-        Ok(Json(BegunRun { run: (&run).into(), ttl_seconds: run::WATCHED.as_secs() }))
+        Ok(BegunRun { run: (&run).into(), ttl_seconds: run::WATCHED.as_secs() })
+    })
+    .await?;
+    let place = format!("/v1/runs/{}", begun.run.id);
+    Ok((StatusCode::CREATED, [(LOCATION, place)], Json(begun)).into_response())
+}
+
+async fn show(State(app): State<App>, Named(id): Named<String>) -> Answer<OneRun> {
+    read(&app, move |_, view| {
+        let run = view.run(&id)?.ok_or(parhelia_store::Error::NoRun { run: id })?;
+        Ok(Json(OneRun { run: (&run).into() }))
     })
     .await
 }
@@ -223,7 +241,7 @@ async fn end(
     Extension(peer): Extension<Peer>,
     Named(run): Named<String>,
     Given(ended): Given<RunEnd>,
-) -> Answer<EndedRun> {
+) -> Answer<OneRun> {
     note(&app, move |app| {
         let caller = Caller { service: &*app.host, store: &app.store, peer };
         let found = of_epoch(app, ensure_elsewhere(app, &run)?, ended.epoch)?;
@@ -234,7 +252,7 @@ async fn end(
         let became = if ended.exit_code == 0 { (Status::Paused, Some(Goal::Paused)) } else { (Status::Error, None) };
         run::end(&app.store, &Current::of(&found, None), (end, &end.reason()), became, caller.actor())?;
         let run = app.store.refresh()?.run(&found.id)?.unwrap_or(found);
-        Ok(Json(EndedRun { run: (&run).into() }))
+        Ok(Json(OneRun { run: (&run).into() }))
     })
     .await
 }

@@ -91,8 +91,8 @@ impl Deliverer {
         let Some(lock) = &self.lock else { return Ok(()) };
         let round = outbox.round(lock, &|| *self.stopped.borrow())?;
         self.app.verdicts.has_backlog(Backlog::of(&outbox.list()?));
-        for (channel, why) in &round.troubles {
-            say(&format!("deliveries on {channel} are tried again: {why}"));
+        for (place, why) in &round.troubles {
+            say(&format!("deliveries are tried again ({place}): {why}"));
         }
         self.seen = Some(end);
         let until = round.next.map(|next| Duration::try_from(next.duration_since(clock::timestamp())).unwrap_or_default());

@@ -83,7 +83,7 @@ pub fn deliver(outbox: &Outbox, stopped: &dyn Fn() -> bool) -> Result<Round> {
                     Ok(Ok(part)) => round.add(part),
                     Ok(Err(e)) => outcome = Err(e),
                     Err(_) => {
-                        round.trouble(&name, "its thread panicked");
+                        round.trouble(&format!("channel {name}"), "its thread panicked");
                         given_up.insert(name);
                     }
                 }
@@ -99,7 +99,7 @@ fn look(outbox: &Outbox, round: &mut Round, is_spooling: &mut bool) -> Result<Du
     // room for writing it down once more.
     if *is_spooling && let Err(e) = spool(outbox) {
         *is_spooling = false;
-        round.trouble("of new events", &e.to_string());
+        round.trouble("new events", &e.to_string());
     }
     let (now, quiet_until) = (clock::timestamp(), quiet_until(&outbox.config.notifications, &Zoned::now()));
     let (due, next) = sorted(outbox.folder.list()?, now, quiet_until, &own_process());
@@ -176,7 +176,7 @@ fn on_channel(outbox: &Outbox, name: &str, deliveries: &[Delivery], now: Timesta
         }
         let trouble = sent(outbox, channel, part).err();
         if let Some(trouble) = &trouble {
-            round.trouble(name, &trouble.why);
+            round.trouble(&format!("channel {name}"), &trouble.why);
         }
         match trouble {
             None => {

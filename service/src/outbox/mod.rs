@@ -65,7 +65,7 @@ impl Backlog {
 pub struct Round {
     /// Deliveries that arrived.
     pub sent: u64,
-    /// Tries that failed: the channel, and the reason.
+    /// Tries that failed: where, such as `channel slack`, and the reason.
     pub troubles: Vec<(String, String)>,
     /// The time at which the next delivery is due.
     pub next: Option<Timestamp>,
@@ -73,8 +73,8 @@ pub struct Round {
 
 impl Round {
     /// Notes that something failed, once.
-    fn trouble(&mut self, channel: &str, why: &str) {
-        let trouble = (channel.to_owned(), why.to_owned());
+    fn trouble(&mut self, place: &str, why: &str) {
+        let trouble = (place.to_owned(), why.to_owned());
         if !self.troubles.contains(&trouble) {
             self.troubles.push(trouble);
         }
@@ -83,7 +83,7 @@ impl Round {
     /// Adds what was done on one channel.
     fn add(&mut self, part: Round) {
         self.sent += part.sent;
-        part.troubles.iter().for_each(|(channel, why)| self.trouble(channel, why));
+        part.troubles.iter().for_each(|(place, why)| self.trouble(place, why));
     }
 }
 
@@ -171,8 +171,8 @@ impl<'a> Outbox<'a> {
     pub fn run(&self, lock: &Lock, patience: Duration, stopped: &dyn Fn() -> bool, said: &dyn Fn(&str)) -> Result<()> {
         loop {
             let round = self.round(lock, stopped)?;
-            for (channel, why) in &round.troubles {
-                said(&format!("channel {channel}: {why}"));
+            for (place, why) in &round.troubles {
+                said(&format!("{place}: {why}"));
             }
             let wait = round.next.map(|next| Duration::try_from(next.duration_since(clock::timestamp())).unwrap_or_default());
             match wait.filter(|wait| *wait <= patience) {

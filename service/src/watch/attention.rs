@@ -33,12 +33,12 @@ pub struct Attentions {
 }
 
 impl Attentions {
-    /// Asks the live agents of these sessions, and records what has held for long enough.
-    pub fn go_on(&mut self, app: &App, alive: &[String]) -> Result<()> {
+    /// Asks the live agents of these sessions, and records what has held for long enough. False before their next turn.
+    pub fn go_on(&mut self, app: &App, alive: &[String]) -> Result<bool> {
         let store = &app.store;
         let now = Instant::now();
         if self.next.is_some_and(|next| next > now) {
-            return Ok(());
+            return Ok(false);
         }
         self.next = Some(now + LOOK);
         self.said.retain(|id, _| alive.contains(id));
@@ -55,7 +55,7 @@ impl Attentions {
             self.said.insert(id.clone(), ((observed, what.clone()), since));
             judge(store, &session, observed, what.as_deref(), now - since)?;
         }
-        Ok(())
+        Ok(true)
     }
 }
 

@@ -4,21 +4,21 @@ use std::{
     collections::{HashMap, HashSet},
     sync::{Arc, Mutex, PoisonError},
     thread,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use parhelia_host::{Result, run};
 use parhelia_ledger::{LedgerView as _, Run, Session};
-use parhelia_life::{ending::of_session, overview::Missing};
+use parhelia_life::{
+    ending::of_session,
+    overview::{Missing, SERVICE_INTERVAL},
+};
 use parhelia_store::{
     Store,
     record::{Cause, Trigger},
 };
 
 use crate::{app::App, log::say};
-
-/// The interval between checkpoints of a session, made where something has changed.
-const INTERVAL: Duration = Duration::from_secs(300);
 
 /// Sessions whose agents have no supervisor.
 #[derive(Default)]
@@ -51,7 +51,7 @@ impl Captures {
                 self.died.push((session.clone(), was_alone));
             }
         }
-        let first = Instant::now() + INTERVAL;
+        let first = Instant::now() + SERVICE_INTERVAL;
         let alive = |id: &String| missing.unsupervised.iter().any(|(session, _)| session.id == *id);
         self.next.retain(|id, _| alive(id));
         for (session, _) in &missing.unsupervised {
@@ -78,7 +78,7 @@ impl Captures {
             if !self.start(app, &id, Trigger::Periodic, Cause::Interval, "interval") {
                 break;
             }
-            self.next.insert(id, now + INTERVAL);
+            self.next.insert(id, now + SERVICE_INTERVAL);
         }
     }
 

@@ -79,6 +79,8 @@ struct Watcher {
     absorbing: Option<JoinHandle<bool>>,
     agents: Agents,
     attentions: Attentions,
+    /// The reason for which what they have seen is not recorded.
+    unrecorded: Lasting,
     captures: Captures,
     recovery: Option<Recovery>,
     lifetime: Lifetime,
@@ -103,6 +105,7 @@ impl Watcher {
             absorbing: None,
             agents,
             attentions,
+            unrecorded: Lasting::default(),
             captures,
             recovery,
             lifetime,
@@ -136,8 +139,12 @@ impl Watcher {
                 recovery.note(&missing);
             }
         }
-        if let Err(e) = self.attentions.go_on(&self.app, &self.agents.alive()) {
-            say(&format!("what agents say of themselves could not be recorded: {e}"));
+        match self.attentions.go_on(&self.app, &self.agents.alive()) {
+            Ok(false) => {}
+            looked => {
+                let wrong = looked.err().map(|e| format!("what agents say of themselves could not be recorded: {e}"));
+                self.unrecorded.say(wrong, "what agents say of themselves is recorded again");
+            }
         }
         self.captures.go_on(&self.app);
         self.upkeep.go_on(&self.app);

@@ -5,6 +5,7 @@ use std::{
     fs,
     path::PathBuf,
     sync::{Mutex, PoisonError},
+    time::Duration,
 };
 
 use jiff::Timestamp;
@@ -12,6 +13,7 @@ use parhelia_ledger::{ApprovalStatus, Conversation, Goal, LedgerView as _, Run, 
 use parhelia_store::{
     Store,
     id::Ulid,
+    lock::has_service,
     record::{Brief, Checkpoint},
     view::View,
 };
@@ -46,6 +48,9 @@ pub struct Saved {
     pub created_at: Timestamp,
 }
 
+/// The interval between checkpoints that a service makes of a live agent without a supervisor, where something has changed.
+pub const SERVICE_INTERVAL: Duration = Duration::from_secs(300);
+
 /// A live agent or program without its supervisor, the process that started it and makes its checkpoints.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unsupervised {
@@ -53,6 +58,8 @@ pub struct Unsupervised {
     pub process: i32,
     /// True if an event of its hooks has come: these make checkpoints.
     pub has_hooks: bool,
+    /// Seconds between checkpoints that the store's service makes of it, where something has changed; none where none runs.
+    pub service_interval_seconds: Option<u64>,
     /// A sentence about hooks of it of which no event has come; none where it has none.
     pub silent: Option<String>,
 }
@@ -71,7 +78,10 @@ impl Unsupervised {
             }
             RunHooks::Heard | RunHooks::None => None,
         };
-        Ok(Some(Unsupervised { process: agent.process, has_hooks: hooks == RunHooks::Heard, silent }))
+        // A service leaves alone what was set aside.
+        let is_served = session.goal() == Goal::Running && has_service(store.path());
+        let service_interval_seconds = is_served.then_some(SERVICE_INTERVAL.as_secs());
+        Ok(Some(Unsupervised { process: agent.process, has_hooks: hooks == RunHooks::Heard, service_interval_seconds, silent }))
     }
 }
 

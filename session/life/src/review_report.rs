@@ -275,7 +275,7 @@ mod tests {
     fn message(role: Role, calls: &[(&str, &str)], is_error: bool) -> Message {
         let call = |(tool, about): &(&str, &str)| Call { tool: (*tool).into(), about: (*about).into() };
         let calls = calls.iter().map(call).collect();
-        Message { role, record: None, at: None, text: String::new(), calls, is_error }
+        Message { role, record: None, at: None, text: String::new(), text_bytes: 0, calls, is_error }
     }
 
     #[test]

@@ -143,3 +143,24 @@ fn the_second_taker_learns_who_holds_it() {
     drop(first);
     WriterLock::take(dir.path(), Duration::ZERO, &()).unwrap();
 }
+
+#[test]
+fn a_look_for_a_service_keeps_none_from_starting() {
+    let dir = store_folder();
+    assert!(!has_service(dir.path()), "there is no lock yet");
+    let service = ServiceLock::take(dir.path()).unwrap().unwrap();
+    assert!(has_service(dir.path()));
+    let other = ServiceLock::take(dir.path()).unwrap().unwrap_err();
+    assert!(other.contains(&format!("process {}", std::process::id())), "{other}");
+    drop(service);
+    assert!(!has_service(dir.path()));
+    // Somebody looks at the same moment.
+    let looking = files::open_top(&dir.path().join("lock.service"), How::Read).unwrap();
+    flock(&looking, FlockOperation::LockShared).unwrap();
+    let gone = thread::spawn(move || {
+        thread::sleep(LOOK / 10);
+        release(&looking);
+    });
+    ServiceLock::take(dir.path()).unwrap().unwrap();
+    gone.join().unwrap();
+}

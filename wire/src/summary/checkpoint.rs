@@ -344,6 +344,7 @@ impl From<&parhelia_store::check::VerifyReport> for Verified {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LastCheck {
     /// Its time.
+    #[schemars(extend("format" = "date-time"))]
     pub at: String,
     /// The share of the data that it read, in percent.
     pub percent: u8,

@@ -40,6 +40,7 @@ pub struct LastHeard {
     /// Its name.
     pub event: String,
     /// The time.
+    #[schemars(extend("format" = "date-time"))]
     pub at: String,
 }
 

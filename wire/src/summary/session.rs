@@ -81,6 +81,7 @@ pub struct Elsewhere {
     /// The machine or container.
     pub host: String,
     /// Time until which it is waited for.
+    #[schemars(extend("format" = "date-time"))]
     pub until: String,
 }
 

@@ -167,8 +167,12 @@ pub(super) fn resume(words: &Words, resume: &Resume) -> Vec<OsString> {
         argv.extend(["--permission-mode".into(), mode.into()]);
     }
     if let Some(prompt) = &resume.prompt {
-        // The last flag may take many words.
-        argv.extend(["--".into(), prompt.into()]);
+        argv.extend(prompt_words(prompt));
     }
     argv
+}
+
+pub(super) fn prompt_words(prompt: &str) -> Vec<OsString> {
+    // The last flag before it may take many words.
+    vec!["--".into(), prompt.into()]
 }

@@ -18,6 +18,7 @@ pub(super) fn messages(record: &Object, bytes_max: usize) -> Vec<Message> {
         record: record.name("uuid", NAME_BYTES_MAX),
         at: record.name("timestamp", NAME_BYTES_MAX),
         text: clipped(text, bytes_max).to_owned(),
+        text_bytes: text.len() as u64,
         calls: Vec::new(),
         is_error: false,
     };

@@ -115,6 +115,10 @@ impl AgentKind for Claude {
 }
 
 impl Argv for Claude {
+    fn program_name(&self) -> &str {
+        "claude"
+    }
+
     fn is_program(&self, word: &OsStr) -> bool {
         argv::is_program(word)
     }
@@ -169,6 +173,10 @@ impl Argv for Claude {
 
     fn resume(&self, words: &Words, resume: &Resume) -> Vec<OsString> {
         argv::resume(words, resume)
+    }
+
+    fn prompt_words(&self, prompt: &str, _is_headless: bool) -> Vec<OsString> {
+        argv::prompt_words(prompt)
     }
 
     /// It takes one `--settings`: the user's own have our hooks behind theirs, in a private file, as everybody can read a command line.

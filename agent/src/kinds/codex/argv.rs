@@ -181,9 +181,14 @@ pub(super) fn resume(words: &Words, resume: &Resume) -> Vec<OsString> {
         argv.push(id.into());
     }
     if let Some(prompt) = &resume.prompt {
-        argv.extend(["--".into(), prompt.into()]);
+        argv.extend(prompt_words(prompt));
     }
     argv
+}
+
+pub(super) fn prompt_words(prompt: &str) -> Vec<OsString> {
+    // The last flag before it may take many words.
+    vec!["--".into(), prompt.into()]
 }
 
 /// A table of the agent's configuration for each event: `-c hooks.EVENT=[…]`. A JSON string is a string of TOML.

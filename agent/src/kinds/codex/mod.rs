@@ -85,6 +85,10 @@ impl AgentKind for Codex {
 }
 
 impl Argv for Codex {
+    fn program_name(&self) -> &str {
+        "codex"
+    }
+
     fn is_program(&self, word: &OsStr) -> bool {
         argv::is_program(word)
     }
@@ -131,6 +135,10 @@ impl Argv for Codex {
 
     fn resume(&self, words: &Words, resume: &Resume) -> Vec<OsString> {
         argv::resume(words, resume)
+    }
+
+    fn prompt_words(&self, prompt: &str, _is_headless: bool) -> Vec<OsString> {
+        argv::prompt_words(prompt)
     }
 
     fn hook_arguments(

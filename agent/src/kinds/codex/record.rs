@@ -41,6 +41,7 @@ pub(crate) fn message(record: &Object, payload: &Object, bytes_max: usize) -> Op
         record: payload.name("id", NAME_BYTES_MAX),
         at: record.name("timestamp", NAME_BYTES_MAX),
         text: clipped(text, bytes_max).to_owned(),
+        text_bytes: text.len() as u64,
         calls: Vec::new(),
         is_error: false,
     };

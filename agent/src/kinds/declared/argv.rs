@@ -79,13 +79,17 @@ pub(super) fn resume(declared: &Declaration, words: &Words, resume: &Resume) -> 
         }
     }
     if let Some(prompt) = &resume.prompt {
-        let template = if resume.is_headless { &declared.headless_prompt } else { &declared.prompt };
-        // As a word of its own, a prompt that begins with a dash would be a flag.
-        let written = |word: &String| match word == PROMPT && prompt.starts_with('-') {
-            true => OsString::from(format!(" {prompt}")),
-            false => OsString::from(word.replace(PROMPT, prompt)),
-        };
-        argv.extend(template.iter().map(written));
+        argv.extend(prompt_words(declared, prompt, resume.is_headless));
     }
     argv
+}
+
+pub(super) fn prompt_words(declared: &Declaration, prompt: &str, is_headless: bool) -> Vec<OsString> {
+    let template = if is_headless { &declared.headless_prompt } else { &declared.prompt };
+    // As a word of its own, a prompt that begins with a dash would be a flag.
+    let written = |word: &String| match word == PROMPT && prompt.starts_with('-') {
+        true => OsString::from(format!(" {prompt}")),
+        false => OsString::from(word.replace(PROMPT, prompt)),
+    };
+    template.iter().map(written).collect()
 }

@@ -98,6 +98,10 @@ impl AgentKind for Declared {
 }
 
 impl Argv for Declared {
+    fn program_name(&self) -> &str {
+        self.declaration.programs.first().map_or(self.name, String::as_str)
+    }
+
     fn is_program(&self, word: &OsStr) -> bool {
         argv::is_program(&self.declaration, word)
     }
@@ -146,6 +150,10 @@ impl Argv for Declared {
 
     fn resume(&self, words: &Words, resume: &Resume) -> Vec<OsString> {
         argv::resume(&self.declaration, words, resume)
+    }
+
+    fn prompt_words(&self, prompt: &str, is_headless: bool) -> Vec<OsString> {
+        argv::prompt_words(&self.declaration, prompt, is_headless)
     }
 
     fn signs(&self) -> Signs {

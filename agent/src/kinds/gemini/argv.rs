@@ -126,9 +126,13 @@ pub(super) fn resume(words: &Words, resume: &Resume) -> Vec<OsString> {
         }
     }
     if let Some(prompt) = &resume.prompt {
-        let flag = if resume.is_headless { "--prompt" } else { "--prompt-interactive" };
-        // As a word of its own, a prompt that begins with a dash would be a flag.
-        argv.push(format!("{flag}={prompt}").into());
+        argv.extend(prompt_words(prompt, resume.is_headless));
     }
     argv
+}
+
+pub(super) fn prompt_words(prompt: &str, is_headless: bool) -> Vec<OsString> {
+    let flag = if is_headless { "--prompt" } else { "--prompt-interactive" };
+    // As a word of its own, a prompt that begins with a dash would be a flag.
+    vec![format!("{flag}={prompt}").into()]
 }

@@ -93,6 +93,10 @@ impl AgentKind for Gemini {
 }
 
 impl Argv for Gemini {
+    fn program_name(&self) -> &str {
+        "gemini"
+    }
+
     fn is_program(&self, word: &OsStr) -> bool {
         argv::is_program(word)
     }
@@ -147,6 +151,10 @@ impl Argv for Gemini {
 
     fn resume(&self, words: &Words, resume: &Resume) -> Vec<OsString> {
         argv::resume(words, resume)
+    }
+
+    fn prompt_words(&self, prompt: &str, is_headless: bool) -> Vec<OsString> {
+        argv::prompt_words(prompt, is_headless)
     }
 
     fn signs(&self) -> Signs {

@@ -84,6 +84,7 @@ pub(crate) fn messages(record: &Object, repeated: &mut Repeated, bytes_max: usiz
         record: record.name("id", NAME_BYTES_MAX),
         at: record.name("timestamp", NAME_BYTES_MAX),
         text: clipped(text, bytes_max).to_owned(),
+        text_bytes: text.len() as u64,
         calls: Vec::new(),
         is_error: false,
     };

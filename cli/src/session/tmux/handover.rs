@@ -75,13 +75,8 @@ pub struct Handover {
 }
 
 impl Handover {
-    /// To hand over these arguments.
-    pub fn new(arguments: &[OsString]) -> Result<Self> {
-        Self::with_prompt(Vec::new(), None, arguments)
-    }
-
     /// To hand over a verb, the prompt that it is given in a file of its own, and the other arguments.
-    pub fn with_prompt(verb: Vec<OsString>, prompt: Option<&str>, arguments: &[OsString]) -> Result<Self> {
+    pub fn new(verb: Vec<OsString>, prompt: Option<&str>, arguments: &[OsString]) -> Result<Self> {
         let failed = |source| Failure::File { action: "make a folder in", path: std::env::temp_dir(), source };
         let folder = tempfile::Builder::new().prefix("parhelia-").tempdir().map_err(failed)?;
         let failed = |source| Failure::File { action: "write into", path: folder.path().to_owned(), source };
@@ -209,7 +204,7 @@ mod tests {
 
     #[test]
     fn nothing_goes_on_before_the_gate_is_open() {
-        let handover = Handover::new(&["a".into(), "".into()]).unwrap();
+        let handover = Handover::new(Vec::new(), None, &["a".into(), "".into()]).unwrap();
         let gate = File::open(handover.folder().join(GATE)).unwrap();
         assert!(gate.try_lock_shared().is_err());
         handover.open().unwrap();

@@ -51,7 +51,7 @@ pub fn resume(
 ) -> Result<Ended> {
     let mut words = own_words(context)?;
     words.extend(["session", "resume"].map(OsString::from));
-    let handover = Handover::with_prompt(words, prompt, arguments)?;
+    let handover = Handover::new(words, prompt, arguments)?;
     let session = place.server.free_name(&session_name(&prepared.session.name, clock::timestamp()))?;
     let (command, host) = (handover.command()?, context.host()?);
     let id = place.make(store, &host, prepared, &session, (&command, handover.folder()), &context.progress())?;

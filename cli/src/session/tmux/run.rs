@@ -10,21 +10,20 @@ use parhelia_wire::summary::Ended;
 use super::{Flags, Pane, go, handover::Handover, own_words};
 use crate::{context::Context, exit::Result, limits};
 
-/// Makes a tmux session in whose pane `arguments` (what stands behind `session run`) run.
+/// Makes a tmux session in whose pane a first prompt and `arguments` (what stands behind `session run`) run.
 pub fn run(
     context: &mut Context,
     store: &Store,
     flags: &Flags,
     name: &str,
     workspace: &Path,
-    arguments: &[OsString],
+    (prompt, arguments): (Option<&str>, &[OsString]),
     agent: Option<&Agent>,
 ) -> Result<Ended> {
     let (server, host) = (flags.server(None)?, context.host()?);
     let mut words = own_words(context)?;
     words.extend(["session", "run"].map(OsString::from));
-    words.extend_from_slice(arguments);
-    let handover = Handover::new(&words)?;
+    let handover = Handover::new(words, prompt, arguments)?;
     let session = server.free_name(&session_name(name, clock::timestamp()))?;
     let command = handover.command()?;
     let id = limits::for_others(|| server.new_session(&session, workspace, &command))?;

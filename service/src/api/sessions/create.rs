@@ -1,6 +1,6 @@
 //! New sessions, whose agents start in tmux.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{collections::BTreeMap, ffi::OsString, path::PathBuf};
 
 use axum::{
     Extension, Json,
@@ -11,7 +11,10 @@ use axum::{
 };
 use parhelia_host::Host as _;
 use parhelia_ledger::{Goal, LedgerView as _, Session, Status};
-use parhelia_life::{overview, supervise::policy_of_outer};
+use parhelia_life::{
+    overview,
+    supervise::{policy_of_outer, prompted},
+};
 use parhelia_oversight::{labels, review::acts::note_begun};
 use parhelia_store::{name, view::View};
 use parhelia_wire::session as wire;
@@ -45,6 +48,8 @@ struct NewSession {
     interval_seconds: Option<u64>,
     /// The agent's command line.
     command: Vec<String>,
+    /// The first prompt, which the agent gets behind its command line.
+    prompt: Option<String>,
     /// Its labels: a value for each key.
     #[serde(default)]
     labels: BTreeMap<String, String>,
@@ -94,7 +99,10 @@ async fn create(
         return Err(Problem::usage("there is no command line of an agent"));
     }
     let labels = labels_of(&new.labels)?;
-    let NewSession { name, policy, interval_seconds: interval, command, if_absent, beside, .. } = new;
+    let NewSession { name, policy, interval_seconds: interval, command, prompt, if_absent, beside, .. } = new;
+    if let Some(prompt) = &prompt {
+        prompted(&command.iter().map(OsString::from).collect::<Vec<_>>(), prompt)?;
+    }
     if interval.is_some_and(|seconds| seconds > INTERVAL_MAX) {
         return Err(Problem::usage(format!("interval_seconds is more than {INTERVAL_MAX}, a year")));
     }
@@ -105,7 +113,7 @@ async fn create(
         if let Some(name) = &name {
             own::ensure(app, &peer, "session run", name)?;
         }
-        let mut new = start::NewSession { name, policy: None, place, interval, command };
+        let mut new = start::NewSession { name, policy: None, place, interval, command, prompt };
         // Of two requests at the same time, one sees what the other has begun.
         let _turn = app.beginning.take(format!("name {}", named(&new)));
         let _folder = folder(&new).map(|folder| app.beginning.take(format!("folder {}", folder.to_string_lossy())));

@@ -2,7 +2,7 @@
 
 use parhelia_store::ErrorKind;
 
-use super::{DecisionRefusal, KnowledgeRefusal, MarkRefusal, Refusal};
+use super::{DecisionRefusal, KnowledgeRefusal, MarkRefusal, Refusal, RunRefusal};
 
 impl Refusal {
     /// The class of this refusal: a request that makes no sense as put, or a state that is against it.
@@ -21,6 +21,7 @@ impl Refusal {
             | Refusal::NoConversation { .. }
             | Refusal::WorksUnseen { .. }
             | Refusal::PromptOfNoAgent { .. }
+            | Refusal::Run(RunRefusal::TakesNoPrompt { .. })
             | Refusal::OtherSession { .. }
             | Refusal::NotInWorkspace { .. }
             | Refusal::NothingToLeave { .. }

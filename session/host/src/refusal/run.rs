@@ -30,6 +30,14 @@ pub enum RunRefusal {
         /// The reason.
         why: String,
     },
+    /// A command line takes no first prompt.
+    #[error("{program} takes no first prompt beside its command line: {why}")]
+    TakesNoPrompt {
+        /// The program, as shown.
+        program: String,
+        /// The reason.
+        why: &'static str,
+    },
     /// A session takes no prompt now.
     #[error("session {session} takes no prompt now: {why}")]
     NotPrompted {

@@ -7,13 +7,13 @@ use parhelia_ledger::{Goal, LedgerView as _};
 use parhelia_store::{Store, name};
 
 use super::{Ended, Stops, Supervised, ensure_startable, or_ended, supervise};
-use crate::{environment, rollback};
+use crate::{environment, prompt, rollback};
 use parhelia_host::{
     Host, Observer, Refusal, Result,
     config::Config,
     notice::{Notice, Unfinished},
     policy::Approval,
-    refusal::DecisionRefusal,
+    refusal::{DecisionRefusal, RunRefusal},
     run::{self, Begin, Current},
 };
 use parhelia_oversight::review::{acts, decide::who};
@@ -74,6 +74,16 @@ pub fn ensure_launchable(command: &[OsString]) -> Result<()> {
         None => Ok(()),
         Some(flag) => Err(Refusal::WorksElsewhere { flag: flag.to_string() }.into()),
     }
+}
+
+/// A command line with a first prompt, as its agent takes one.
+pub fn prompted(command: &[OsString], prompt: &str) -> Result<Vec<OsString>> {
+    prompt::check(prompt)?;
+    let program = command.first().map(|word| name::display(word.as_encoded_bytes())).unwrap_or_default();
+    let refused = |why| RunRefusal::TakesNoPrompt { program: program.clone(), why };
+    let agent = Agent::of(command).ok_or_else(|| refused("it is no agent of which that is known"))?;
+    let why = "that has words of its own which may be one, or the agent answers one prompt and ends";
+    Ok(agent.prompted(prompt).ok_or_else(|| refused(why))?)
 }
 
 /// The policy of a session that an agent starts: never a laxer one than that of the agent's own session, or of any that may be its own, or than the

@@ -53,7 +53,7 @@ use parhelia_host::{
 };
 
 pub use child::ensure_startable;
-pub use launch::{Begun, Launch, LaunchRequest, ensure_launchable, policy_of_outer};
+pub use launch::{Begun, Launch, LaunchRequest, ensure_launchable, policy_of_outer, prompted};
 use stops::Ending;
 pub use stops::Stops;
 
