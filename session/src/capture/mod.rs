@@ -19,7 +19,7 @@ pub use job::{Job, Looked, environment_job, git_job};
 use parhelia_store::{
     create::{Captured, Seen, State, StateContent, StateFile},
     name,
-    projection::Session,
+    projection::{BY_PRICES, PRINTED, Session},
     record::{Consistency, Part},
     tree::Kind,
 };
@@ -69,6 +69,8 @@ pub struct Wanted {
     pub context: Option<(PathBuf, config::Context)>,
     /// The last summary by a model, which the session's summary takes in.
     pub by_model: Option<summary::ModelSummary>,
+    /// Costs that the agent has printed, by conversation.
+    pub printed: BTreeMap<String, f64>,
     /// Prices of models.
     pub cost: config::Cost,
     /// Folder in which indexes of conversations are kept from one capture to the next.
@@ -98,6 +100,7 @@ impl State for Capture {
         let (conversation, later) = self.take_conversation(&mut captured);
         let wanted = &self.wanted;
         if let Some(conversation) = &conversation {
+            wanted.tell_printed(&mut captured);
             wanted.price(conversation, &mut captured);
         }
         self.warnings = std::thread::scope(|scope| {
@@ -122,12 +125,23 @@ impl State for Capture {
 }
 
 impl Wanted {
+    /// Tells the cost that the agent has printed, where its transcript has none, or one of less.
+    fn tell_printed(&self, captured: &mut Captured) {
+        let id = captured.conversation.as_ref().and_then(|record| record["agent_session_id"].as_str());
+        let Some(printed) = id.and_then(|id| self.printed.get(id)) else { return };
+        let Some(usage) = captured.usage.as_mut() else { return };
+        if usage["cost_estimate_usd"].as_f64().is_none_or(|cost| cost < *printed) {
+            usage["cost_estimate_usd"] = json!(printed);
+            usage["cost_source"] = json!(PRINTED);
+        }
+    }
+
     /// Tells the cost by the prices of the models, where the agent does not.
     fn price(&self, conversation: &Conversation, captured: &mut Captured) {
         let Some(usage) = captured.usage.as_mut().filter(|usage| usage["cost_estimate_usd"].is_null()) else { return };
         if let Some(cost) = self.cost.of(&conversation.usage_by_model()) {
             usage["cost_estimate_usd"] = json!(cost);
-            usage["cost_source"] = json!("prices");
+            usage["cost_source"] = json!(BY_PRICES);
         }
     }
 

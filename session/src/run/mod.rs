@@ -5,6 +5,7 @@ mod adopt;
 mod agent;
 mod begin;
 mod command;
+mod cost;
 mod end_agent;
 mod failing;
 mod find;
@@ -30,6 +31,7 @@ pub use agent::{
 pub use begin::{Begin, Elsewhere, begin, end, is_resumed_by_agent, new_session_id, started, taken_on};
 pub(crate) use begin::{end_unheard, why_over};
 pub use command::{Commands, commands_of};
+pub use cost::Costs;
 pub use end_agent::end_agent;
 pub use failing::{FAILING, Failing, failing, note_checkpoint};
 pub(crate) use find::agent_among;

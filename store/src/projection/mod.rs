@@ -20,7 +20,7 @@ pub use marks::{
 };
 pub use run::{Lease, NOT_STARTED, Run, Tmux};
 use serde::{Serialize, de::DeserializeOwned};
-pub use session::{Conversation, Goal, Place, Session, Status, Totals};
+pub use session::{BY_PRICES, Conversation, Goal, PRINTED, Place, Session, Status, Totals};
 use ulid::Ulid;
 
 pub use crate::record::{By, End, EndKind};
