@@ -50,7 +50,7 @@ impl Queue {
 }
 
 /// The supervisor's copy.
-struct Copy<'a> {
+struct Copied<'a> {
     supervisor: &'a UnixStream,
     queue: Queue,
     is_torn: bool,
@@ -60,7 +60,7 @@ struct Copy<'a> {
     is_awaited: bool,
 }
 
-impl Copy<'_> {
+impl Copied<'_> {
     fn add(&mut self, bytes: &[u8]) {
         if !self.is_wanted {
             return;
@@ -109,7 +109,7 @@ impl Copy<'_> {
 /// that was passed on. What the agent has left behind may go on to write.
 pub fn relay(input: BorrowedFd<'_>, output: BorrowedFd<'_>, supervisor: &UnixStream) -> io::Result<()> {
     supervisor.set_nonblocking(true)?;
-    let mut copy = Copy { supervisor, queue: Queue::default(), is_torn: false, is_wanted: true, is_awaited: true };
+    let mut copy = Copied { supervisor, queue: Queue::default(), is_torn: false, is_wanted: true, is_awaited: true };
     let mut out = Queue::default();
     let mut is_open = true;
     // True from the agent's end on, until that was answered.
