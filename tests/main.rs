@@ -42,6 +42,7 @@ mod oversight;
 mod package;
 mod pairs;
 mod phases;
+mod printed;
 mod processes;
 mod readme;
 mod recipes;

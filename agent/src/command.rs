@@ -12,6 +12,7 @@ use crate::{
     id::is_session_id,
     kind::Kind,
     kinds,
+    transcript::index::Format,
     words::{Bypass, Piece, Resume, Takes, Words, is_flag},
 };
 
@@ -250,6 +251,11 @@ impl Agent {
     /// True if it answers one prompt, printing to standard output.
     pub fn is_headless(&self) -> bool {
         self.kind.is_headless(&self.words, self.at_terminal)
+    }
+
+    /// The format of the records that it prints on standard output; none where it prints text, or works at a terminal.
+    pub fn printed(&self) -> Option<Format> {
+        self.kind.printed(&self.words).filter(|_| self.is_headless())
     }
 
     /// True if the conversation is kept on disk.

@@ -3,7 +3,10 @@
 use std::{
     ffi::OsString,
     io::{self, IsTerminal},
-    os::{fd::AsFd, unix::process::CommandExt as _},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::process::CommandExt as _,
+    },
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::{Mutex, PoisonError},
@@ -23,8 +26,8 @@ use parhelia_mcp::client::Http;
 use parhelia_store::{Store, event::Actor, id::Ulid, record::Checkpoint};
 
 use crate::{
-    authority, hook_log as log, limits, progress::Bar, session::summary::ASK_WORDS, terminal::Terminal, thinned::removed_list,
-    told_settings, words, workspace::current_folder,
+    authority, hook_log as log, limits, progress::Bar, relay, session::summary::ASK_WORDS, terminal::Terminal,
+    thinned::removed_list, told_settings, words, workspace::current_folder,
 };
 
 /// This process as a host.
@@ -95,11 +98,22 @@ impl Host for Shell {
         // What a call has said is no agent's matter.
         command.env_remove(authority::OVERRULED);
         authority::with_original_places(command);
-        if self.is_json {
-            command.stdout(io::stderr().as_fd().try_clone_to_owned()?);
-        }
         *self.terminal.lock().unwrap_or_else(PoisonError::into_inner) = Terminal::here();
         limits::for_others(|| command.spawn())
+    }
+
+    fn agents_output(&self) -> io::Result<Option<OwnedFd>> {
+        self.is_json.then(|| io::stderr().as_fd().try_clone_to_owned()).transpose()
+    }
+
+    fn start_relay(&self, input: OwnedFd, supervisor: OwnedFd) -> io::Result<bool> {
+        let mut command = Command::new(std::env::current_exe()?);
+        // It is no process of the agent's run, whoever has it started.
+        command.arg(relay::WORD).env_remove(RUN_MARKER).current_dir("/").stdin(input).stderr(supervisor);
+        command.stdout(self.agents_output()?.map_or_else(Stdio::inherit, Stdio::from));
+        let mut started = limits::for_others(|| command.spawn())?;
+        let _ = thread::Builder::new().name("relay".into()).spawn(move || started.wait());
+        Ok(true)
     }
 
     fn with_own_limits(&self, work: &mut dyn FnMut()) {

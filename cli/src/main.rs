@@ -54,6 +54,7 @@ mod output;
 mod pager;
 mod phase;
 mod progress;
+mod relay;
 mod rollback;
 mod scope;
 mod selector;
@@ -80,6 +81,9 @@ use parhelia_screen::human;
 use exit::Code;
 
 fn main() -> ExitCode {
+    if relay::is_called() {
+        return relay::run();
+    }
     authority::read_by(args::command_line);
     // No shell completes a hook; a project can set the variable.
     if !hook::is_called() {

@@ -468,3 +468,36 @@ fn what_cannot_begin_leaves_no_session() {
     assert!(refused.err.contains("--settings cannot be used"), "{refused:?}");
     assert_eq!(agent.home.run(&["session", "list", "--json"]).expect(0).json().pop().unwrap()["sessions"], 0);
 }
+
+/// Three MiB that compress to nothing less.
+fn noise(seed: u64) -> Vec<u8> {
+    let mut state = seed;
+    let next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()
+    };
+    std::iter::repeat_with(next).take(3 << 17).flatten().collect()
+}
+
+#[test]
+fn a_checkpoint_that_stores_much_is_told_of_whoever_makes_it() {
+    let agent = Agent::new();
+    fs::write(work(&agent.home).join("data"), noise(1)).unwrap();
+    let told = |limit: &str, args: &[&str]| {
+        let output = agent.home.command(args).env("PARHELIA_WARN_BYTES", limit).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{said}");
+        said.contains("MiB that the store did not have")
+    };
+    // The first one of a session, before its program starts.
+    assert!(told("1000000", &["session", "run", "--name", "ran", "-w", "work", "--", "true"]));
+    fs::create_dir(agent.home.folder.path().join("plain")).unwrap();
+    fs::write(agent.home.folder.path().join("plain/data"), fs::read(work(&agent.home).join("data")).unwrap()).unwrap();
+    assert!(!told("1000000", &["checkpoint", "create", "again", "-w", "plain"]), "the store has it");
+    fs::write(agent.home.folder.path().join("plain/data"), noise(2)).unwrap();
+    assert!(told("1000000", &["checkpoint", "create", "again", "-w", "plain"]), "a plain folder, which no agent works in");
+    fs::write(agent.home.folder.path().join("plain/other"), "little").unwrap();
+    assert!(!told("1000000", &["checkpoint", "create", "again", "-w", "plain"]));
+}

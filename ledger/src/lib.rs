@@ -54,7 +54,7 @@ pub use parhelia_store::{check::VerifyLevel, place::Place};
 pub use rejected::{FIELD as REJECTED, Rejected};
 pub use renew::renew as renew_lease;
 pub use run::{NOT_STARTED, Run, Tmux};
-pub use session::{Conversation, Goal, Session, Status, Totals};
+pub use session::{BY_PRICES, Conversation, Goal, PRINTED, Session, Status, Totals};
 pub use view::LedgerView;
 
 /// Opens the store in a folder, with its ledger.

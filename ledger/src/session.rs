@@ -108,12 +108,35 @@ pub struct Conversation {
     /// Its turns at the last checkpoint.
     #[serde(default)]
     pub turn_count: Option<u64>,
-    /// Its cost at the last checkpoint that reported one.
+    /// Its cost, as reported last.
     #[serde(default)]
     pub cost_usd: Option<f64>,
+    /// The source of its cost, as `usage.cost_source` of a checkpoint has it; none in what earlier releases recorded.
+    #[serde(default)]
+    pub cost_source: Option<String>,
 }
 
+/// Source of a cost that is reckoned by the prices of models.
+pub const BY_PRICES: &str = "prices";
+/// Source of a cost that a headless agent has printed.
+pub const PRINTED: &str = "stream_json";
+
 impl Conversation {
+    /// Takes a cost that was reported. One of less is of something else: nothing that was spent comes back.
+    pub(crate) fn costs(&mut self, cost_usd: Option<f64>, source: Option<String>) {
+        if cost_usd.is_some_and(|cost| self.cost_usd.is_none_or(|known| cost >= known)) {
+            (self.cost_usd, self.cost_source) = (cost_usd, source);
+        }
+    }
+
+    /// Takes a cost that an agent has printed: it is believed before one that was reckoned.
+    pub(crate) fn printed(&mut self, cost_usd: Option<f64>) {
+        if cost_usd.is_some() && self.cost_source.as_deref() == Some(BY_PRICES) {
+            self.cost_usd = None;
+        }
+        self.costs(cost_usd, Some(PRINTED.to_owned()));
+    }
+
     /// Path at which its transcript was seen.
     pub fn seen_at(&self) -> Option<PathBuf> {
         self.transcript.as_ref().map(|shown| name::as_path(&name::parse(shown)).to_owned())
@@ -221,6 +244,14 @@ impl Session {
             }
         };
         &mut self.conversations[at]
+    }
+
+    /// Adds up what its conversations cost.
+    pub(crate) fn add_up_costs(&mut self) {
+        let costs: Vec<f64> = self.conversations.iter().filter_map(|one| one.cost_usd).collect();
+        if !costs.is_empty() {
+            self.totals.cost_usd = Some(costs.iter().sum());
+        }
     }
 
     /// The entry of a conversation that was seen just now: from here on the last one.

@@ -176,7 +176,7 @@ mirror! {
         pub transcript: Option<String>,
         /// Its turns at the last checkpoint, or at the one that a rollback went back to.
         pub turn_count: Option<u64>,
-        /// Its cost at the last checkpoint that reported one.
+        /// Its cost in US dollars, as reported last.
         pub cost_usd: Option<f64>,
     }
 

@@ -232,3 +232,16 @@ fn a_first_prompt_stands_behind_the_command_line_as_each_kind_takes_it() {
         assert_eq!(prompted(text), None, "{text}");
     }
 }
+
+#[test]
+fn records_are_printed_by_headless_agents_that_are_asked_for_them() {
+    let printed = |line: &str| agent(line).printed();
+    for line in ["claude -p --output-format stream-json x", "env A=1 claude --output-format=json --print x"] {
+        assert_eq!(printed(line), Some(Format::StreamJson), "{line}");
+    }
+    for line in
+        ["claude -p x", "claude -p --output-format text x", "claude --output-format json", "codex exec --json x", "gemini -p x"]
+    {
+        assert_eq!(printed(line), None, "{line}");
+    }
+}

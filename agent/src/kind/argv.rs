@@ -9,6 +9,7 @@ use std::{
 use crate::{
     error::Result,
     hooks::command::HookCommand,
+    transcript::index::Format,
     trouble::{self, Signs, Trouble},
     words::{Bypass, Resume, Takes, Words},
 };
@@ -34,6 +35,11 @@ pub trait Argv {
 
     /// True if it answers one prompt, printing to standard output. `at_terminal` is true if its input and output are a terminal.
     fn is_headless(&self, words: &Words, at_terminal: bool) -> bool;
+
+    /// The format of the records that a headless one prints on standard output; none where it prints text, or what nothing of ours reads.
+    fn printed(&self, _words: &Words) -> Option<Format> {
+        None
+    }
 
     /// True if an environment makes it do without a terminal that there is.
     fn ignores_terminal(&self, _variable: &dyn Fn(&str) -> Option<OsString>) -> bool {

@@ -3,6 +3,8 @@
 
 /// Longest line that is parsed, in bytes; a longer one is counted and passed over.
 pub const LINE_BYTES_MAX: usize = 64 << 20;
+/// Longest line that is parsed of what an agent prints, in bytes: it is kept in memory beside the agent.
+pub const PRINTED_LINE_BYTES_MAX: usize = 32 << 20;
 /// Prompts that are listed; the oldest go first.
 pub const TURNS_MAX: usize = 5_000;
 /// Tool calls without a result that are remembered; the oldest go first.

@@ -25,6 +25,7 @@ pub(crate) mod message;
 pub mod messages;
 pub(crate) mod parts;
 pub mod prefix;
+pub mod printed;
 mod prose;
 pub(crate) mod raw;
 pub(crate) mod reading;

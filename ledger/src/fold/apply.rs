@@ -53,10 +53,8 @@ impl Ledger {
             let number = |name: &str| record.conversation.as_ref()?.get(name);
             conversation.turn_count = number("turn_count").and_then(Value::as_u64).or(conversation.turn_count);
             let cost = record.usage.as_ref().and_then(|usage| usage.get("cost_estimate_usd")).and_then(Value::as_f64);
-            // A report of less is one of something else: nothing that was spent comes back.
-            conversation.cost_usd = cost.into_iter().chain(conversation.cost_usd).reduce(f64::max);
-            let costs: Vec<f64> = session.conversations.iter().filter_map(|c| c.cost_usd).collect();
-            session.totals.cost_usd = if costs.is_empty() { session.totals.cost_usd } else { Some(costs.iter().sum()) };
+            conversation.costs(cost, text(&record.usage, "cost_source"));
+            session.add_up_costs();
         }
         self.put_session(session, (sequence, at));
         Ok(())
@@ -96,10 +94,13 @@ impl Ledger {
             kind::CONVERSATION_SEEN => {
                 let session: String = field(event, "session")?;
                 let (run, transcript): (Option<String>, Option<String>) = (field(event, "run")?, field(event, "transcript")?);
+                let printed: Option<f64> = field(event, "printed_cost_usd")?;
                 self.session_changed(kept, (sequence, event), &session, |session| {
                     let conversation = session.conversation_seen(&event.subject);
                     conversation.run = conversation.run.take().or(run);
                     conversation.transcript = transcript.or(conversation.transcript.take());
+                    conversation.printed(printed.filter(|cost| cost.is_finite() && *cost >= 0.0));
+                    session.add_up_costs();
                     Ok(())
                 })?;
             }

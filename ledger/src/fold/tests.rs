@@ -1,7 +1,7 @@
 mod folds;
 
 use proptest::prelude::*;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use parhelia_store::{
     check,
@@ -111,6 +111,25 @@ fn runs_fence_each_other() {
     assert_eq!(run.argv, ["agent", "-p"]);
     let session = test.store.view().session("test").unwrap().unwrap();
     assert_eq!((session.epoch, session.run.as_deref(), session.runs.len()), (2, Some("r2"), 2));
+    is_clean(&test);
+}
+
+#[test]
+fn what_an_agent_prints_of_its_cost_counts_and_nothing_that_was_spent_comes_back() {
+    let test = TestStore::new();
+    test.checkpoint(1);
+    let cost_after = |conversation: &str, cost: Value| {
+        append(&test, new(kind::CONVERSATION_SEEN, conversation).with("session", "test").with("printed_cost_usd", cost)).unwrap();
+        let session = test.store.view().session("test").unwrap().unwrap();
+        let last = session.conversations.last().unwrap();
+        assert_eq!((last.id.as_str(), last.cost_source.is_some()), (conversation, last.cost_usd.is_some()));
+        (last.cost_usd, session.totals.cost_usd)
+    };
+    assert_eq!(cost_after("a", Value::Null), (None, None));
+    assert_eq!(cost_after("a", json!(-1.0)), (None, None));
+    assert_eq!(cost_after("a", json!(0.25)), (Some(0.25), Some(0.25)));
+    assert_eq!(cost_after("b", json!(0.5)), (Some(0.5), Some(0.75)));
+    assert_eq!(cost_after("a", json!(0.125)), (Some(0.25), Some(0.75)));
     is_clean(&test);
 }
 

@@ -737,7 +737,7 @@ export interface components {
             turn_count: number | null;
             /**
              * Format: double
-             * @description Its cost at the last checkpoint that reported one.
+             * @description Its cost in US dollars, as reported last.
              */
             cost_usd: number | null;
         };

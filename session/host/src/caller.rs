@@ -5,6 +5,7 @@
 use std::{
     ffi::OsString,
     io,
+    os::fd::OwnedFd,
     path::{Path, PathBuf},
     process::{Child, Command},
 };
@@ -69,6 +70,17 @@ pub trait Host: Sync {
 
     /// Starts an agent, with the limits and the umask of the caller.
     fn start_agent(&self, command: &mut Command) -> io::Result<Child>;
+
+    /// The standard output of an agent, where that is not the caller's own.
+    fn agents_output(&self) -> io::Result<Option<OwnedFd>> {
+        Ok(None)
+    }
+
+    /// Starts a process that [relays](crate::supervise::relay()) from `input` to the standard output of an agent, with a copy for `supervisor`. False of
+    /// a caller without such a process.
+    fn start_relay(&self, _input: OwnedFd, _supervisor: OwnedFd) -> io::Result<bool> {
+        Ok(false)
+    }
 
     /// Does something that starts programs which are not ours, with the limits and the umask of the caller.
     fn with_own_limits(&self, work: &mut dyn FnMut()) {

@@ -85,6 +85,11 @@ pub(super) fn works_unseen(words: &Words) -> Option<&'static str> {
     UNSEEN.into_iter().find(|flag| words.has(&[flag]))
 }
 
+/// True if it prints records: all of them as they come, or the last one at the end.
+pub(super) fn printed(words: &Words) -> bool {
+    words.value(&["--output-format"]).is_some_and(|format| matches!(format.as_str(), "stream-json" | "json"))
+}
+
 pub(super) fn permission_mode(words: &Words) -> Option<String> {
     match bypass(words) {
         Some(Bypass::On) => Some("bypassPermissions".into()),

@@ -135,6 +135,10 @@ impl Argv for Claude {
         words.has(&["--print", "-p"])
     }
 
+    fn printed(&self, words: &Words) -> Option<Format> {
+        argv::printed(words).then_some(Format::StreamJson)
+    }
+
     fn is_persistent(&self, words: &Words) -> bool {
         !words.has(&["--no-session-persistence"])
     }

@@ -6,9 +6,12 @@
 mod tests;
 mod tmux;
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
-use parhelia_ledger::Session;
+use parhelia_ledger::{BY_PRICES, PRINTED, Session};
 use parhelia_store::{
     create::{Captured, Seen, State},
     name,
@@ -19,8 +22,8 @@ use serde_json::{Value, json};
 pub use tmux::{AGENT_PANE, TMUX_FILE, TMUX_FOLDER, tmux_job};
 
 use parhelia_agent::{git, threads, transcript::Conversation};
-use parhelia_host::config;
 use parhelia_host::{
+    config,
     conversation::{
         Source,
         current::{self, Conversing},
@@ -61,6 +64,8 @@ pub struct Wanted {
     pub context: Option<(PathBuf, config::Context)>,
     /// The last summary by a model, which the session's summary takes in.
     pub by_model: Option<summary::ModelSummary>,
+    /// Costs that the agent has printed, by conversation.
+    pub printed: BTreeMap<String, f64>,
     /// Prices of models.
     pub cost: config::Cost,
     /// Folder in which indexes of conversations are kept from one capture to the next.
@@ -90,6 +95,7 @@ impl State for Capture {
         let (conversation, later) = self.take_conversation(&mut captured);
         let wanted = &self.wanted;
         if let Some(conversation) = &conversation {
+            wanted.tell_printed(&mut captured);
             wanted.price(conversation, &mut captured);
         }
         self.warnings = std::thread::scope(|scope| {
@@ -114,12 +120,23 @@ impl State for Capture {
 }
 
 impl Wanted {
+    /// Tells the cost that the agent has printed, where its transcript has none, or one of less.
+    fn tell_printed(&self, captured: &mut Captured) {
+        let id = captured.conversation.as_ref().and_then(|record| record["agent_session_id"].as_str());
+        let Some(printed) = id.and_then(|id| self.printed.get(id)) else { return };
+        let Some(usage) = captured.usage.as_mut() else { return };
+        if usage["cost_estimate_usd"].as_f64().is_none_or(|cost| cost < *printed) {
+            usage["cost_estimate_usd"] = json!(printed);
+            usage["cost_source"] = json!(PRINTED);
+        }
+    }
+
     /// Tells the cost by the prices of the models, where the agent does not.
     fn price(&self, conversation: &Conversation, captured: &mut Captured) {
         let Some(usage) = captured.usage.as_mut().filter(|usage| usage["cost_estimate_usd"].is_null()) else { return };
         if let Some(cost) = self.cost.of(&conversation.usage_by_model()) {
             usage["cost_estimate_usd"] = json!(cost);
-            usage["cost_source"] = json!("prices");
+            usage["cost_source"] = json!(BY_PRICES);
         }
     }
 

@@ -1,9 +1,9 @@
 //! Capturing a workspace with the session's state of the same moment, verifying it, and thinning older checkpoints.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use parhelia_agent::git;
-use parhelia_ledger::{LedgerView as _, Scan, Session};
+use parhelia_ledger::{LedgerView as _, PRINTED, Scan, Session};
 use parhelia_store::{
     Store,
     check::VerifyReport,
@@ -254,10 +254,17 @@ fn captured(store: &Store, host: &dyn Host, request: &CheckpointRequest<'_>, kno
     capture::Wanted {
         by_model: by_model.flatten(),
         conversation,
+        printed: known.map(printed).unwrap_or_default(),
         cost: request.config.cost.clone(),
         session_state: is_agents.then(|| session_state(request.session, workspace, request.run.or(last), known)),
         jobs,
         context: request.environment.as_ref().map(|_| (workspace.to_owned(), request.config.context.clone())),
         cache,
     }
+}
+
+/// The costs that the agents of a session have printed, by conversation.
+fn printed(known: &Session) -> BTreeMap<String, f64> {
+    let printed = known.conversations.iter().filter(|one| one.cost_source.as_deref() == Some(PRINTED));
+    printed.filter_map(|one| Some((one.id.clone(), one.cost_usd?))).collect()
 }

@@ -130,7 +130,7 @@ impl Conversation {
 
     /// The source of the conversation, if one belongs to the checkpoint. One that the agent has not begun to write is none; one that had turns and
     /// is gone is a failed part.
-    pub(super) fn source(&self, session: Option<&Session>) -> Option<Result<Source, String>> {
+    pub(crate) fn source(&self, session: Option<&Session>) -> Option<Result<Source, String>> {
         let (located, id) = match self {
             Conversation::None => return None,
             Conversation::Stream { log, is_copy } => {

@@ -224,6 +224,7 @@ impl Start<'_> {
             resumes: conversation.id.as_deref().filter(|_| conversation.is_resumed),
             conversation: conversation.id.clone(),
             is_headless: agent.is_some_and(Agent::is_headless),
+            prints: agent.and_then(Agent::printed),
             interval: self.request.interval,
             request: request.map(|request| self.as_started(request)),
             config: host.config(&prepared.workspace)?,

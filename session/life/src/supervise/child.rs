@@ -32,7 +32,8 @@ pub fn ensure_startable(host: &dyn Host, argv: &[OsString], folder: &Path) -> Re
     Err(Error::Io { action: "start", path: program.into(), source: why.into() })
 }
 
-pub(super) fn start(wanted: &Supervised<'_>) -> Result<Child> {
+/// Starts the agent, its standard output where `output` leads, or where the caller has those of its agents.
+pub(super) fn start(wanted: &Supervised<'_>, output: Option<OwnedFd>) -> Result<Child> {
     let (program, arguments) = wanted.argv.split_first().ok_or_else(|| lost("there is nothing to start"))?;
     let mut command = Command::new(program);
     command.args(arguments).current_dir(&wanted.folder).envs(wanted.environment.iter().map(|(name, value)| (name, value)));
@@ -43,6 +44,9 @@ pub(super) fn start(wanted: &Supervised<'_>) -> Result<Child> {
         };
     }
     let failed = |source| Error::Io { action: "start", path: program.into(), source };
+    if let Some(output) = output.map_or_else(|| wanted.host.agents_output().map_err(failed), |output| Ok(Some(output)))? {
+        command.stdout(output);
+    }
     // In tmux, an interactive agent keeps its terminal, as what it says can be seen on the screen.
     if wanted.resumes.is_some() && (wanted.is_headless || wanted.host.tmux().is_none()) {
         command.stderr(Stdio::piped());

@@ -218,6 +218,7 @@ impl Launch {
             folder: self.request.workspace,
             conversation,
             is_headless: self.agent.as_ref().is_some_and(Agent::is_headless),
+            prints: self.agent.as_ref().and_then(Agent::printed),
             resumes: None,
             interval: self.request.interval,
             request: environment,

@@ -2,10 +2,13 @@
 
 mod captures;
 mod child;
+mod cost;
 mod finish;
 mod launch;
 mod listen;
+mod printed;
 mod quiet;
+mod relay;
 mod screen;
 mod stderr;
 mod stops;
@@ -24,6 +27,7 @@ use parhelia_agent::{
     folder::ConfigFolder,
     kind::Kind,
     tmux::{Detaches, Server},
+    transcript::index::Format,
     trouble::Trouble,
 };
 use parhelia_ledger::{End, EndKind, Goal, LedgerView as _, NOT_STARTED, Status, Tmux};
@@ -40,7 +44,9 @@ use rustix::{
 use self::{
     captures::{Asked, Captures, is_open},
     child::{lost, start, watch},
+    cost::Costs,
     finish::finish,
+    printed::{AgentStdout, PrintedCost},
     quiet::{Cancellable, Quiet},
     screen::on_screen,
     stderr::AgentStderr,
@@ -54,6 +60,7 @@ use parhelia_host::{
 
 pub use child::ensure_startable;
 pub use launch::{Begun, Launch, LaunchRequest, ensure_launchable, policy_of_outer, prompted};
+pub use relay::relay;
 use stops::Ending;
 pub use stops::Stops;
 
@@ -88,6 +95,8 @@ pub struct Supervised<'a> {
     pub conversation: Option<String>,
     /// True if it answers one prompt and ends.
     pub is_headless: bool,
+    /// The format of the records that it prints, and that are read beside it; none for what nothing of ours reads.
+    pub prints: Option<Format>,
     /// The conversation that it is told to go on with. What it says on standard error is listened to, as it may know none of that name.
     pub resumes: Option<&'a str>,
     /// The interval between checkpoints.
@@ -163,7 +172,9 @@ pub fn supervise(store: &Store, wanted: &Supervised<'_>, stops: &Stops, observer
         let end = (End::of(EndKind::NotStarted), &*reason);
         note(observer, run::end(store, wanted.current, end, (status, Some(goal)), host.actor()), NO_END);
     })?;
-    let mut child = start(wanted)?;
+    let mut costs = Costs::known(store, &wanted.current.session);
+    let (printed, output) = relayed(wanted, observer).unzip();
+    let mut child = start(wanted, output)?;
     let began = Instant::now();
     let watched = watch(&mut child);
     if watched.is_err() {
@@ -178,13 +189,17 @@ pub fn supervise(store: &Store, wanted: &Supervised<'_>, stops: &Stops, observer
         None
     });
     let quiet = Quiet(observer);
-    let (asked, ended) = std::thread::scope(|scope| watch_over(scope, store, wanted, (stops, &fd), detaches.as_ref(), &quiet))?;
+    let streams = Streams { stops, agent: &fd, detaches: detaches.as_ref(), printed: printed.as_ref() };
+    let (asked, ended) = std::thread::scope(|scope| watch_over(scope, store, wanted, &streams, &mut costs, &quiet))?;
     drop(detaches);
     let status = child.wait().map_err(|e| lost(&e.to_string()))?;
     // Interrupts that came meanwhile were meant for this agent, and do not cancel another one that is started in its place.
     let _ = stops.take_interrupt();
     let ran = ended.duration_since(began);
     let said = stderr.map(AgentStderr::end);
+    if let Some(cost) = printed.as_ref().and_then(AgentStdout::ended) {
+        note_cost(store, wanted, &mut costs, cost, observer);
+    }
     let has_terminal = host.agent_ended();
     let asked = asked.or((!has_terminal).then_some(Signal::HUP));
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1);
@@ -198,6 +213,9 @@ pub fn supervise(store: &Store, wanted: &Supervised<'_>, stops: &Stops, observer
     }
     if !ended.is_unknown {
         finish(store, wanted, status, asked, observer);
+    }
+    if let Some(printed) = printed {
+        printed.passed_on(stops);
     }
     Ok(ended)
 }
@@ -252,10 +270,11 @@ fn watch_over<'scope, 'env>(
     scope: &'scope Scope<'scope, 'env>,
     store: &'env Store,
     wanted: &'env Supervised<'env>,
-    (stops, agent): (&Stops, &OwnedFd),
-    detaches: Option<&Detaches>,
+    streams: &Streams<'_>,
+    costs: &mut Costs,
     observer: &'env dyn Observer,
 ) -> Result<(Option<Signal>, Instant)> {
+    let Streams { stops, agent, detaches, mut printed } = *streams;
     let mut captures = Captures::default();
     if wanted.host.tmux().is_some() || wanted.is_captured {
         // One that dies early is brought back with the windows that it had; and one that nothing was captured for before is captured now.
@@ -286,6 +305,7 @@ fn watch_over<'scope, 'env>(
         let at = fds.len();
         fds.extend(ended.is_none().then(|| PollFd::new(agent, PollFlags::IN)));
         fds.extend(detaches.filter(|_| ended.is_none()).map(|detaches| PollFd::new(detaches.heard(), PollFlags::IN)));
+        fds.extend(printed.filter(|_| ended.is_none()).map(|printed| PollFd::new(printed.news(), PollFlags::IN)));
         match poll(&mut fds, left.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(e) => return Err(lost(&e.to_string())),
@@ -308,6 +328,10 @@ fn watch_over<'scope, 'env>(
         if detaches.is_some_and(|detaches| ended.is_none() && detaches.take()) {
             captures.ask(Asked { trigger: Trigger::Detach, cause: Cause::Detach, detail: "tmux", skip_if_unchanged: false });
         }
+        if let Some((cost, may_go_on)) = printed.filter(|_| ended.is_none()).map(AgentStdout::take) {
+            cost.into_iter().for_each(|cost| note_cost(store, wanted, costs, cost, observer));
+            printed = printed.filter(|_| may_go_on);
+        }
         renewal = renewed(store, wanted, renewal, observer);
         if listens.is_some_and(|at| at <= Instant::now()) {
             let heard = listen::look(store, wanted);
@@ -325,6 +349,29 @@ fn watch_over<'scope, 'env>(
             captures.ask(Asked::periodic(Cause::Interval, "interval"));
         }
     }
+}
+
+/// The streams that are waited for beside an agent.
+struct Streams<'a> {
+    stops: &'a Stops,
+    agent: &'a OwnedFd,
+    detaches: Option<&'a Detaches>,
+    printed: Option<&'a AgentStdout>,
+}
+
+/// The standard output of an agent whose records are read, and what it writes to. Without a relay it has the caller's.
+fn relayed(wanted: &Supervised<'_>, observer: &dyn Observer) -> Option<(AgentStdout, OwnedFd)> {
+    AgentStdout::begin(wanted.host, wanted.prints?).unwrap_or_else(|e| {
+        observer.warn(&Notice::NotRecorded { what: "what the agent prints is not read", why: e.to_string() });
+        None
+    })
+}
+
+/// Records what the agent has printed of its cost.
+fn note_cost(store: &Store, wanted: &Supervised<'_>, costs: &mut Costs, cost: PrintedCost, observer: &dyn Observer) {
+    let config = wanted.config_folder.as_ref().map(|config| config.path.as_path());
+    let noted = costs.note(store, wanted.current, (cost.usd, cost.conversation), config, wanted.host.actor());
+    note(observer, noted, "what the agent says of its cost was not recorded");
 }
 
 /// Renews the run's lease; false where there is no more to renew.
