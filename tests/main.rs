@@ -28,6 +28,7 @@ mod hostile_repository;
 mod hostile_run;
 mod in_place;
 mod inherited;
+mod killed_agents;
 mod little_known;
 mod live_rollback;
 mod marks;

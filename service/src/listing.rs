@@ -5,6 +5,7 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
+    fs,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
@@ -46,13 +47,21 @@ pub struct Seen {
     looked_at: Instant,
     /// The time at which its agent's state was known to be so.
     known_at: Instant,
+    /// Bytes of its conversation before the look; none where it has none.
+    said_bytes: Option<u64>,
+}
+
+/// Bytes of the conversation that a session was seen in last.
+fn said_bytes(session: &Session) -> Option<u64> {
+    let transcript = session.conversations.last()?.seen_at()?;
+    fs::metadata(transcript).ok().map(|metadata| metadata.len())
 }
 
 impl Seen {
     fn of(store: &Store, session: Arc<Session>) -> Result<Self> {
-        let now = Instant::now();
+        let (now, said_bytes) = (Instant::now(), said_bytes(&session));
         let overview = Arc::new(Overview::of(store, &session)?);
-        Ok(Seen { session, overview, looked_at: now, known_at: now })
+        Ok(Seen { session, overview, looked_at: now, known_at: now, said_bytes })
     }
 
     /// True where a request has to look again.
@@ -63,10 +72,15 @@ impl Seen {
         }
     }
 
-    /// True where its agent is gone since, or is only being started.
+    /// True where its agent is gone since, or the process beside it, or where it is only being started.
     fn is_over(&self) -> bool {
-        let is_gone = self.overview.agent.as_ref().is_some_and(|agent| !agent.is_alive());
-        is_gone || self.overview.observed == Observed::Starting
+        let Overview { agent, supervisor, observed, .. } = &*self.overview;
+        agent.iter().chain(supervisor).any(|process| !process.is_alive()) || *observed == Observed::Starting
+    }
+
+    /// True where more was said since in its conversation, of which no event has to come: hooks may not run.
+    fn has_gone_on(&self) -> bool {
+        self.overview.observed.is_alive() && said_bytes(&self.session) != self.said_bytes
     }
 }
 
@@ -101,7 +115,7 @@ impl Listing {
                     let known = self.lock();
                     (known.seen_of(session), known.counts.get(&session.id).copied())
                 };
-                let seen = match known.filter(|seen| !seen.is_old(LISTED_AGE_MAX) && !seen.is_over()) {
+                let seen = match known.filter(|seen| !seen.is_old(LISTED_AGE_MAX) && !seen.is_over() && !seen.has_gone_on()) {
                     Some(seen) => seen,
                     None => self.look(store, session)?,
                 };
@@ -113,7 +127,7 @@ impl Listing {
 
     /// All sessions that have not ended, as they are seen.
     pub fn open(&self, store: &Store, view: &View) -> Result<Vec<Seen>> {
-        self.looked(store, view, |seen| seen.is_old(COUNTED_AGE_MAX))
+        self.looked(store, view, |seen| seen.is_old(COUNTED_AGE_MAX) || seen.is_over())
     }
 
     /// Looks again where a request would have to before the watch does this the next time.

@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    io::Write,
     path::{Path, PathBuf},
 };
 
@@ -29,9 +30,20 @@ impl Noted {
         self.text("event") == event
     }
 
+    pub fn number(&self, name: &str) -> f64 {
+        self.0[name].as_f64().unwrap_or_default()
+    }
+
     pub fn process(&self) -> i32 {
         self.0["pid"].as_i64().unwrap_or_default() as i32
     }
+}
+
+/// Everything that was noted so far in the folder of agents.
+pub fn noted_in(folder: &Path) -> Vec<Noted> {
+    let text = fs::read_to_string(folder.join("log")).unwrap_or_default();
+    let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+    whole.map(|line| Noted(serde_json::from_str(line).unwrap())).collect()
 }
 
 impl Agent {
@@ -53,9 +65,14 @@ impl Agent {
 
     /// Everything that agents have noted so far.
     pub fn log(&self) -> Vec<Noted> {
-        let text = fs::read_to_string(self.folder.join("log")).unwrap_or_default();
-        let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
-        whole.map(|line| Noted(serde_json::from_str(line).unwrap())).collect()
+        noted_in(&self.folder)
+    }
+
+    /// Notes something that the test does, in its place among what agents do.
+    pub fn note(&self, mut fields: Value) {
+        fields["pid"] = 0.into();
+        let mut file = fs::File::options().append(true).create(true).open(self.folder.join("log")).unwrap();
+        writeln!(file, "{fields}").unwrap();
     }
 
     /// The process that was started last and knows its conversation, while it lives.

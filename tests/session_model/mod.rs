@@ -11,6 +11,7 @@
 //! `PARHELIA_SEED=N` repeats a run; `PARHELIA_LONG=N` makes it N hundred steps long, with each of as many seeds.
 
 mod agent;
+mod day;
 mod oracle;
 mod real;
 mod said;

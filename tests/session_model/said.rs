@@ -4,6 +4,7 @@
 use std::{
     io::{BufRead, BufReader, Read, Write},
     os::unix::net::UnixStream,
+    path::Path,
     process::Stdio,
 };
 
@@ -16,9 +17,9 @@ use serde_json::Value;
 use super::world::World;
 
 /// States of an agent that is there.
-const ALIVE: [&str; 4] = ["starting", "live", "idle", "waiting"];
+pub const ALIVE: [&str; 4] = ["starting", "live", "idle", "waiting"];
 /// Fields of a session in which the service and the command line agree.
-const SHARED: [&str; 10] = [
+pub const SHARED: [&str; 10] = [
     "observed",
     "wanted",
     "status",
@@ -33,15 +34,15 @@ const SHARED: [&str; 10] = [
 
 /// The facts, by which statements are judged.
 #[derive(PartialEq)]
-struct Facts {
+pub struct Facts {
     agent: Option<i32>,
     /// The checkpoints of the session, in order of commit.
-    checkpoints: Vec<String>,
-    files: Files,
+    pub checkpoints: Vec<String>,
+    pub files: Files,
 }
 
 impl Facts {
-    fn of(world: &World) -> Self {
+    pub fn of(world: &World) -> Self {
         let (store, session) = (world.opened(), world.session().id);
         let all = store.checkpoints().unwrap();
         let own = all.iter().filter(|checkpoint| checkpoint.record.session == session);
@@ -86,12 +87,8 @@ pub fn check_service(world: &mut World) {
     let line = BufReader::new(service.stdout.as_mut().unwrap()).lines().next();
     let (facts, [listed, served]) = settled(world, |world| {
         let listed = object(world, &["session", "list"], "session", &id);
-        let mut stream = UnixStream::connect(&socket).unwrap_or_else(|e| panic!("{e}: {line:?}"));
-        write!(stream, "GET /api/sessions/{id} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
-        let mut text = String::new();
-        stream.read_to_string(&mut text).unwrap();
-        let body = text.split_once("\r\n\r\n").map(|(_, body)| body).unwrap_or_default();
-        let answer: Value = serde_json::from_str(body).unwrap_or_else(|e| panic!("{e}: {text}"));
+        let text = served(&socket, &format!("/api/sessions/{id}"));
+        let answer: Value = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}: {line:?}"));
         [listed, answer["session"].clone()]
     });
     kill_process(Pid::from_child(&service), Signal::TERM).unwrap();
@@ -100,6 +97,17 @@ pub fn check_service(world: &mut World) {
     for name in SHARED {
         assert_eq!(served[name], listed[name], "{name}: the service and `session list` differ");
     }
+}
+
+/// The body of a service's answer at a path.
+pub fn served(socket: &Path, path: &str) -> String {
+    let mut stream = UnixStream::connect(socket).unwrap_or_else(|e| panic!("{}: {e}", socket.display()));
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{path}: {text}"));
+    assert!(head.starts_with("HTTP/1.1 200 "), "{path}: {text}");
+    body.to_owned()
 }
 
 /// Asserts that each run of the session that nobody saw end has the cause of its death, and did not end before its agent gave cause for its last
@@ -122,7 +130,7 @@ fn ends_are_true(world: &World, session: &str) {
 }
 
 /// What was asked, and the facts, which were the same before and after.
-fn settled<T>(world: &World, ask: impl Fn(&World) -> T) -> (Facts, T) {
+pub fn settled<T>(world: &World, ask: impl Fn(&World) -> T) -> (Facts, T) {
     wait(|| {
         let before = Facts::of(world);
         let said = ask(world);
@@ -163,7 +171,7 @@ fn judge(world: &World, facts: &Facts, said: &Value) {
 }
 
 /// The first line of JSON of a type that a command prints; of a session, its own.
-fn object(world: &World, arguments: &[&str], kind: &str, session: &str) -> Value {
+pub fn object(world: &World, arguments: &[&str], kind: &str, session: &str) -> Value {
     let output = world.command(&[arguments, &["--json"]].concat()).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let mut lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());

@@ -6,7 +6,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs::{self, File},
     path::{Path, PathBuf},
-    process::{Child, Command},
+    process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
 
@@ -66,17 +66,24 @@ pub struct World {
     /// Events of the agents' log that have been judged.
     pub judged: usize,
     /// The order that never ends.
-    hanging: bool,
+    pub hanging: bool,
     /// The process that stands beside the agent.
-    supervisor: Option<Child>,
+    pub supervisor: Option<Child>,
     outputs: u64,
     counter: u64,
     told: Vec<String>,
+    /// A program of its own in place of the binary, by which agents are started and which their hooks run.
+    pub program: Option<PathBuf>,
     pub scratch: Scratch,
 }
 
 impl World {
     pub fn new(dice: Dice) -> Self {
+        Self::prepared(dice, |_| None)
+    }
+
+    /// A world whose folders somebody has prepared, who may name a program that starts its agents in place of the binary.
+    pub fn prepared(dice: Dice, prepare: impl FnOnce(&Scratch) -> Option<PathBuf>) -> Self {
         let scratch = Scratch::new();
         let workspace = scratch.path("job");
         write(&workspace.join("a"), b"first").unwrap();
@@ -84,6 +91,7 @@ impl World {
         for folder in ["elsewhere", "said", "home", "configuration"] {
             fs::create_dir_all(scratch.path(folder)).unwrap();
         }
+        let program = prepare(&scratch);
         let mut world = World {
             agent: Agent::new(&scratch.path("agent")),
             dice,
@@ -103,6 +111,7 @@ impl World {
             outputs: 0,
             counter: 0,
             told: Vec::new(),
+            program,
             scratch,
         };
         let workspace = world.workspace.to_string_lossy().into_owned();
@@ -160,8 +169,7 @@ impl World {
         let script = "mount --bind \"$0\" /proc/sys/kernel/random/boot_id && exec \"$@\"";
         let mut there = Command::new("unshare");
         there.args(["--mount", "sh", "-c", script]).arg(boot).arg(command.get_program()).args(command.get_args());
-        there.env_clear().envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        there.current_dir(command.get_current_dir().unwrap());
+        as_set_up(&mut there, command);
         there
     }
 
@@ -173,7 +181,7 @@ impl World {
     }
 
     /// Runs a command to its end; returns whether it succeeded, and what it said.
-    fn run(&mut self, arguments: &[&str]) -> (bool, String) {
+    pub fn run(&mut self, arguments: &[&str]) -> (bool, String) {
         let (path, file) = self.output();
         let mut command = self.command(arguments);
         let status = command.stdout(file.try_clone().unwrap()).stderr(file).status().unwrap();
@@ -184,11 +192,17 @@ impl World {
     }
 
     /// Starts what stands beside an agent; waits until the agent is there, or the command has ended.
-    fn start(&mut self, arguments: &[&str], variables: &[(&str, PathBuf)]) {
+    pub fn start(&mut self, arguments: &[&str], variables: &[(&str, PathBuf)]) {
         let (_, file) = self.output();
         let before = self.agent.log().iter().filter(|noted| noted.is("begun")).count();
         self.agent.forget_orders();
         let mut command = self.command(arguments);
+        if let Some(program) = &self.program {
+            let mut by_it = Command::new(program);
+            by_it.args(command.get_args());
+            as_set_up(&mut by_it, &command);
+            command = by_it;
+        }
         command.envs(variables.iter().map(|(name, value)| (name, value)));
         let mut child = command.stdout(file.try_clone().unwrap()).stderr(file).spawn().unwrap();
         let ended = wait(|| {
@@ -203,7 +217,7 @@ impl World {
     }
 
     /// Waits until the agent's supervisor has ended, too.
-    fn wait_for_end(&mut self) {
+    pub fn wait_for_end(&mut self) {
         if let Some(mut supervisor) = self.supervisor.take() {
             wait(|| supervisor.try_wait().unwrap());
         }
@@ -220,12 +234,12 @@ impl World {
         sessions.into_iter().find(|session| !session.runs.is_empty()).unwrap_or_else(|| panic!("no session was run"))
     }
 
-    fn number(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         self.counter += 1;
         self.counter
     }
 
-    fn files_to_write(&mut self) -> Value {
+    pub fn files_to_write(&mut self) -> Value {
         let mut files = json!({});
         for _ in 0..=self.roll(2) {
             let name = NAMES[self.roll(NAMES.len() as u64) as usize];
@@ -333,6 +347,12 @@ impl Drop for World {
             let _ = supervisor.wait();
         }
     }
+}
+
+/// Gives a command the environment and the folder of another one.
+fn as_set_up(command: &mut Command, other: &Command) {
+    command.env_clear().envs(other.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.current_dir(other.get_current_dir().unwrap()).stdin(Stdio::null());
 }
 
 /// True if a process works somewhere below a folder: its number may have gone to another one.

@@ -127,6 +127,8 @@ pub struct Overview {
     pub why: Option<String>,
     /// The process of its agent, if it lives here.
     pub agent: Option<Identity>,
+    /// The process that started its live agent and stands beside it, while that lives, too.
+    pub supervisor: Option<Identity>,
     /// Its head.
     pub last_checkpoint: Option<Saved>,
     /// The decision about that, or about the newest before it that is no safety checkpoint, if it was rejected; pending if that or one before it
@@ -195,7 +197,9 @@ impl Overview {
         let last_prompt = last_prompt(store, session, &conversations, head.as_ref()).map(|prompt| shortened(&prompt));
         let is_unseen = matches!(observed, Observed::Dead | Observed::Unknown);
         let attention = attention::holding(session, observed, head.as_ref()).filter(|_| session.status != Status::Ended);
+        let supervisor = run.as_ref().filter(|run| agent.is_some() && run.is_open()).and_then(run::launcher_of);
         Ok(Overview {
+            supervisor: supervisor.filter(Identity::is_alive),
             wanted: session.run.as_ref().map(|_| session.goal()),
             observed,
             why,

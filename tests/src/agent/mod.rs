@@ -38,6 +38,7 @@ use serde_json::json;
 pub use api::{Api, Exchange};
 pub use codex::Codex;
 pub use gemini::Gemini;
+pub use home::AgentHome;
 pub use install::{
     VERSION, codex as codex_program, executable, gemini as gemini_program, installed, newer as newer_program,
     opencode as opencode_program,

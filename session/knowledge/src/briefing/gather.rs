@@ -81,7 +81,7 @@ pub fn gather(store: &Store, request: &BriefingRequest<'_>) -> Result<Input> {
     };
     let said = said(store, checkpoint, conversation.map(|known| known.id.as_str()), found.conversation)?;
     if let Some(said) = said.as_ref().filter(|_| context["capture_analysis"] != false) {
-        from_conversation(&mut input, said);
+        from_conversation(&mut input, said, checkpoint);
     }
     let last = run::last_of(store, session, request.run)?;
     let is_amid = said.is_some_and(|said| said["phase"] == "thinking" || said["phase"] == "in_tool");
@@ -240,7 +240,7 @@ fn by_checkpoints(
     Ok(found)
 }
 
-fn from_conversation(input: &mut Input, conversation: &Value) {
+fn from_conversation(input: &mut Input, conversation: &Value, checkpoint: Option<&Checkpoint>) {
     let text = |name: &str| conversation[name].as_str().filter(|text| !text.trim().is_empty()).map(str::to_owned);
     let asked = |name: &str| text(name).filter(|prompt| !is_ours(prompt));
     input.task = asked("last_prompt").or_else(|| asked("first_prompt")).or(input.task.take());
@@ -262,9 +262,15 @@ fn from_conversation(input: &mut Input, conversation: &Value) {
     input.next_steps = of("in_progress").into_iter().chain(of("pending")).collect();
     let done = of("completed");
     let turns = conversation["turn_count"].as_u64().unwrap_or_default();
-    let folder = format!("{}/", input.folder.trim_end_matches('/'));
+    // A workspace that was moved since has its files by the same names.
+    let then = checkpoint.map(|checkpoint| checkpoint.record.workspace.path.as_str());
+    let folders =
+        [Some(input.folder.as_str()), then].map(|folder| format!("{}/", folder.unwrap_or_default().trim_end_matches('/')));
     let files = texts(conversation.get("files_modified"));
-    let files: Vec<&str> = files.iter().map(|path| path.strip_prefix(&folder).unwrap_or(path)).collect();
+    let below = |path: &str| {
+        folders.iter().filter(|folder| folder.len() > 1).find_map(|folder| path.strip_prefix(folder.as_str()).map(str::to_owned))
+    };
+    let files: Vec<String> = files.iter().map(|path| below(path).unwrap_or_else(|| path.clone())).collect();
     let mut summary = vec![format!("{turns} {} so far.", if turns == 1 { "turn" } else { "turns" })];
     if let Some(first) = asked("first_prompt").filter(|first| Some(first) != input.task.as_ref()) {
         summary.push(format!("The conversation began with: {}", one_line(&first)));

@@ -4,6 +4,7 @@ use std::{
     os::unix::net::UnixStream,
     sync::atomic::Ordering,
     thread::{Scope, ScopedJoinHandle},
+    time::{Duration, Instant},
 };
 
 use parhelia_ledger::{LedgerView as _, Place};
@@ -18,6 +19,13 @@ use crate::{
     rollback,
 };
 use parhelia_host::{Observer, Result, intent, notice::Notice, run};
+
+/// An agent that has started has its conversation by then.
+const STARTS: Duration = Duration::from_secs(15);
+/// The pause between looks for its conversation until then,
+const LEARNS_AT_FIRST: Duration = Duration::from_millis(100);
+/// ... and later, where it waits for a first prompt.
+const LEARNS_LATER: Duration = Duration::from_secs(2);
 
 /// A checkpoint that is asked for beside an agent.
 #[derive(Clone, Copy)]
@@ -173,11 +181,49 @@ pub(super) fn is_open(store: &Store, wanted: &Supervised<'_>) -> bool {
     run.is_ok_and(|run| run.is_some_and(|run| run.is_open()))
 }
 
+/// The times of looking for the conversation of an agent that names none: often as it starts, as whoever is killed early has told nothing.
+#[derive(Clone, Copy)]
+pub(super) struct Learning {
+    began: Instant,
+    /// The time of the next look.
+    pub next: Instant,
+}
+
+impl Learning {
+    /// The first look; none where the conversation is known, or of a program that has none.
+    pub(super) fn begin(wanted: &Supervised<'_>) -> Option<Self> {
+        let has_some = wanted.kind.is_some() && wanted.config_folder.is_some() && wanted.conversation.is_none();
+        let now = Instant::now();
+        has_some.then(|| Learning { began: now, next: now + LEARNS_AT_FIRST })
+    }
+
+    /// Looks for it once it is time; none where it is known then.
+    pub(super) fn go_on(self, store: &Store, wanted: &Supervised<'_>) -> Option<Self> {
+        let now = Instant::now();
+        if now < self.next {
+            return Some(self);
+        }
+        let session = store.refresh().and_then(|view| view.session(&wanted.current.session)).ok().flatten();
+        let known = session.as_ref().and_then(|session| run::conversation_of(session, &wanted.current.run));
+        // Whoever makes the next checkpoint says what keeps it from being found.
+        if known.or_else(|| learned(store, wanted).ok().flatten()).is_some() {
+            return None;
+        }
+        let pause = if now.duration_since(self.began) < STARTS { LEARNS_AT_FIRST } else { LEARNS_LATER };
+        // Where there are very many conversations, looking for one takes a while.
+        Some(Learning { next: Instant::now() + pause.max(now.elapsed() * 10), ..self })
+    }
+}
+
 /// The conversation of an agent that names none. Not to learn of it is no reason to make no checkpoint.
 fn learn(store: &Store, wanted: &Supervised<'_>, observer: &dyn Observer) -> Option<String> {
-    let (kind, config) = (wanted.kind?, wanted.config_folder.as_ref()?);
-    run::learn(store, wanted.current, kind, &config.path, wanted.host.actor()).unwrap_or_else(|e| {
+    learned(store, wanted).unwrap_or_else(|e| {
         observer.warn(&Notice::NotRecorded { what: "the agent's conversation was not found", why: e.to_string() });
         None
     })
+}
+
+fn learned(store: &Store, wanted: &Supervised<'_>) -> Result<Option<String>> {
+    let Some((kind, config)) = wanted.kind.zip(wanted.config_folder.as_ref()) else { return Ok(None) };
+    run::learn(store, wanted.current, kind, &config.path, wanted.host.actor())
 }

@@ -42,7 +42,7 @@ use rustix::{
 };
 
 use self::{
-    captures::{Asked, Captures, is_open},
+    captures::{Asked, Captures, Learning, is_open},
     child::{lost, start, watch},
     cost::Costs,
     finish::finish,
@@ -286,6 +286,7 @@ fn watch_over<'scope, 'env>(
     let mut renewal = Some(Instant::now() + run::RENEWAL);
     let mut interval = wanted.interval;
     let mut listens = listen::begin(wanted);
+    let mut learning = Learning::begin(wanted);
     loop {
         if ended.is_some() {
             captures.stop();
@@ -298,7 +299,8 @@ fn watch_over<'scope, 'env>(
             ending.go_on(agent, &captures);
         }
         let ends = ending.as_ref().filter(|_| ended.is_none()).and_then(|ending| ending.until);
-        let left = until([next, renewal, ends, listens].into_iter().flatten().min());
+        let learns = learning.filter(|_| ended.is_none()).map(|learning| learning.next);
+        let left = until([next, renewal, ends, listens, learns].into_iter().flatten().min());
         // Once the agent has ended, only the end of captures is waited for.
         let mut fds: Vec<PollFd> = ended.is_none().then(|| PollFd::new(&stops.ends, PollFlags::IN)).into_iter().collect();
         fds.extend(captures.done().map(|done| PollFd::new(done, PollFlags::IN)));
@@ -333,6 +335,7 @@ fn watch_over<'scope, 'env>(
             printed = printed.filter(|_| may_go_on);
         }
         renewal = renewed(store, wanted, renewal, observer);
+        learning = learning.and_then(|learning| learning.go_on(store, wanted));
         if listens.is_some_and(|at| at <= Instant::now()) {
             let heard = listen::look(store, wanted);
             listens = (heard == listen::Heard::NotYet).then(|| Instant::now() + listen::AGAIN);
