@@ -49,6 +49,7 @@ pub fn hand_over(context: &Context, event: &Event, sender: &Sender) -> io::Resul
         "transcript_path": event.transcript_path,
         "cwd": event.cwd,
         "permission_mode": event.permission_mode,
+        "tool_name": event.tool_name,
         "source": event.source,
         "prompt": event.prompt.as_ref().map(|text| text.chars().take(4_000).collect::<String>()),
         "trigger": event.trigger,
