@@ -20,6 +20,7 @@ pub mod answer;
 pub mod approval;
 pub mod attention;
 pub mod beads;
+pub mod beside;
 pub mod briefing;
 pub mod capture;
 pub mod changed;

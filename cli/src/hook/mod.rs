@@ -20,6 +20,7 @@ use parhelia_agent::{
 use parhelia_session::{
     briefing::Budget,
     hook::{Answer, answer},
+    host::Host as _,
     run::{Sender, is_nested, meaning},
     summary::model::ASKING,
 };
@@ -96,7 +97,13 @@ fn take(context: &Context, event: Event) {
             None => log::line(&format!("{}: there was no answer in time", event.hook_event_name)),
         }
     }
-    if (meaning.checkpoint.is_some() || meaning.ends)
+    // Most changes of folder stay in the project.
+    let is_inside = |folder: &Option<PathBuf>| {
+        let project = context.hook_host().variable("CLAUDE_PROJECT_DIR").map(PathBuf::from);
+        project.zip(folder.as_ref()).is_some_and(|(project, folder)| folder.starts_with(project))
+    };
+    let moves = meaning.moves && !is_inside(&event.new_cwd);
+    if (meaning.checkpoint.is_some() || meaning.ends || meaning.says.is_some() || moves)
         && let Err(e) = hand_over::hand_over(context, &event, &sender)
     {
         log::line(&format!("{}: cannot start what makes checkpoints: {e}", event.hook_event_name));

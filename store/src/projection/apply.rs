@@ -6,8 +6,8 @@ use serde_json::Value;
 use ulid::Ulid;
 
 use super::{
-    Annotation, Approval, ApprovalStatus, Base, Deletion, End, EndKind, Goal, Issue, Marks, Projections, Run, Session, Status, Verification,
-    marks::tag_fault, merge::merged, run, session,
+    Annotation, Approval, ApprovalStatus, Base, Deletion, End, EndKind, Goal, Issue, Marks, Projections, Run, Session, Status,
+    Verification, marks::tag_fault, merge::merged, run, session,
 };
 use crate::{
     error::{Error, Result},
