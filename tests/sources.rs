@@ -48,7 +48,7 @@ const READERS: &[(&str, &str, &str)] = &[
     ("cli/src/hook/hand_over.rs", "take", "the run's marker, below an agent"),
     ("cli/src/hook/mod.rs", "take", "the run's marker, and our own asking"),
     ("cli/src/hook_log.rs", "path", "the user's state folder"),
-    ("cli/src/hooks.rs", "status", "where the agent finds programs"),
+    ("cli/src/hooks.rs", "release status", "where the agent finds programs"),
     ("cli/src/host.rs", "variable variables", "the host: what workflows ask for"),
     ("cli/src/mcp_proxy.rs", "run", "the run that the proxy belongs to"),
     ("cli/src/output.rs", "colours_wanted", "NO_COLOR and TERM"),

@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     error::Result,
-    hooks::command::HookCommand,
+    hooks::{Release, command::HookCommand},
     id::is_session_id,
     kind::Kind,
     kinds,
@@ -309,20 +309,26 @@ impl Agent {
         self.program.last().filter(|word| !word.as_encoded_bytes().starts_with(b"@"))
     }
 
+    /// The release of its program, by where that is installed; none where that does not tell it.
+    pub fn release(&self, search: Option<&OsStr>) -> Option<Release> {
+        Release::located(self.program()?, search)
+    }
+
     /// Files with MCP servers that the command line adds. Servers that stand in the command line itself are in no file.
     pub fn mcp_config(&self) -> Vec<PathBuf> {
         self.kind.mcp_config(&self.words)
     }
 
     /// Arguments that bring our hooks for one start, beside what the command line says of hooks itself.
-    /// The agent will work in `folder`; `keep` puts a text that may hold secrets into a private file, and returns its path.
+    /// They are for a release of its program, as far as that is known. The agent will work in `folder`; `keep` puts a text that may hold secrets into
+    /// a private file, and returns its path.
     pub fn hook_arguments(
         &self,
-        command: &HookCommand,
+        (command, release): (&HookCommand, Option<Release>),
         folder: &Path,
         keep: &dyn Fn(&str) -> io::Result<PathBuf>,
     ) -> Result<Vec<OsString>> {
-        self.kind.hook_arguments(&self.words, command, folder, keep)
+        self.kind.hook_arguments(&self.words, (command, release), folder, keep)
     }
 
     /// The command line with the conversation pinned where it can be, and with the arguments of [`Agent::hook_arguments`].

@@ -11,7 +11,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use parhelia_agent::{
     edited,
     folder::ConfigFolder,
-    hooks::{self, HookCommand, Layer, Narrowed},
+    hooks::{self, HookCommand, Layer, Narrowed, Release},
     kind::Kind,
     kinds::{self, KINDS},
     mcp::{self, ProxyCommand},
@@ -87,6 +87,11 @@ impl SettingsArgs {
         command
     }
 
+    /// The agent's release here. A project's settings are read on other machines, too.
+    fn release(&self) -> Option<Release> {
+        self.agent.release(std::env::var_os("PATH").as_deref()).filter(|_| self.project.is_none())
+    }
+
     /// The file with the MCP servers.
     fn servers(&self) -> Option<PathBuf> {
         match &self.project {
@@ -151,7 +156,7 @@ fn install(context: &mut Context, args: &InstallArgs) -> Result<Code> {
     ensure_in_project(place, [&settings].into_iter().chain(&servers))?;
     // A file that cannot be edited is told before anything is.
     servers.as_deref().map(mcp::wrapped).transpose()?;
-    let change = hooks::install(&settings, &command, place.agent)?;
+    let change = hooks::install(&settings, &command, place.agent, place.release())?;
     let path = change.path.shown();
     context.out.remark(match change.changed {
         true => format!("Hooks were put into {path}. Agents that are started from now on use them."),
@@ -240,7 +245,7 @@ impl Elsewhere {
         if own.is_ok_and(|own| other_real.is_ok_and(|other| other == own)) {
             return None;
         }
-        let has_hooks = hooks::status(&settings, other.agent).is_ok_and(|status| !status.commands.is_empty());
+        let has_hooks = hooks::status(&settings, other.agent, other.release()).is_ok_and(|status| !status.commands.is_empty());
         let servers = other.servers().and_then(|file| Some((file.clone(), mcp::wrapped(&file).ok()?)));
         Some(Elsewhere { settings, has_hooks, servers: servers.filter(|(_, names)| !names.is_empty()) })
     }
@@ -288,7 +293,7 @@ fn narrowed_text(narrowed: &Narrowed, install: &str) -> String {
 }
 
 fn status(context: &mut Context, place: &SettingsArgs) -> Result<Code> {
-    let status = hooks::status(&place.path()?, place.agent)?;
+    let status = hooks::status(&place.path()?, place.agent, place.release())?;
     let shown = status.path.shown();
     match (status.commands.is_empty(), status.missing.is_empty()) {
         (true, _) => context.out.line(format!("No hooks in {shown}; `{}` puts them there.", place.install_command()))?,
@@ -311,7 +316,7 @@ fn status(context: &mut Context, place: &SettingsArgs) -> Result<Code> {
     }
     let config = ConfigFolder::of(place.agent, authority::original).map(|found| found.path);
     let workspace = std::path::absolute(place.project.as_deref().unwrap_or(Path::new("."))).unwrap_or_default();
-    let layers = hooks::layers(place.agent, config.as_deref(), &workspace);
+    let layers = hooks::layers(place.agent, config.as_deref(), &workspace, place.release());
     for layer in &layers {
         context.out.line(format!("  {}: {}: {}", layer.scope, layer.path.shown(), said_of(layer)))?;
     }

@@ -20,6 +20,7 @@ mod completions;
 mod config;
 mod context;
 mod copy_store;
+mod elsewhere;
 mod env;
 mod exit;
 mod export;

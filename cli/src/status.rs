@@ -18,6 +18,7 @@ use crate::{
     changed,
     checkpoint::marks,
     context::Context,
+    elsewhere,
     exit::{Code, Result},
     human,
     output::Style,
@@ -72,12 +73,18 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         context.out.paragraph(format!("Session {id}: {state}{why}"), 2)?;
     }
     let since = open.iter().map(|one| one.session.created_at).min();
-    for place in since.map(|since| worktrees::outside(&at, since.into())).unwrap_or_default() {
-        let place = human::path(place.as_os_str().as_bytes());
-        context.out.paragraph(
-            format!("The working tree {place} of the same repository was made since, and is in no checkpoint of this folder."),
-            2,
-        )?;
+    let outside = since.map(|since| worktrees::outside(&at, since.into())).unwrap_or_default();
+    for place in &outside.folders {
+        let shown = human::path(place.as_os_str().as_bytes());
+        let kept = elsewhere::kept_text(&view, place)?.unwrap_or_else(|| "and is in no checkpoint".to_owned());
+        context.out.paragraph(format!("The working tree {shown} of the same repository was made since, {kept}."), 2)?;
+    }
+    if outside.is_cut {
+        context.out.paragraph("The repository has more working trees, which were not looked at.", 2)?;
+    }
+    let sessions_open = open.iter().map(|one| &one.session);
+    if let Some(text) = elsewhere::worked_in_text(sessions_open, &outside.folders) {
+        context.out.paragraph(text, 2)?;
     }
     let (summary, unread) = match &last {
         None => {

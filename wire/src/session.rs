@@ -5,8 +5,10 @@ mod review;
 use std::collections::BTreeMap;
 
 use parhelia_host::run;
-use parhelia_life::{attention, overview};
+
+use parhelia_life::{attention, beside, overview};
 use parhelia_oversight::labels;
+use parhelia_store::name::Shown as _;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -86,6 +88,10 @@ pub struct Session {
     pub needs: Option<String>,
     /// Target of a rollback that was interrupted: files of two states are in the workspace.
     pub interrupted_rollback: Option<String>,
+    /// Folders outside of its workspace that its agent was seen to work in, by its hooks; the last one at the end.
+    pub worked_in: Vec<String>,
+    /// Session whose agent works in this one's folder, a linked working tree, which is kept beside that.
+    pub beside: Option<String>,
     /// Time of its creation.
     #[schemars(extend("format" = "date-time"))]
     pub created_at: String,
@@ -132,6 +138,8 @@ impl Session {
             attention: overview.attention.show(),
             needs: overview.needs(session).map(|need| need.name().to_owned()),
             interrupted_rollback: overview.interrupted_rollback.show(),
+            worked_in: beside::worked_in(session).iter().map(|folder| folder.shown()).collect(),
+            beside: beside::beside(session).map(str::to_owned),
             created_at: session.created_at.show(),
             changed_at: session.changed_at.show(),
             changed_sequence: session.changed_sequence,

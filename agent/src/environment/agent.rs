@@ -54,13 +54,18 @@ pub(super) fn look(
 
 /// A program that is not run: its version is that of its npm package, or the name of its file, as native installations have it.
 fn unrun(real: &Path) -> Result<Agent> {
-    let package = mcp::package_of(real).and_then(|(_, version)| version);
-    let name = real.file_name().and_then(OsStr::to_str).filter(|name| is_version(name) && name.contains('.'));
     Ok(Agent {
-        version: package.or(name.map(str::to_owned)).unwrap_or_else(|| "unknown".to_owned()),
+        version: installed_version(real).unwrap_or_else(|| "unknown".to_owned()),
         binary_hash: hash(real).at("read", real)?,
         install_path: real.to_string_lossy().into_owned(),
     })
+}
+
+/// The version of a program that is not run, links resolved; none where neither tells it.
+pub(crate) fn installed_version(real: &Path) -> Option<String> {
+    let package = mcp::package_of(real).and_then(|(_, version)| version);
+    let name = real.file_name().and_then(OsStr::to_str).filter(|name| is_version(name) && name.contains('.'));
+    package.or(name.map(str::to_owned))
 }
 
 fn is_version(word: &str) -> bool {

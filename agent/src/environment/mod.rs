@@ -31,6 +31,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 pub use agent::Agent;
+pub(crate) use agent::installed_version;
 pub use cache::Cache;
 pub use given::{is_given, is_missed, steers};
 pub use mcp::{Server, Source};

@@ -6,27 +6,35 @@ use jsonc_parser::{
 };
 use serde_json::Value;
 
-use super::{command::is_ours, comments::blanked, matcher::Narrowed};
+use super::{
+    command::is_ours,
+    comments::blanked,
+    matcher::Narrowed,
+    release::{Release, events},
+};
 use crate::{edited::Edited, kind::Kind};
 
-/// Puts an entry for each event into a text; entries of ours that say something else are replaced. Fails with what is wrong with the text.
-pub(super) fn install(text: &str, command: &str, kind: Kind) -> Result<Edited, String> {
+/// Puts an entry for each event that a release knows into a text; entries of ours that say something else are replaced, and those for other events are
+/// taken out. Fails with what is wrong with the text.
+pub(super) fn install(text: &str, command: &str, kind: Kind, release: Option<Release>) -> Result<Edited, String> {
     let text = if text.trim().is_empty() { "{}\n" } else { text };
     let root = parse(text, kind)?;
     let settings = root.object_value().ok_or("it is no JSON object")?;
     let hooks = object_in(&settings, "hooks")?;
-    for (event, timeout) in kind.events() {
+    for (event, timeout) in events(kind, release) {
         let groups = array_in(&hooks, event)?;
         let ours = entries(&groups).into_iter().filter(is_our_entry);
         let is_whole = |entry: &CstObject| Narrowed::of(kind, event, &[&matcher_of(entry)]).is_none();
         let (whole, narrow): (Vec<CstObject>, Vec<CstObject>) = ours.partition(is_whole);
         let mut whole = whole.into_iter();
         match whole.next() {
-            Some(entry) => set_entry(&entry, command, *timeout),
-            None => groups_append(&groups, command, *timeout, kind.matcher(event)),
+            Some(entry) => set_entry(&entry, command, timeout),
+            None => groups_append(&groups, command, timeout, kind.matcher(event)),
         }
         whole.chain(narrow).for_each(|entry| remove_entry(&entry));
     }
+    let is_unknown = |name: &str| kind.events().iter().any(|(event, _)| *event == name) && !kind.knows_event(name, release);
+    remove(&hooks, &is_unknown);
     finish(text, &root, kind)
 }
 
@@ -39,9 +47,18 @@ pub(super) fn uninstall(text: &str, kind: Kind) -> Result<Edited, String> {
     let settings = root.object_value().ok_or("it is no JSON object")?;
     let Some(hooks) = settings.get("hooks") else { return Ok(Edited::Unchanged) };
     let Some(events) = hooks.object_value() else { return Ok(Edited::Unchanged) };
+    if remove(&events, &|_| true) && events.properties().is_empty() {
+        hooks.remove();
+    }
+    finish(text, &root, kind)
+}
+
+/// Takes our entries for some events out. True if there were any.
+fn remove(events: &CstObject, is_meant: &dyn Fn(&str) -> bool) -> bool {
     let mut removed = false;
     for event in events.properties() {
-        let Some(groups) = event.array_value() else { continue };
+        let name = event.name().and_then(|name| name.decoded_value().ok()).unwrap_or_default();
+        let Some(groups) = event.array_value().filter(|_| is_meant(&name)) else { continue };
         let ours: Vec<CstObject> = entries(&groups).into_iter().filter(is_our_entry).collect();
         if ours.is_empty() {
             continue;
@@ -52,10 +69,7 @@ pub(super) fn uninstall(text: &str, kind: Kind) -> Result<Edited, String> {
             event.remove();
         }
     }
-    if removed && events.properties().is_empty() {
-        hooks.remove();
-    }
-    finish(text, &root, kind)
+    removed
 }
 
 /// The value of a text, as an agent reads its settings.

@@ -32,6 +32,12 @@ pub enum Kind {
     SubagentStop,
     /// A conversation ends.
     SessionEnd,
+    /// The agent asks for a permission. Somebody else's hook may answer it, so that no person is asked.
+    Permission,
+    /// The agent tells a person something: that it waits for them, or idles.
+    Notification,
+    /// The folder in which the agent's commands run is another one.
+    CwdChanged,
     /// Any other one, also those of later versions of the agent.
     Other,
 }
@@ -60,6 +66,16 @@ pub struct Event {
     pub tool_name: Option<String>,
     /// Of a tool: the id of its call.
     pub tool_use_id: Option<String>,
+    /// Of a tool: what it was given.
+    pub tool_input: Option<Value>,
+    /// Of a notification: its kind.
+    pub notification_type: Option<String>,
+    /// Of a notification: its words.
+    pub message: Option<String>,
+    /// Of a change of folder: the one before.
+    pub old_cwd: Option<PathBuf>,
+    /// Of a change of folder: the one that commands run in from now on, also if the agent goes back at once.
+    pub new_cwd: Option<PathBuf>,
     /// Of a compaction: `manual` or `auto`.
     pub trigger: Option<String>,
     /// Of a compaction that is done: the agent's summary.
@@ -103,6 +119,11 @@ impl Event {
             prompt: text("prompt"),
             tool_name: text("tool_name"),
             tool_use_id: text("tool_use_id"),
+            tool_input: value.get("tool_input").cloned(),
+            notification_type: text("notification_type"),
+            message: text("message"),
+            old_cwd: path("old_cwd"),
+            new_cwd: path("new_cwd"),
             trigger: text("trigger"),
             compact_summary: text("compact_summary"),
             reason: text("reason"),

@@ -8,7 +8,7 @@ use std::{
 
 use parhelia_name::Shown as _;
 
-use super::{command::HookCommand, settings};
+use super::{Release, command::HookCommand, settings};
 use crate::{kind::Kind, program};
 
 /// One file of settings that an agent reads.
@@ -71,12 +71,12 @@ impl fmt::Display for Dead {
 /// The setting of an administrator by which no hooks run but those of managed settings.
 const MANAGED_ONLY: &str = "allowManagedHooksOnly";
 
-/// All layers of an agent with this folder of its own that works in `workspace`, the one that counts most first. Files that are not there are none.
-pub fn layers(kind: Kind, config: Option<&Path>, workspace: &Path) -> Vec<Layer> {
+/// All layers of a release of an agent with this folder of its own that works in `workspace`, the one that counts most first. Files that are not there are none.
+pub fn layers(kind: Kind, config: Option<&Path>, workspace: &Path, release: Option<Release>) -> Vec<Layer> {
     let found = kind.hook_layers(config, workspace).into_iter().filter(|(_, path)| path.exists());
     found
         .map(|(scope, path)| {
-            let read = settings::status(&path, kind);
+            let read = settings::status(&path, kind, release);
             let error = read.as_ref().err().map(ToString::to_string);
             let status = read.unwrap_or_default();
             let has_ours = !status.commands.is_empty();
@@ -142,7 +142,7 @@ mod tests {
         let (config, work) = (folder.path().join("config"), folder.path().join("work"));
         fs::create_dir_all(work.join(".claude")).unwrap();
         let of = || {
-            let found = layers(KINDS[0], Some(&config), &work);
+            let found = layers(KINDS[0], Some(&config), &work, None);
             found.into_iter().filter(|layer| layer.scope != "managed").collect::<Vec<_>>()
         };
         assert_eq!(of(), []);
@@ -151,6 +151,7 @@ mod tests {
             &config.join("settings.json"),
             &HookCommand { program: "/gone/parhelia".into(), store: None },
             KINDS[0],
+            None,
         )
         .unwrap();
         assert_eq!(of()[0].commands, ["/gone/parhelia hook"]);
@@ -159,7 +160,8 @@ mod tests {
         assert!(is_there(&command.program, None) && is_there(Path::new("sh"), Some(OsStr::new("/bin"))));
         let own = folder.path().join("parhelia");
         fs::write(&own, "").unwrap();
-        settings::install(&config.join("settings.json"), &HookCommand { program: own.clone(), store: None }, KINDS[0]).unwrap();
+        settings::install(&config.join("settings.json"), &HookCommand { program: own.clone(), store: None }, KINDS[0], None)
+            .unwrap();
         let told = dead(&of(), None).unwrap().to_string();
         assert!(told.starts_with(&format!("{} is not executable", own.display())), "{told}");
         fs::write(work.join(".claude/settings.local.json"), "{\"disableAllHooks\": true}").unwrap();

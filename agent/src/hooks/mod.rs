@@ -7,6 +7,7 @@ pub mod event;
 mod layers;
 mod matcher;
 mod meaning;
+mod release;
 pub(crate) mod settings;
 
 pub use crate::kind::Events;
@@ -14,4 +15,5 @@ pub use command::{HookCommand, is_ours, store_of};
 pub use event::{Event, Kind};
 pub use layers::{Dead, Layer, dead, is_there, layers};
 pub use matcher::Narrowed;
+pub use release::Release;
 pub use settings::{Status, install, settings_json, status, uninstall};

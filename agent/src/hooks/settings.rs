@@ -9,6 +9,7 @@ use super::{
     command::{HookCommand, is_ours},
     edit,
     matcher::Narrowed,
+    release::{Release, events},
 };
 use crate::{
     edited::{self, FileEdit, read, real_path, refused, without_mark},
@@ -35,13 +36,13 @@ pub struct Status {
     pub is_managed_only: bool,
 }
 
-/// Our hooks as settings by themselves, for one start of the agent.
-pub fn settings_json(command: &HookCommand, kind: Kind) -> Value {
+/// Our hooks as settings by themselves, for one start of a release of the agent.
+pub fn settings_json(command: &HookCommand, kind: Kind, release: Option<Release>) -> Value {
     let group = |event: &str, timeout: u64| match kind.matcher(event) {
         None => json!([{ "hooks": [entry(command, timeout)] }]),
         Some(matcher) => json!([{ "matcher": matcher, "hooks": [entry(command, timeout)] }]),
     };
-    let groups = kind.events().iter().map(|(event, timeout)| ((*event).to_owned(), group(event, *timeout)));
+    let groups = events(kind, release).map(|(event, timeout)| (event.to_owned(), group(event, timeout)));
     json!({ "hooks": groups.collect::<serde_json::Map<_, _>>() })
 }
 
@@ -49,10 +50,11 @@ fn entry(command: &HookCommand, timeout: u64) -> Value {
     json!({ "type": "command", "command": command.text(), "timeout": timeout })
 }
 
-/// Puts our entries into a settings file, which is made where there is none. Entries of ours with another command are replaced.
-pub fn install(path: &Path, command: &HookCommand, kind: Kind) -> Result<FileEdit> {
+/// Puts our entries into a settings file, which is made where there is none. Entries of ours with another command are replaced,
+/// and those for events that the release does not know are taken out.
+pub fn install(path: &Path, command: &HookCommand, kind: Kind, release: Option<Release>) -> Result<FileEdit> {
     command.ensure_text()?;
-    edited::edit(path, &|text| edit::install(text, &command.text(), kind))
+    edited::edit(path, &|text| edit::install(text, &command.text(), kind, release))
 }
 
 /// Takes all entries of ours out of a settings file.
@@ -63,8 +65,8 @@ pub fn uninstall(path: &Path, kind: Kind) -> Result<FileEdit> {
     edited::edit(path, &|text| edit::uninstall(text, kind))
 }
 
-/// Looks whether our entries are in a settings file.
-pub fn status(path: &Path, kind: Kind) -> Result<Status> {
+/// Looks whether our entries for a release of the agent are in a settings file.
+pub fn status(path: &Path, kind: Kind, release: Option<Release>) -> Result<Status> {
     let path = real_path(path)?;
     let text = read(&path)?.unwrap_or_default();
     let text = without_mark(&text);
@@ -75,7 +77,7 @@ pub fn status(path: &Path, kind: Kind) -> Result<Status> {
     let disabled = kind.hooks_off(&value);
     let is_managed_only = value.get("allowManagedHooksOnly").and_then(Value::as_bool).unwrap_or_default();
     let mut status = Status { path, disabled, is_managed_only, ..Status::default() };
-    for (event, _) in kind.events() {
+    for (event, _) in events(kind, release) {
         let groups = value["hooks"][event].as_array().cloned().unwrap_or_default();
         let (mut ours, mut matchers) = (Vec::new(), Vec::new());
         for group in &groups {
@@ -87,8 +89,8 @@ pub fn status(path: &Path, kind: Kind) -> Result<Status> {
         }
         let narrowed = if ours.is_empty() { None } else { Narrowed::of(kind, event, &matchers) };
         match ours.is_empty() || narrowed.is_some() {
-            true => status.missing.push((*event).into()),
-            false => status.installed.push((*event).into()),
+            true => status.missing.push(event.into()),
+            false => status.installed.push(event.into()),
         }
         status.narrowed.extend(narrowed);
         status.commands.extend(ours);
@@ -147,7 +149,7 @@ mod tests {
     #[test]
     fn what_else_is_there_keeps_its_bytes() {
         let (_folder, path) = Folder::with(OTHERS.as_bytes());
-        assert!(install(&path, &command("parhelia"), KINDS[0]).unwrap().changed);
+        assert!(install(&path, &command("parhelia"), KINDS[0], None).unwrap().changed);
         let text = fs::read_to_string(&path).unwrap();
         for line in OTHERS.lines().filter(|line| !line.trim().is_empty() && !matches!(line.trim(), "]," | "}" | "},")) {
             let line = line.trim_end_matches(',');
@@ -155,24 +157,24 @@ mod tests {
             assert!(kept, "{line}\n--\n{text}");
         }
         assert!(text.contains(r#"{"matcher": "Bash", "hooks": [{"type": "http", "url": "http://127.0.0.1:1/"}]}"#), "{text}");
-        let found = status(&path, KINDS[0]).unwrap();
+        let found = status(&path, KINDS[0], None).unwrap();
         assert_eq!(found.missing, [""; 0]);
         assert_eq!(found.commands, ["parhelia hook"]);
-        assert!(!install(&path, &command("parhelia"), KINDS[0]).unwrap().changed, "a second time changes nothing");
+        assert!(!install(&path, &command("parhelia"), KINDS[0], None).unwrap().changed, "a second time changes nothing");
         assert_eq!(fs::read_to_string(&path).unwrap(), text);
         assert!(uninstall(&path, KINDS[0]).unwrap().changed);
         let value = |text: &str| serde_json::from_str::<Value>(text).unwrap();
         assert_eq!(value(&fs::read_to_string(&path).unwrap()), value(OTHERS));
         assert!(!uninstall(&path, KINDS[0]).unwrap().changed);
-        assert_eq!(status(&path, KINDS[0]).unwrap().installed, [""; 0]);
+        assert_eq!(status(&path, KINDS[0], None).unwrap().installed, [""; 0]);
     }
 
     #[test]
     fn another_command_of_ours_is_replaced_in_its_place() {
         let (_folder, path) = Folder::with(b"{}");
-        install(&path, &command("/old/parhelia"), KINDS[0]).unwrap();
-        assert!(install(&path, &command("/new/parhelia"), KINDS[0]).unwrap().changed);
-        assert_eq!(status(&path, KINDS[0]).unwrap().commands, ["/new/parhelia hook"]);
+        install(&path, &command("/old/parhelia"), KINDS[0], None).unwrap();
+        assert!(install(&path, &command("/new/parhelia"), KINDS[0], None).unwrap().changed);
+        assert_eq!(status(&path, KINDS[0], None).unwrap().commands, ["/new/parhelia hook"]);
         assert!(uninstall(&path, KINDS[0]).unwrap().changed);
         assert_eq!(serde_json::from_str::<Value>(&fs::read_to_string(&path).unwrap()).unwrap(), json!({}));
     }
@@ -184,12 +186,12 @@ mod tests {
             {"matcher": "clear", "hooks": [{"type": "command", "command": "other"}]}
         ]}}"#;
         let (_folder, path) = Folder::with(narrow.as_bytes());
-        install(&path, &command("parhelia"), KINDS[0]).unwrap();
+        install(&path, &command("parhelia"), KINDS[0], None).unwrap();
         let (_other, narrowed) = Folder::with(narrow.as_bytes());
-        let found = status(&narrowed, KINDS[0]).unwrap();
+        let found = status(&narrowed, KINDS[0], None).unwrap();
         assert!(found.missing.iter().any(|event| event == "SessionStart"), "{found:?}");
         assert_eq!(found.narrowed[0].left_out, ["resume", "clear", "compact"]);
-        let whole = status(&path, KINDS[0]).unwrap();
+        let whole = status(&path, KINDS[0], None).unwrap();
         assert_eq!((whole.missing.as_slice(), whole.narrowed.as_slice()), (&[][..], &[][..]));
         let text = fs::read_to_string(&path).unwrap();
         let starts = serde_json::from_str::<Value>(&text).unwrap()["hooks"]["SessionStart"].clone();
@@ -198,12 +200,30 @@ mod tests {
     }
 
     #[test]
+    fn an_older_release_gets_no_event_that_it_does_not_know() {
+        let (_folder, path) =
+            Folder::with(br#"{"hooks": {"CwdChanged": [{"hooks": [{"type": "command", "command": "other"}]}]}}"#);
+        let (old, new) = (Some(Release(2, 1, 77)), Some(Release(2, 1, 332)));
+        install(&path, &command("parhelia"), KINDS[0], old).unwrap();
+        let missing = |release| status(&path, KINDS[0], release).unwrap().missing;
+        assert_eq!((missing(old), missing(new)), (vec![], vec!["StopFailure".to_owned(), "CwdChanged".to_owned()]));
+        assert!(install(&path, &command("parhelia"), KINDS[0], new).unwrap().changed && missing(new).is_empty());
+        // The agent was set back to what it was.
+        assert!(install(&path, &command("parhelia"), KINDS[0], old).unwrap().changed);
+        let left: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        assert_eq!(
+            (left["hooks"].get("StopFailure"), left["hooks"]["CwdChanged"][0]["hooks"][0]["command"].as_str()),
+            (None, Some("other"))
+        );
+    }
+
+    #[test]
     fn a_byte_order_mark_stays() {
         let (_folder, path) = Folder::with(b"\xef\xbb\xbf{\"a\": 1}");
-        assert!(install(&path, &command("parhelia"), KINDS[0]).unwrap().changed);
+        assert!(install(&path, &command("parhelia"), KINDS[0], None).unwrap().changed);
         assert!(fs::read(&path).unwrap().starts_with(b"\xef\xbb\xbf{"));
-        assert_eq!(status(&path, KINDS[0]).unwrap().missing, [""; 0]);
-        assert!(!install(&path, &command("parhelia"), KINDS[0]).unwrap().changed);
+        assert_eq!(status(&path, KINDS[0], None).unwrap().missing, [""; 0]);
+        assert!(!install(&path, &command("parhelia"), KINDS[0], None).unwrap().changed);
         assert!(uninstall(&path, KINDS[0]).unwrap().changed);
         let left = fs::read_to_string(&path).unwrap();
         let value: Value = serde_json::from_str(left.strip_prefix('\u{feff}').unwrap()).unwrap();
@@ -225,7 +245,7 @@ mod tests {
         ];
         for text in bad {
             let (folder, path) = Folder::with(text);
-            let error = install(&path, &command("parhelia"), KINDS[0]).unwrap_err();
+            let error = install(&path, &command("parhelia"), KINDS[0], None).unwrap_err();
             assert!(matches!(error, Error::Settings { .. }), "{error}");
             assert_eq!(fs::read(&path).unwrap(), text);
             assert_eq!(folder.names(), ["settings.json"]);
@@ -237,18 +257,21 @@ mod tests {
         let kind = KINDS.into_iter().find(|kind| kind.takes_comments()).unwrap();
         let text = "// mine\n{\n  \"ui\": {}, /* theirs */ // \"hooks\": 1\n  \"url\": \"http://x\"\n}\n";
         let (_folder, path) = Folder::with(text.as_bytes());
-        assert!(install(&path, &command("parhelia"), kind).unwrap().changed);
-        assert_eq!(status(&path, kind).unwrap().missing, [""; 0]);
+        assert!(install(&path, &command("parhelia"), kind, None).unwrap().changed);
+        assert_eq!(status(&path, kind, None).unwrap().missing, [""; 0]);
         let changed = fs::read_to_string(&path).unwrap();
         for part in ["// mine", "/* theirs */", "// \"hooks\": 1", "\"http://x\""] {
             assert!(changed.contains(part), "{part}: {changed}");
         }
-        assert!(!install(&path, &command("parhelia"), kind).unwrap().changed);
-        assert!(uninstall(&path, kind).unwrap().changed && status(&path, kind).unwrap().installed.is_empty());
+        assert!(!install(&path, &command("parhelia"), kind, None).unwrap().changed);
+        assert!(uninstall(&path, kind).unwrap().changed && status(&path, kind, None).unwrap().installed.is_empty());
         assert!(fs::read_to_string(&path).unwrap().contains("/* theirs */"));
         for text in ["{\"a\": 1,} // x", "{a: 1}", "{} /* open"] {
             let (_folder, path) = Folder::with(text.as_bytes());
-            assert!(install(&path, &command("parhelia"), kind).is_err() && fs::read_to_string(&path).unwrap() == text, "{text}");
+            assert!(
+                install(&path, &command("parhelia"), kind, None).is_err() && fs::read_to_string(&path).unwrap() == text,
+                "{text}"
+            );
         }
     }
 
@@ -259,23 +282,23 @@ mod tests {
         let real = folder.0.path().join("real.json");
         fs::rename(&path, &real).unwrap();
         std::os::unix::fs::symlink("real.json", &path).unwrap();
-        let change = install(&path, &command("parhelia"), KINDS[0]).unwrap();
+        let change = install(&path, &command("parhelia"), KINDS[0], None).unwrap();
         assert!(change.changed && change.path.ends_with("real.json"));
         assert_eq!(fs::read_link(&path).unwrap(), Path::new("real.json"));
         assert_eq!(fs::metadata(&real).unwrap().mode() & 0o777, 0o600);
         assert_eq!(folder.names(), ["real.json", "settings.json"]);
         let new = folder.0.path().join("new/.claude/settings.json");
         assert!(!uninstall(&new, KINDS[0]).unwrap().changed && !new.exists());
-        assert!(install(&new, &command("parhelia"), KINDS[0]).unwrap().changed);
-        assert_eq!(status(&new, KINDS[0]).unwrap().missing, [""; 0]);
+        assert!(install(&new, &command("parhelia"), KINDS[0], None).unwrap().changed);
+        assert_eq!(status(&new, KINDS[0], None).unwrap().missing, [""; 0]);
     }
 
     #[test]
     fn settings_for_one_start_say_the_same() {
         let (_folder, path) = Folder::with(b"{}");
-        install(&path, &command("parhelia"), KINDS[0]).unwrap();
+        install(&path, &command("parhelia"), KINDS[0], None).unwrap();
         let written: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
-        assert_eq!(written, settings_json(&command("parhelia"), KINDS[0]));
+        assert_eq!(written, settings_json(&command("parhelia"), KINDS[0], None));
     }
 
     fn any_json() -> impl Strategy<Value = Value> {
@@ -301,8 +324,8 @@ mod tests {
             let before = Value::Object(fields);
             let text = if pretty { serde_json::to_string_pretty(&before).unwrap() } else { before.to_string() };
             let (_folder, path) = Folder::with(text.as_bytes());
-            install(&path, &command("parhelia"), KINDS[0]).unwrap();
-            prop_assert_eq!(status(&path, KINDS[0]).unwrap().missing, Vec::<String>::new());
+            install(&path, &command("parhelia"), KINDS[0], None).unwrap();
+            prop_assert_eq!(status(&path, KINDS[0], None).unwrap().missing, Vec::<String>::new());
             uninstall(&path, KINDS[0]).unwrap();
             let after: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
             prop_assert_eq!(after, before);

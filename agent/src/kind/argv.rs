@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     error::Result,
-    hooks::command::HookCommand,
+    hooks::{Release, command::HookCommand},
     transcript::index::Format,
     trouble::{self, Signs, Trouble},
     words::{Bypass, Resume, Takes, Words},
@@ -91,11 +91,12 @@ pub trait Argv {
     fn prompt_words(&self, prompt: &str, is_headless: bool) -> Vec<OsString>;
 
     /// Arguments that bring our hooks for one start, beside what the command line says of hooks itself; none where it has no such arguments.
-    /// The agent will work in `folder`. `keep` puts a text that may hold secrets into a private file, and returns its path.
+    /// They are for a release of its program, as far as that is known. The agent will work in `folder`. `keep` puts a text that may hold secrets into
+    /// a private file, and returns its path.
     fn hook_arguments(
         &self,
         _words: &Words,
-        _command: &HookCommand,
+        (_command, _release): (&HookCommand, Option<Release>),
         _folder: &Path,
         _keep: &dyn Fn(&str) -> io::Result<PathBuf>,
     ) -> Result<Vec<OsString>> {

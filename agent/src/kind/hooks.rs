@@ -1,11 +1,14 @@
 //! The hooks of a kind of agent, and the settings that they stand in.
 
-use std::path::{Path, PathBuf};
+use std::{
+    ffi::OsStr,
+    path::{Path, PathBuf},
+};
 
 use serde_json::Value;
 
 use super::files::Files;
-use crate::hooks::event::Kind;
+use crate::hooks::{Release, event::Kind};
 
 /// Events that come to our hooks, and for how long the agent waits at most, in the unit of its own settings. Every one is answered in well
 /// under a second; the rest is room for a machine under load.
@@ -16,7 +19,17 @@ pub trait Hooks: Files {
     /// The events that come to our hooks.
     fn events(&self) -> Events;
 
-    /// The tools whose events of a name come to our hooks, as its settings match them (`A|B`); none for all.
+    /// True if a release of its program knows an event. One that cannot be told is none of the oldest.
+    fn knows_event(&self, _event: &str, _release: Option<Release>) -> bool {
+        true
+    }
+
+    /// The release of its program that is found in `search`, where it matters for its hooks.
+    fn release(&self, _search: Option<&OsStr>) -> Option<Release> {
+        None
+    }
+
+    /// The tools, or the kinds of a notification, whose events of a name come to our hooks, as its settings match them (`A|B`); none for all.
     fn matcher(&self, _event: &str) -> Option<&'static str> {
         None
     }

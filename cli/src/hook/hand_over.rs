@@ -57,6 +57,10 @@ pub fn hand_over(context: &Context, event: &Event, sender: &Sender) -> io::Resul
         "last_assistant_message": event.last_assistant_message.as_ref().map(|text| text.chars().take(4_000).collect::<String>()),
         "agent_id": event.agent_id,
         "error": event.error,
+        "notification_type": event.notification_type,
+        "message": event.asked(),
+        "old_cwd": event.old_cwd,
+        "new_cwd": event.new_cwd,
         SENDER: sender,
     });
     match child.stdin.take() {

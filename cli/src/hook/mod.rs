@@ -17,7 +17,10 @@ use parhelia_agent::{
     hooks::Event,
     process::{Identity, command_of},
 };
-use parhelia_host::run::{Sender, is_nested, meaning};
+use parhelia_host::{
+    Host as _,
+    run::{Sender, is_nested, meaning},
+};
 use parhelia_knowledge::{budget::Budget, summary::model::ASKING};
 use parhelia_life::hook::{Answer, answer};
 use parhelia_store::OpenOptions;
@@ -93,7 +96,13 @@ fn take(context: &Context, event: Event) {
             None => log::line(&format!("{}: there was no answer in time", event.hook_event_name)),
         }
     }
-    if (meaning.checkpoint.is_some() || meaning.ends)
+    // Most changes of folder stay in the project.
+    let is_inside = |folder: &Option<PathBuf>| {
+        let project = context.hook_host().variable("CLAUDE_PROJECT_DIR").map(PathBuf::from);
+        project.zip(folder.as_ref()).is_some_and(|(project, folder)| folder.starts_with(project))
+    };
+    let moves = meaning.moves && !is_inside(&event.new_cwd);
+    if (meaning.checkpoint.is_some() || meaning.ends || meaning.says.is_some() || moves)
         && let Err(e) = hand_over::hand_over(context, &event, &sender)
     {
         log::line(&format!("{}: cannot start what makes checkpoints: {e}", event.hook_event_name));

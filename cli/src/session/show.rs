@@ -1,15 +1,16 @@
 //! `session show`: everything about one session.
 
-use parhelia_ledger::{Goal, LedgerView as _, Run, Session, Status};
-use parhelia_life::{observed::Observed, overview::Overview, worktrees};
+use parhelia_ledger::{Goal, LedgerView as _, Place, Run, Session, Status};
+use parhelia_life::{beside, observed::Observed, overview::Overview, worktrees};
 use parhelia_oversight::review::link;
-use parhelia_store::{Store, clock};
+use parhelia_store::{Store, clock, view::View};
 use parhelia_wire::{Line, Summary, session as wire};
 
 use super::list::{failing_texts, interrupted_text, open_text, set_aside_text, unseen_text, unsupervised_text};
 use crate::{
     complete,
     context::Context,
+    elsewhere,
     exit::{Code, Result},
     human,
 };
@@ -48,11 +49,11 @@ pub fn print(context: &mut Context, store: &Store, session: &Session) -> Result<
     let asked = link::of_session(&view, &session.id)?.into_iter().filter(|(_, is_asked)| *is_asked);
     let asked = asked.map(|(issue, _)| ("Asks for", format!("{}: no person has linked it", human::path(issue.url.as_bytes()))));
     let runs = asked.chain(runs.iter().map(|run| ("Run", run_text(run))));
-    context.out.facts(facts(session, &overview, checkpoints).into_iter().chain(runs), 14)?;
+    context.out.facts(facts(&view, session, &overview, checkpoints)?.into_iter().chain(runs), 14)?;
     Ok(Code::Done)
 }
 
-fn facts(session: &Session, overview: &Overview, checkpoints: u64) -> Vec<(&'static str, String)> {
+fn facts(view: &View, session: &Session, overview: &Overview, checkpoints: u64) -> Result<Vec<(&'static str, String)>> {
     let text = |text: &str| human::path(text.as_bytes());
     let now = clock::timestamp();
     let why = session
@@ -85,11 +86,26 @@ fn facts(session: &Session, overview: &Overview, checkpoints: u64) -> Vec<(&'sta
     }
     if let Some(place) = &session.workspace {
         let outside = worktrees::outside(&place.folder(), session.created_at.into());
-        let told = |path: &std::path::PathBuf| {
-            format!("the working tree {} is in no checkpoint", human::path(path.as_os_str().as_encoded_bytes()))
-        };
-        facts.extend(outside.iter().map(|path| ("Beware", told(path))));
+        for path in &outside.folders {
+            let shown = human::path(path.as_os_str().as_encoded_bytes());
+            if beside::kept(view, path)?.is_none() {
+                facts.push(("Beware", format!("the working tree {shown} is in no checkpoint")));
+            }
+        }
+        if outside.is_cut {
+            facts.push(("Beware", "the repository has more working trees, which were not looked at".to_owned()));
+        }
     }
+    for tree in beside::trees_of(view, &session.id)? {
+        let Some(place) = tree.workspace.as_ref().map(Place::folder) else { continue };
+        let gone = if place.is_dir() { "" } else { ", which is gone" };
+        let shown = human::path(place.as_os_str().as_encoded_bytes());
+        let kept = elsewhere::kept_text(view, &place)?.unwrap_or_else(|| "and is in no checkpoint".to_owned());
+        facts.push(("Working tree", format!("{shown}{gone}, {kept}")));
+    }
+    let seen = beside::worked_in(session);
+    facts.extend(seen.iter().map(|folder| ("Seen in", human::path(folder.as_os_str().as_encoded_bytes()))));
+    facts.extend(beside::beside(session).map(|other| ("Beside", format!("session {}", text(other)))));
     facts.extend(overview.another_folder.as_ref().map(|said| ("Beware", text(said))));
     facts.extend(overview.set_aside.as_ref().map(|why| ("Beware", set_aside_text(&session.id, why))));
     facts.extend(overview.interrupted_rollback.map(|target| ("Beware", interrupted_text(&session.id, target))));
@@ -119,7 +135,7 @@ fn facts(session: &Session, overview: &Overview, checkpoints: u64) -> Vec<(&'sta
         let turns = conversation.turn_count.map(|turns| format!(", {}", human::count(turns, "turn"))).unwrap_or_default();
         facts.push(("Conversation", format!("{}{turns}", text(&conversation.id))));
     }
-    facts
+    Ok(facts)
 }
 
 /// The status for people: an agent that died by itself was not paused, though a run that ends so leaves its session in that state.

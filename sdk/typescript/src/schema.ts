@@ -699,6 +699,10 @@ export interface components {
             needs: "resume_failed" | "left_alone" | "failing" | "waiting" | "review" | null;
             /** @description Target of a rollback that was interrupted: files of two states are in the workspace. */
             interrupted_rollback: string | null;
+            /** @description Folders outside of its workspace that its agent was seen to work in, by its hooks; the last one at the end. */
+            worked_in: string[];
+            /** @description Session whose agent works in this one's folder, a linked working tree, which is kept beside that. */
+            beside: string | null;
             /**
              * Format: date-time
              * @description Time of its creation.

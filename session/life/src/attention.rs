@@ -64,6 +64,9 @@ pub struct Attention {
     pub run: Option<String>,
     /// The time of recording.
     pub since: Timestamp,
+    /// True if an event of the agent's hooks told it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub heard: bool,
 }
 
 /// The last verdict on a session, whether it still holds or not. One of a later release's kinds is none.
@@ -96,6 +99,12 @@ pub fn holding(session: &Session, observed: Observed, head: Option<&Checkpoint>)
     holds.then_some(known)
 }
 
+/// The verdict that an event of a run has told, and none has taken back: that its agent waits, or idles.
+pub fn heard(session: &Session, run: &str) -> Option<Attention> {
+    let is_its = |known: &Attention| known.heard && known.run.as_deref() == Some(run);
+    recorded(session).filter(|known| is_its(known) && matches!(known.state, State::Waiting | State::Idle))
+}
+
 /// True of a checkpoint for which an agent gave cause that went on with its work.
 fn has_worked(checkpoint: &Checkpoint) -> bool {
     checkpoint.record.cause().is_some_and(run::is_of_agent)
@@ -103,6 +112,20 @@ fn has_worked(checkpoint: &Checkpoint) -> bool {
 
 /// Records a verdict on a session, or, with none, that there is none any more. What is known already is not recorded again; then it is false.
 pub fn note(store: &Store, session: &Session, verdict: Option<(State, Option<&str>)>, actor: Actor) -> Result<bool> {
+    record(store, session, verdict, (actor, false))
+}
+
+/// As [`note`], of what an event of the agent's hooks tells.
+pub(crate) fn note_heard(store: &Store, session: &Session, verdict: Option<(State, Option<&str>)>, actor: Actor) -> Result<bool> {
+    record(store, session, verdict, (actor, true))
+}
+
+fn record(
+    store: &Store,
+    session: &Session,
+    verdict: Option<(State, Option<&str>)>,
+    (actor, heard): (Actor, bool),
+) -> Result<bool> {
     let known = recorded(session);
     let is_known = match (&known, verdict) {
         (None, None) => true,
@@ -117,7 +140,7 @@ pub fn note(store: &Store, session: &Session, verdict: Option<(State, Option<&st
         return Ok(false);
     }
     let now = verdict.map_or(Value::Null, |(state, why)| {
-        json!(Attention { state, why: why.map(str::to_owned), run: session.run.clone(), since: clock::timestamp() })
+        json!(Attention { state, why: why.map(str::to_owned), run: session.run.clone(), since: clock::timestamp(), heard })
     });
     store.append_events(&[NewEvent::new(kind::SESSION_ATTENTION, &session.id, actor).with(ATTENTION, now)], &())?;
     Ok(true)
@@ -128,7 +151,7 @@ mod tests {
     use super::*;
 
     fn holds(state: State, of: &str, observed: Observed) -> bool {
-        let attention = Attention { state, why: None, run: Some(of.into()), since: clock::timestamp() };
+        let attention = Attention { state, why: None, run: Some(of.into()), since: clock::timestamp(), heard: false };
         let session = json!({
             "id": "s", "name": "s", "workspace": null, "status": "active", "epoch": 2, "run": "new", "runs": ["old", "new"],
             "conversations": [], "totals": {}, "created_at": "2026-01-01T00:00:00Z", "changed_at": "2026-01-01T00:00:00Z", ATTENTION: attention,

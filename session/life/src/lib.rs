@@ -25,7 +25,7 @@
 //! | `older/` | importing checkpoints as older tools keep them: a folder with a manifest of schema 1.0, 1.1 or 1.2, of which nothing is believed unseen |
 //! | `capture/` `environment` | what a checkpoint keeps beside the workspace |
 //! | `overwrite/` | which sessions' folders a restore changes, whether it may, and safety checkpoints of what it replaces |
-//! | `place` `position` `worktrees` | a workspace that was moved or whose disk is not mounted; the checkpoint at which a folder stands; working trees beside it |
+//! | `place` `position` `worktrees` `beside` | a workspace that was moved or whose disk is not mounted; the checkpoint at which a folder stands; working trees beside it, and sessions of those |
 //! | `secrets` `verification` `checked` | agents' credentials, which stay out; whether what was made is whole |
 //! | `observed` `attention` | the state of an agent as it is seen from here; verdicts on those that need somebody |
 //! | `review_report` | everything that a person looks at before a decision |
@@ -37,6 +37,7 @@
 pub mod answer;
 pub mod attention;
 pub mod beads;
+pub mod beside;
 pub mod capture;
 pub mod checked;
 pub mod checkpoint;

@@ -1,5 +1,10 @@
 //! A session at one glance: what is wanted of it, how it is found, and how much of it is saved.
 
+mod activity;
+
+pub use activity::activity;
+pub(crate) use activity::own_word;
+
 use std::{
     collections::{BTreeMap, HashMap},
     fs,
@@ -18,17 +23,14 @@ use parhelia_store::{
     view::View,
 };
 
+use self::activity::{Activity, observed};
 use crate::{
     attention::{self, Attention},
     observed::Observed,
     place::Standing,
     position, resume, rollback,
 };
-use parhelia_agent::{
-    open::{live, said_by},
-    process::Identity,
-    transcript::Located,
-};
+use parhelia_agent::{open::live, process::Identity, transcript::Located};
 use parhelia_host::{
     Result,
     conversation::summary_now,
@@ -254,12 +256,6 @@ fn why_left(session: &Session, attention: Option<&Attention>) -> Option<String> 
     Some(left.why.clone().unwrap_or_else(|| left.state.name().replace('_', " ")))
 }
 
-/// What the newest agent of a session is seen to do, and why, as far as it can be told.
-pub fn activity(store: &Store, session: &Session) -> Result<(Observed, Option<String>)> {
-    let Activity { observed, why, .. } = observed(store, session, store.view().newest_run(session)?.as_ref())?;
-    Ok((observed, why))
-}
-
 /// The last prompt of a session: of its last conversation in which something was said. None where that cannot be read: an older prompt is
 /// not the last one.
 fn last_prompt(store: &Store, session: &Session, conversations: &[Conversation], head: Option<&Checkpoint>) -> Option<String> {
@@ -382,58 +378,6 @@ pub fn missing(store: &Store) -> Result<Missing> {
     found.elsewhere.sort_by_key(|(session, ..)| std::cmp::Reverse(session.changed_at));
     Ok(found)
 }
-
-/// The activity of an agent, as it is seen.
-struct Activity {
-    observed: Observed,
-    why: Option<String>,
-    agent: Option<Identity>,
-}
-
-fn observed(store: &Store, session: &Session, run: Option<&Run>) -> Result<Activity> {
-    let without = |observed, why| Activity { observed, why, agent: None };
-    let Some(run) = run else { return Ok(without(Observed::None, None)) };
-    // One whose session was ended while it lived is still there to be seen.
-    let life = run::left_alive(run).map_or_else(|| run::life(run), Life::Agent);
-    let why_ended = || {
-        let is_set_aside = run.is_open() && session.goal() == Goal::Paused;
-        if is_set_aside { Some(SET_ASIDE.to_owned()) } else { session.status_reason.clone().filter(|_| !run.is_open()) }
-    };
-    Ok(match life {
-        Life::Starting(_) => without(Observed::Starting, None),
-        Life::Elsewhere { host, until } => match run::why_unknown(run) {
-            Some(why) => without(Observed::Unknown, Some(format!("{why}; it counts as alive until {until}"))),
-            None => without(Observed::Elsewhere, Some(format!("on {host}, until {until}"))),
-        },
-        Life::Over => match run::why_unknown(run) {
-            Some(why) => without(Observed::Unknown, Some(why)),
-            None => without(Observed::Dead, why_dead(session, run)),
-        },
-        Life::Agent(process) => {
-            let config = run::config_of_session(store, session)?;
-            let said = config.and_then(|config| {
-                let its = || live(&config.path, &run::conversation_of(session, &run.id)?).into_iter().next();
-                said_by(&config.path, process.process).filter(|said| said.process.is_same(&process)).or_else(its)
-            });
-            let (observed, why) = match said.as_ref().map(|said| (said.status.as_deref(), said.waits_for.clone())) {
-                Some((Some("idle"), _)) => (Observed::Idle, why_ended()),
-                Some((Some("waiting"), what)) => (Observed::Waiting, what.or_else(why_ended)),
-                _ => (Observed::Live, why_ended()),
-            };
-            Activity { observed, why, agent: Some(process) }
-        }
-    })
-}
-
-fn why_dead(session: &Session, run: &Run) -> Option<String> {
-    match run.is_open() {
-        true => Some(run::why_dead(run)),
-        false => session.status_reason.clone().or_else(|| run.exit_reason.clone()),
-    }
-}
-
-/// The reason why a live session is not resumed when its agent dies.
-const SET_ASIDE: &str = "paused: it is not resumed if it dies";
 
 /// A prompt on one line, without what fills it up.
 fn shortened(prompt: &str) -> String {

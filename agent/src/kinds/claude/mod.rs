@@ -23,7 +23,7 @@ use crate::{
     edited::without_mark,
     error::{Error, IoContext, Result},
     folder::FolderNames,
-    hooks::{command::HookCommand, settings::settings_json},
+    hooks::{Release, command::HookCommand, settings::settings_json},
     id::is_session_id,
     kind::{Abilities, AgentKind, Argv, Events, Files, Hooks, Located, Transcript},
     said::{Said, Unseen},
@@ -64,8 +64,20 @@ const EVENTS: Events = &[
     ("PreCompact", 20),
     ("PreToolUse", 20),
     ("SubagentStop", 20),
+    ("PermissionRequest", 20),
+    ("Notification", 20),
+    ("CwdChanged", 20),
     ("SessionEnd", 10),
 ];
+
+/// Events that not all releases know, and the first one that does. Releases until 2.1.89 at least refuse a whole file with another one.
+const SINCE: [(&str, Release); 3] =
+    [("PermissionRequest", Release(2, 0, 45)), ("StopFailure", Release(2, 1, 78)), ("CwdChanged", Release(2, 1, 83))];
+/// A release that cannot be told is taken for one from this on.
+const ASSUMED: Release = Release(2, 1, 78);
+
+/// Notifications that say that it waits for a person, or idles.
+const NOTIFICATIONS: &str = "permission_prompt|idle_prompt|elicitation_dialog|worker_permission_prompt|agent_needs_input";
 
 /// Tools by which it asks a person something, and waits for the answer.
 const QUESTIONS: &str = "AskUserQuestion|ExitPlanMode";
@@ -187,11 +199,11 @@ impl Argv for Claude {
     fn hook_arguments(
         &self,
         words: &Words,
-        command: &HookCommand,
+        (command, release): (&HookCommand, Option<Release>),
         folder: &Path,
         keep: &dyn Fn(&str) -> io::Result<PathBuf>,
     ) -> Result<Vec<OsString>> {
-        let ours = settings_json(command, &Claude);
+        let ours = settings_json(command, &Claude, release);
         let settings = match words.flag(&["--settings"]).and_then(<[OsString]>::first) {
             None => ours.to_string().into(),
             Some(own) => keep(&merged(own, folder, ours)?).at("keep the agent's", Path::new("--settings"))?.into_os_string(),
@@ -213,8 +225,21 @@ impl Hooks for Claude {
         EVENTS
     }
 
+    fn knows_event(&self, event: &str, release: Option<Release>) -> bool {
+        let since = SINCE.iter().find(|(known, _)| *known == event).map(|(_, since)| *since);
+        since.is_none_or(|since| release.unwrap_or(ASSUMED) >= since)
+    }
+
+    fn release(&self, search: Option<&OsStr>) -> Option<Release> {
+        Release::located(OsStr::new("claude"), search)
+    }
+
     fn matcher(&self, event: &str) -> Option<&'static str> {
-        (event == "PreToolUse").then_some(QUESTIONS)
+        match event {
+            "PreToolUse" => Some(QUESTIONS),
+            "Notification" => Some(NOTIFICATIONS),
+            _ => None,
+        }
     }
 
     fn start_sources(&self) -> &'static [&'static str] {

@@ -20,7 +20,7 @@ use std::{
 use crate::{
     error::Result,
     folder::{ConfigFolder, FolderNames},
-    hooks::command::HookCommand,
+    hooks::{Release, command::HookCommand},
     kind::{Abilities, AgentKind, Argv, Events, Files, Hooks, Located, Transcript},
     secrets::{SecretFiles, SecretFolder},
     transcript::{
@@ -144,7 +144,7 @@ impl Argv for Codex {
     fn hook_arguments(
         &self,
         _words: &Words,
-        command: &HookCommand,
+        (command, _release): (&HookCommand, Option<Release>),
         _folder: &Path,
         _keep: &dyn Fn(&str) -> io::Result<PathBuf>,
     ) -> Result<Vec<OsString>> {
@@ -319,7 +319,7 @@ mod tests {
     #[test]
     fn hooks_are_arguments() {
         let command = HookCommand { program: "/opt/it's/parhelia".into(), store: None };
-        let given = agent("codex x").hook_arguments(&command, Path::new("/"), &|_| unreachable!()).unwrap();
+        let given = agent("codex x").hook_arguments((&command, None), Path::new("/"), &|_| unreachable!()).unwrap();
         let text = given[1].to_string_lossy().into_owned();
         assert_eq!((given.len() % 2, &*given[0]), (0, OsStr::new("-c")));
         assert!(text.starts_with("hooks.SessionStart=[{hooks=[{type=\"command\",command=\""), "{text}");

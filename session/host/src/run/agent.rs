@@ -152,14 +152,16 @@ fn installed(store: &Store, host: &dyn Host, kind: Kind, config: Option<&ConfigF
         let is_of_store = command.store.as_ref().is_none_or(|named| own.is_some() && fs::canonicalize(named).ok() == own);
         is_of_store && hooks::is_there(&command.program, path.as_deref())
     };
-    let layers = hooks::layers(kind, config.map(|config| config.path.as_path()), workspace);
+    let release = kind.release(path.as_deref());
+    let layers = hooks::layers(kind, config.map(|config| config.path.as_path()), workspace, release);
     let mut commands = layers.iter().rev().flat_map(|layer| &layer.commands).filter_map(|command| HookCommand::of_text(command));
     commands.find(is_ours)
 }
 
 /// The reason why our hooks do not run in an agent, as far as its settings tell.
 pub fn dead_hooks(host: &dyn Host, kind: Kind, config: Option<&Path>, workspace: &Path) -> Option<hooks::Dead> {
-    hooks::dead(&hooks::layers(kind, config, workspace), host.variable("PATH").as_deref())
+    let path = host.variable("PATH");
+    hooks::dead(&hooks::layers(kind, config, workspace, kind.release(path.as_deref())), path.as_deref())
 }
 
 /// True if our hooks for this store are in the settings of an agent's own folder, or of its folder of the workspace, and are on.
@@ -176,7 +178,7 @@ fn hooks_are_installed(store: &Store, kind: Kind, config: Option<&ConfigFolder>,
         hooks::store_of(command).is_none_or(|named| needs_shell(&named) || own.is_some() && fs::canonicalize(named).ok() == own)
     };
     let is_installed = |folder: PathBuf| {
-        let status = hooks::status(&kind.hook_file(&folder), kind);
+        let status = hooks::status(&kind.hook_file(&folder), kind, None);
         status
             .is_ok_and(|status| status.missing.is_empty() && status.disabled.is_none() && status.commands.iter().all(is_of_store))
     };
@@ -208,9 +210,10 @@ pub fn hooks_of(store: &Store, session: &Session, run: &Run) -> Result<RunHooks>
     if !kind.abilities().brings_hooks && !hooks_are_installed(store, kind, config.as_ref(), &place) {
         return Ok(RunHooks::None);
     }
-    let layers = hooks::layers(kind, config.as_ref().map(|config| config.path.as_path()), &place);
     // Programs are looked for as the agent does; where its variables cannot be read, nothing is said of them.
     let path = variables_of(run).and_then(|all| all.into_iter().find(|(name, _)| name == "PATH").map(|(_, path)| path));
+    let folder = config.as_ref().map(|config| config.path.as_path());
+    let layers = hooks::layers(kind, folder, &place, kind.release(path.as_deref()));
     let dead = hooks::dead(&layers, path.as_deref()).filter(|dead| path.is_some() || matches!(dead, hooks::Dead::Off { .. }));
     Ok(RunHooks::Silent { why: dead.map(|dead| dead.to_string()) })
 }
@@ -251,5 +254,6 @@ pub fn hooks_for(
         Some(command) => command,
         None => HookCommand { program: host.program().map_err(failed)?, store: None },
     };
-    Ok(agent.hook_arguments(&command, workspace, &|text| private::keep(store, text))?)
+    let release = agent.release(host.variable("PATH").as_deref());
+    Ok(agent.hook_arguments((&command, release), workspace, &|text| private::keep(store, text))?)
 }

@@ -14,6 +14,37 @@ pub struct Meaning {
     pub ends: bool,
     /// True if the agent may be told something.
     pub tells: bool,
+    /// The agent's statement about its need of a person.
+    pub says: Option<Says>,
+    /// True if it may tell of a folder that the agent works in.
+    pub moves: bool,
+}
+
+/// The statement of an event about the agent's need of a person.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Says {
+    /// It asks for something that a person may have to answer, or another hook does.
+    MayWait,
+    /// It waits for a person.
+    Waits,
+    /// It has had nothing to do for a while.
+    Idles,
+    /// It goes on, or has done so.
+    Works,
+}
+
+/// The statement of an event; none of one that comes of subagents, too, or while the agent waits.
+fn says(event: &Event) -> Option<Says> {
+    match event.kind() {
+        Kind::Permission => Some(Says::MayWait),
+        Kind::Notification => match event.notification_type.as_deref()? {
+            "idle_prompt" => Some(Says::Idles),
+            "permission_prompt" | "elicitation_dialog" | "worker_permission_prompt" | "agent_needs_input" => Some(Says::Waits),
+            _ => None,
+        },
+        Kind::Prompt | Kind::Stop | Kind::StopFailure | Kind::PreCompact | Kind::SessionEnd => Some(Says::Works),
+        _ => None,
+    }
 }
 
 /// A checkpoint that an event asks for.
@@ -49,7 +80,8 @@ pub fn meaning(event: &Event, is_launched: bool) -> Meaning {
         _ => None,
     };
     let begins = event.kind() == Kind::SessionStart;
-    Meaning { checkpoint, begins, ends: event.kind() == Kind::SessionEnd && !event.is_followed_by_another(), tells: begins }
+    let ends = event.kind() == Kind::SessionEnd && !event.is_followed_by_another();
+    Meaning { checkpoint, begins, ends, tells: begins, says: says(event), moves: event.kind() == Kind::CwdChanged }
 }
 
 fn ending(event: &Event, is_launched: bool) -> Option<EventCheckpoint> {
@@ -94,9 +126,15 @@ mod tests {
             assert_eq!(wanted(text), expected.map(|(t, d)| (t, d.to_owned())), "{text}");
         }
         let end = event(r#"{"hook_event_name":"SessionEnd","reason":"prompt_input_exit"}"#);
-        assert_eq!(meaning(&end, true), Meaning { ends: true, ..Meaning::default() });
+        assert_eq!(meaning(&end, true), Meaning { ends: true, says: Some(Says::Works), ..Meaning::default() });
         assert!(!meaning(&event(r#"{"hook_event_name":"SessionEnd","reason":"clear"}"#), true).ends);
         assert!(meaning(&event(r#"{"hook_event_name":"SessionStart","source":"resume"}"#), true).begins);
         assert_eq!(meaning(&event(r#"{"hook_event_name":"FromTheFuture"}"#), false), Meaning::default());
+        let said = |text: &str| meaning(&event(text), false).says;
+        assert_eq!(said(r#"{"hook_event_name":"PermissionRequest","tool_name":"Bash"}"#), Some(Says::MayWait));
+        let notified = |kind: &str| said(&format!(r#"{{"hook_event_name":"Notification","notification_type":"{kind}"}}"#));
+        assert_eq!((notified("permission_prompt"), notified("idle_prompt")), (Some(Says::Waits), Some(Says::Idles)));
+        assert_eq!((notified("auth_success"), said(r#"{"hook_event_name":"Notification"}"#)), (None, None));
+        assert!(meaning(&event(r#"{"hook_event_name":"CwdChanged","new_cwd":"/x"}"#), false).moves);
     }
 }

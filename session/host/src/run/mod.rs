@@ -52,7 +52,7 @@ pub use life::{
     is_apart_in_network, is_elsewhere, is_inside, is_orphaned, launcher_of, left_alive, life, live_in, roots_in, roots_of,
     stopping, tmux_of, variables_of, was_killed, why_unheard, why_unknown, works_in,
 };
-pub use meaning::{EventCheckpoint, Meaning, meaning};
+pub use meaning::{EventCheckpoint, Meaning, Says, meaning};
 pub use outer::Outer;
 pub use own::{belongs_to, is_hidden, one_of, own_run};
 pub use private::forget as forget_private;

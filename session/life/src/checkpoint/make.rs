@@ -130,7 +130,9 @@ pub fn make(store: &Store, host: &dyn Host, request: &CheckpointRequest<'_>, obs
     let mut findings: Vec<NewEvent> = verified.iter().flatten().map(|report| verification::event(report, &actor)).collect();
     findings.extend(scan.as_ref().map(|scan| scan::event(outcome.checkpoint.record.id, scan, &actor)));
     // Where it cannot be told who asks, nobody counts as a person.
-    let is_judged = is_agents(request, known.as_ref()) || !is_persons_word(store, host, request.session).unwrap_or(false);
+    let is_judged = request.is_judged
+        || is_agents(request, known.as_ref())
+        || !is_persons_word(store, host, request.session).unwrap_or(false);
     if !outcome.skipped && is_judged && !outcome.checkpoint.record.fenced {
         findings.extend(decision(store, &outcome.checkpoint, request, scan.as_ref(), observer));
     }

@@ -45,6 +45,8 @@ pub struct CheckpointRequest<'a> {
     pub config: &'a Config,
     /// True if retention removes older checkpoints of the session afterwards, as configured.
     pub thins: bool,
+    /// True if a policy decides about it, whoever asks for it: an agent works there, of which the session has no run.
+    pub is_judged: bool,
 }
 
 impl<'a> CheckpointRequest<'a> {
@@ -68,6 +70,7 @@ impl<'a> CheckpointRequest<'a> {
             environment: None,
             config,
             thins: true,
+            is_judged: false,
         }
     }
 }

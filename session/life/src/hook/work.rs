@@ -10,7 +10,9 @@ use parhelia_agent::{
 use parhelia_ledger::{By, End, EndKind, Goal, LedgerView as _, Status, kind};
 use parhelia_store::{Store, event::NewEvent, record::Trigger};
 
+use super::attend::attend;
 use crate::{
+    beside,
     checkpoint::{self, CheckpointRequest, Conversation, Made},
     environment, rollback,
 };
@@ -43,6 +45,25 @@ pub enum Taken {
 
 /// Takes an event in, from the process that `sender` describes.
 pub fn work(store: &Store, host: &dyn Host, event: &Event, sender: &Sender, observer: &dyn Observer) -> Result<Taken> {
+    let (taken, current) = of_session(store, host, event, sender, observer)?;
+    // Behind the session's own checkpoint, and when others may have its turn: the trees may be large.
+    let asked = meaning(event, false).checkpoint;
+    if let (Taken::Made(_), Some(current), Some(EventCheckpoint { cause, .. })) = (&taken, current, asked)
+        && let Err(e) = beside::keep(store, host, &current, cause, observer)
+    {
+        observer.warn(&Notice::NotRecorded { what: "working trees elsewhere were not captured", why: e.to_string() });
+    }
+    Ok(taken)
+}
+
+/// Does what the event asks for in its session, and says which that is.
+fn of_session(
+    store: &Store,
+    host: &dyn Host,
+    event: &Event,
+    sender: &Sender,
+    observer: &dyn Observer,
+) -> Result<(Taken, Option<Current>)> {
     tidy_phases(host, event, observer);
     let launched = run::current(store, sender, event.cwd.as_deref())?;
     let launched = launched.map(|current| store.view().run(&current.run)).transpose()?.flatten();
@@ -51,8 +72,21 @@ pub fn work(store: &Store, host: &dyn Host, event: &Event, sender: &Sender, obse
     let meaning = meaning(event, is_launched);
     let variable = |name: &str| host.variable(name);
     let Some(current) = run::run_of(store, event, meaning.checkpoint.is_some(), sender, &variable)? else {
-        return Ok(Taken::OfNoSession);
+        return Ok((Taken::OfNoSession, None));
     };
+    if let Some(says) = meaning.says
+        && let Err(e) = attend(store, &current, event, says)
+    {
+        observer.warn(&Notice::NotRecorded { what: "whether the agent waits was not recorded", why: e.to_string() });
+    }
+    if let Err(e) = beside::note(store, &current, event) {
+        observer.warn(&Notice::NotRecorded { what: "the folder in which the agent works was not recorded", why: e.to_string() });
+    }
+    if meaning.checkpoint.is_none() && !meaning.ends {
+        // A question waits for nobody's turn.
+        note_hooks(store, host, &current, event, observer);
+        return Ok((Taken::Noted, Some(current)));
+    }
     // Read before anything is waited for: it may change meanwhile.
     let is_set_aside = store.view().session(&current.session)?.is_some_and(|session| session.goal() == Goal::Paused);
     if meaning.checkpoint.is_some() && !is_answered(event) {
@@ -60,16 +94,14 @@ pub fn work(store: &Store, host: &dyn Host, event: &Event, sender: &Sender, obse
     }
     let turn = rollback::take_turn(store, host, &current.session, TURN_LIMIT, observer)?;
     if turn.is_none() {
-        return Ok(Taken::Busy);
+        return Ok((Taken::Busy, None));
     }
     // Its late hooks do nothing.
     if store.view().run(&current.run)?.is_some_and(|run| run.ending().is_some_and(|end| end.by == Some(By::Rollback))) {
-        return Ok(Taken::StoppedForRollback);
+        return Ok((Taken::StoppedForRollback, None));
     }
     note_permission_mode(store, &current, event)?;
-    if let Err(e) = run::note_hooks(store, host, &current, &event.hook_event_name) {
-        observer.warn(&Notice::NotRecorded { what: "that the agent's hooks run was not recorded", why: e.to_string() });
-    }
+    note_hooks(store, host, &current, event, observer);
     if let Err(e) = run::note_launch(store, host, &current) {
         observer.warn(&Notice::NotRecorded { what: "the variables of the agent's launch were not recorded", why: e.to_string() });
     }
@@ -91,7 +123,7 @@ pub fn work(store: &Store, host: &dyn Host, event: &Event, sender: &Sender, obse
         }
     };
     if is_launched {
-        return Ok(taken);
+        return Ok((taken, Some(current)));
     }
     if meaning.ends {
         let reason = event.reason.as_deref().unwrap_or("other");
@@ -103,7 +135,14 @@ pub fn work(store: &Store, host: &dyn Host, event: &Event, sender: &Sender, obse
     } else if let Err(e) = run::renew(store, &current, run::HOOKED) {
         observer.warn(&Notice::NotRecorded { what: "the run's lease was not renewed", why: e.to_string() });
     }
-    Ok(taken)
+    Ok((taken, Some(current)))
+}
+
+/// Notes that the agent's hooks run.
+fn note_hooks(store: &Store, host: &dyn Host, current: &Current, event: &Event, observer: &dyn Observer) {
+    if let Err(e) = run::note_hooks(store, host, current, &event.hook_event_name) {
+        observer.warn(&Notice::NotRecorded { what: "that the agent's hooks run was not recorded", why: e.to_string() });
+    }
 }
 
 /// Removes phase checkpoints that are older than they are kept, where a conversation ends or is compacted.

@@ -19,7 +19,7 @@ use parhelia_host::{
 };
 
 /// The field of a session that an agent has begun: the session of that agent, or [`STRANGER`].
-const BEGUN_BY: &str = "begun_by";
+pub const BEGUN_BY: &str = "begun_by";
 /// An agent of which the store has no run.
 const STRANGER: &str = "-";
 /// Sessions that began each other are followed so far.

@@ -1,0 +1,37 @@
+//! The words for work outside of a session's workspace.
+
+use std::{
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
+
+use parhelia_ledger::Session;
+use parhelia_life::beside;
+use parhelia_store::{clock, view::View};
+
+use crate::{exit::Result, human};
+
+/// No more folders are named in a sentence.
+const NAMED_MAX: usize = 3;
+
+/// The rest of a sentence about a working tree, with the checkpoint that has it; none where none does.
+pub fn kept_text(view: &View, tree: &Path) -> Result<Option<String>> {
+    let Some(kept) = beside::kept(view, tree)? else { return Ok(None) };
+    let ago = human::ago(kept.record.created_at, clock::timestamp());
+    let id = kept.id();
+    let session = human::path(kept.record.session.as_bytes());
+    Ok(Some(format!("and is in checkpoint {id} of session {session}, {ago}: `parhelia restore {id} --to DIR`")))
+}
+
+/// A sentence about folders that agents of these sessions were seen in, but for some; none where there are no others.
+pub fn worked_in_text<'a>(sessions: impl Iterator<Item = &'a Session>, but: &[PathBuf]) -> Option<String> {
+    let mut found: Vec<PathBuf> = sessions.flat_map(beside::worked_in).filter(|folder| !but.contains(folder)).collect();
+    found.sort();
+    found.dedup();
+    let named: Vec<String> = found.iter().take(NAMED_MAX).map(|folder| human::path(folder.as_os_str().as_bytes())).collect();
+    let more = found.len().saturating_sub(NAMED_MAX);
+    let more = if more > 0 { format!(" and {}", human::count(more as u64, "more folder")) } else { String::new() };
+    let text =
+        || format!("The agent was also seen in {}{more}: no checkpoint of this folder has what it did there.", named.join(", "));
+    (!found.is_empty()).then(text)
+}
