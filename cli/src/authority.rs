@@ -232,7 +232,10 @@ pub fn carried() -> Vec<(String, Option<OsString>)> {
 
 fn start_anew(changed: &[(String, Option<OsString>)], said: &[(String, Option<OsString>)]) -> Result<Authority> {
     let failed = |source| Failure::File { action: "start anew", path: "the program itself".into(), source };
-    let mut command = Command::new(std::env::current_exe().map_err(failed)?);
+    // Without /proc, the program is the one that was called by its name.
+    let called = || std::env::args_os().next().map(PathBuf::from);
+    let program = std::env::current_exe().or_else(|e| called().ok_or(e)).map_err(failed)?;
+    let mut command = Command::new(program);
     let mut words = std::env::args_os();
     command.arg0(words.next().unwrap_or_else(|| "parhelia".into())).args(words);
     for (name, value) in changed {

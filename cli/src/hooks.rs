@@ -325,13 +325,19 @@ fn status(context: &mut Context, place: &SettingsArgs) -> Result<Code> {
         context.out.line(format!("They do not run: {why}."))?;
     }
     // Looked at from elsewhere, a store that cannot be opened is no reason to say nothing of settings.
-    let heard = context.open_or_empty().ok().and_then(|(store, _)| run::last_heard(&store, place.agent).ok().flatten());
+    let heard = match context.open_or_empty() {
+        Ok((store, _)) => Ok(run::last_heard(&store, place.agent).ok().flatten()),
+        // Each hook fails for the same reason.
+        Err(failure) => Err(failure.to_string()),
+    };
     context.out.line(match &heard {
-        Some(heard) => {
+        Ok(Some(heard)) => {
             format!("The last event that came of a hook: {} at {}.", human::path(heard.event.as_bytes()), human::local(heard.at))
         }
-        None => "No event of a hook has come to this store yet.".to_owned(),
+        Ok(None) => "No event of a hook has come to this store yet.".to_owned(),
+        Err(why) => format!("Whether events come cannot be told, and hooks may fail: {why}"),
     })?;
+    let heard = heard.ok().flatten();
     context.out.summary(Summary::HooksStatus {
         layers: layers.iter().map(|layer| HookLayer::of(layer, said_of(layer))).collect(),
         why_dead: dead,

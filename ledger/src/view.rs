@@ -176,6 +176,8 @@ fn chosen(view: &View, name: &str, goals: &[&[Goal]]) -> Result<Session> {
         meant.next().filter(|_| meant.next().is_none())
     });
     match only {
+        // An empty name is that of no session that anybody means: a script's variable was not set.
+        _ if name.trim().is_empty() => Err(Error::NoSession { session: name.to_owned() }),
         Some(only) => Ok(only.clone()),
         None if named.is_empty() => Err(Error::NoSession { session: name.to_owned() }),
         None => {

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parhelia_host::Result;
+use parhelia_host::{Result, run};
 use parhelia_ledger::{LedgerView as _, Session, Status, kind};
 use parhelia_life::{observed::Observed, overview::Overview};
 use parhelia_store::{
@@ -49,6 +49,8 @@ pub struct Seen {
     known_at: Instant,
     /// Bytes of its conversation before the look; none where it has none.
     said_bytes: Option<u64>,
+    /// True if its agent is of another machine: that it lives is in a lease, and no record of the journal tells.
+    is_elsewhere: bool,
 }
 
 /// Bytes of the conversation that a session was seen in last.
@@ -61,13 +63,15 @@ impl Seen {
     fn of(store: &Store, session: Arc<Session>) -> Result<Self> {
         let (now, said_bytes) = (Instant::now(), said_bytes(&session));
         let overview = Arc::new(Overview::of(store, &session)?);
-        Ok(Seen { session, overview, looked_at: now, known_at: now, said_bytes })
+        let is_elsewhere = store.view().newest_run(&session)?.is_some_and(|run| run::is_elsewhere(&run));
+        Ok(Seen { session, overview, looked_at: now, known_at: now, said_bytes, is_elsewhere })
     }
 
     /// True where a request has to look again.
     fn is_old(&self, age_max: Duration) -> bool {
         match self.overview.observed.is_alive() {
             true => self.known_at.elapsed() > STATE_HOLDS || self.looked_at.elapsed() > LIVE_AGE_MAX,
+            false if self.is_elsewhere => self.looked_at.elapsed() > LISTED_AGE_MAX,
             false => self.looked_at.elapsed() > age_max,
         }
     }

@@ -1,15 +1,23 @@
 //! The layers of an agent's settings: where our hooks stand, and what keeps them from running.
 
 use std::{
-    ffi::OsStr,
+    ffi::{OsStr, OsString},
     fmt,
     path::{Path, PathBuf},
 };
 
 use parhelia_name::Shown as _;
+use serde_json::Value;
 
-use super::{Release, command::HookCommand, settings};
-use crate::{kind::Kind, program};
+use super::{
+    Release,
+    command::{HookCommand, is_ours},
+    settings,
+};
+use crate::{edited::without_mark, kind::Kind, program, regular};
+
+/// No file of settings is read further, in bytes.
+const SETTINGS_BYTES_MAX: u64 = 16 << 20;
 
 /// One file of settings that an agent reads.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,6 +32,8 @@ pub struct Layer {
     pub missing: Vec<String>,
     /// The setting in it by which hooks are turned off.
     pub off: Option<&'static str>,
+    /// True if it says that they are on.
+    pub is_on: bool,
     /// The reason why it cannot be read.
     pub error: Option<String>,
 }
@@ -87,6 +97,7 @@ pub fn layers(kind: Kind, config: Option<&Path>, workspace: &Path, release: Opti
                 commands: status.commands,
                 missing: if has_ours { status.missing } else { Vec::new() },
                 off,
+                is_on: status.is_enabled,
                 error,
             }
         })
@@ -95,7 +106,9 @@ pub fn layers(kind: Kind, config: Option<&Path>, workspace: &Path, release: Opti
 
 /// The reason why none of our hooks run. `search` is where the agent finds programs by their names.
 pub fn dead(layers: &[Layer], search: Option<&OsStr>) -> Option<Dead> {
-    let off = layers.iter().find_map(|layer| Some(Dead::Off { setting: layer.off?, path: layer.path.clone() }));
+    // The first one that says anything of it counts.
+    let told = layers.iter().find(|layer| layer.off.is_some() || layer.is_on);
+    let off = told.and_then(|layer| Some(Dead::Off { setting: layer.off?, path: layer.path.clone() }));
     let commands = || layers.iter().flat_map(|layer| layer.commands.iter().map(move |command| (layer, command)));
     off.or_else(|| {
         let gone = |command: &str| HookCommand::of_text(command).filter(|command| !is_there(&command.program, search));
@@ -109,6 +122,30 @@ pub fn dead(layers: &[Layer], search: Option<&OsStr>) -> Option<Dead> {
                 false => Dead::Gone { program, path },
             })
         })
+    })
+}
+
+/// The layer of the hooks that an agent was given on its command line, as a text or in a file; none where it was given none of ours.
+pub fn given(argv: &[OsString]) -> Option<Layer> {
+    let word = argv.iter().skip_while(|word| *word != "--settings").nth(1)?;
+    let text = match word.as_encoded_bytes().first() {
+        Some(b'{') => word.to_string_lossy().into_owned(),
+        _ => String::from_utf8(regular::read(Path::new(word), SETTINGS_BYTES_MAX).ok()?).ok()?,
+    };
+    let settings: Value = serde_json::from_str(without_mark(&text)).ok()?;
+    let groups = settings.get("hooks")?.as_object()?.values().filter_map(Value::as_array).flatten();
+    let hooks = groups.filter_map(|group| group.get("hooks")?.as_array()).flatten();
+    let mut commands: Vec<String> =
+        hooks.filter_map(|hook| hook.get("command")?.as_str()).filter(|text| is_ours(text)).map(str::to_owned).collect();
+    commands.dedup();
+    (!commands.is_empty()).then(|| Layer {
+        scope: "given",
+        path: "its command line".into(),
+        commands,
+        missing: Vec::new(),
+        off: None,
+        is_on: false,
+        error: None,
     })
 }
 

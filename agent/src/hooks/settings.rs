@@ -32,6 +32,8 @@ pub struct Status {
     pub commands: Vec<String>,
     /// The setting by which all hooks are turned off in it.
     pub disabled: Option<&'static str>,
+    /// True if it says that hooks are on, whatever settings that count less say.
+    pub is_enabled: bool,
     /// True if it says that no hooks run but those of managed settings.
     pub is_managed_only: bool,
 }
@@ -74,9 +76,9 @@ pub fn status(path: &Path, kind: Kind, release: Option<Release>) -> Result<Statu
         true => json!({}),
         false => edit::value(text, kind).map_err(|e| refused(&path, format!("it is not JSON: {e}")))?,
     };
-    let disabled = kind.hooks_off(&value);
+    let (disabled, is_enabled) = (kind.hooks_off(&value), kind.hooks_on(&value));
     let is_managed_only = value.get("allowManagedHooksOnly").and_then(Value::as_bool).unwrap_or_default();
-    let mut status = Status { path, disabled, is_managed_only, ..Status::default() };
+    let mut status = Status { path, disabled, is_enabled, is_managed_only, ..Status::default() };
     for (event, _) in events(kind, release) {
         let groups = value["hooks"][event].as_array().cloned().unwrap_or_default();
         let (mut ours, mut matchers) = (Vec::new(), Vec::new());

@@ -64,6 +64,11 @@ pub trait Hooks: Files {
         settings.get(NAME).and_then(Value::as_bool).unwrap_or_default().then_some(NAME)
     }
 
+    /// True if settings say that hooks are on, whatever settings that count less say.
+    fn hooks_on(&self, settings: &Value) -> bool {
+        settings.get("disableAllHooks").and_then(Value::as_bool) == Some(false)
+    }
+
     /// The event of a name that is its own, beside the names that agents share.
     fn event(&self, _name: &str) -> Option<Kind> {
         None

@@ -75,7 +75,8 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         return Ok(Code::Done);
     }
     if listed.is_empty() && args.limit != Some(0) {
-        context.out.remark(format!("No sessions in {}.", store.path().shown()))?;
+        let of_label = args.label.as_ref().map_or("", |_| " with such labels");
+        context.out.remark(format!("No sessions{of_label} in {}.", store.path().shown()))?;
         return Ok(Code::Done);
     }
     if !listed.is_empty() {

@@ -151,6 +151,9 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let Some(name) = args.session.as_ref().filter(|_| !args.all) else { return all::run(context, args) };
     let store = context.open()?;
     outbox::after::watch(context);
+    if let Some(prompt) = &args.prompt {
+        parhelia_life::prompt::check(prompt)?;
+    }
     let (host, request) = (context.host()?, args.request(context.global.quiet));
     let session = store.view().session_named(name)?;
     if let Some(run) = &args.run {

@@ -38,6 +38,12 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     if let Some(made) = &stopped.made {
         last_checkpoint(context, made).1.iter().for_each(|failure| tell!("parhelia: {failure}"));
     }
+    if let Some(e) = &stopped.failed {
+        tell!(
+            "parhelia: the agent was ended, and no last checkpoint could be made: {e}\nOnce that is mended, `parhelia checkpoint create --session {id}` \
+             in its folder makes one"
+        );
+    }
     let (was, next) = match (stopped.was_alive, &stopped.unknown) {
         (true, _) => ("has ended".to_owned(), "brings it back"),
         (false, Some(why)) => (format!("was not stopped: whether it lives is not known ({why})"), "starts it"),
@@ -57,5 +63,5 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         stopped: stopped.was_alive,
         wanted: stopped.goal.name().into(),
     })?;
-    Ok(Code::Done)
+    Ok(if stopped.failed.is_some() { Code::Partly } else { Code::Done })
 }

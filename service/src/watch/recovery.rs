@@ -11,7 +11,7 @@ use std::{
 };
 
 use jiff::SignedDuration;
-use parhelia_host::{Host, Result};
+use parhelia_host::{Host, Result, run};
 use parhelia_ledger::{Goal, LedgerView as _, Run, Session, kind};
 use parhelia_life::{
     attention::{self, State},
@@ -243,6 +243,10 @@ fn record_loss(store: &Store, session: &Session) -> Result<()> {
 /// The reason for which a dead session is not resumed. It is recorded where it is a person's turn from now on.
 fn why_left(app: &Shared, session: &Session) -> Result<Option<String>> {
     let host: &dyn Host = &*app.host;
+    if let Some(text) = refused_at_start(&app.store.view(), session)? {
+        attention::note(&app.store, session, Some((State::LeftAlone, Some(&text))), Actor::program("service"))?;
+        return Ok(Some(text));
+    }
     let why = match unasked(&app.store, host, session, None)? {
         None if has_crashed_often(&app.store.view(), session)? => Unasked::CrashLoop { runs: RUNS_MAX },
         None => return Ok(None),
@@ -257,6 +261,18 @@ fn why_left(app: &Shared, session: &Session) -> Result<Option<String>> {
         }
     }
     Ok(Some(text))
+}
+
+/// The reason against resuming an agent that ended of its own accord while it asked a person something, and never began to work: it was answered.
+fn refused_at_start(view: &View, session: &Session) -> Result<Option<String>> {
+    let Some(run) = view.newest_run(session)? else { return Ok(None) };
+    let asked = attention::recorded(session).filter(|known| known.state == State::Waiting && known.run == session.run);
+    let has_ended = run.ending().is_some_and(|end| end.has_finished() || end.has_failed());
+    let is_answer = has_ended && run::heard_hooks(&run).is_none();
+    Ok(asked.filter(|_| is_answer).map(|asked| {
+        let what = asked.why.unwrap_or_else(|| "it asked something".to_owned());
+        format!("its agent ended while it waited for an answer ({what})")
+    }))
 }
 
 /// True if a run ended without being asked to: of its own accord, by a signal that nobody of us sent, or unseen.

@@ -183,12 +183,18 @@ pub enum Notice {
         limit: &'static str,
     },
     /// The agent's own folder was moved.
-    #[error("the agent's own folder {} is gone; its conversation goes on in {}, which has it", from.path.shown(), to.path.shown())]
+    #[error("the agent's own folder {} {}", from.path.shown(), moved(to, (*is_gone, *has_rest, *has_it)))]
     ConfigFolderMoved {
         /// The folder as it is recorded.
         from: ConfigFolder,
-        /// The folder that has the conversation.
+        /// The folder that is gone on in.
         to: ConfigFolder,
+        /// True if the recorded one is not there any more.
+        is_gone: bool,
+        /// True if the recorded one has a transcript of the conversation, though a shorter one.
+        has_rest: bool,
+        /// True if the other one has the conversation.
+        has_it: bool,
     },
     /// No event of the agent's hooks has come, though it works.
     #[error("no event has come from the agent's hooks: {}; without them there are no checkpoints at its turns", why.as_deref().unwrap_or("nothing in its settings says why"))]
@@ -488,4 +494,18 @@ pub enum Notice {
         /// Its name.
         name: String,
     },
+}
+/// What became of an agent's own folder that was moved.
+fn moved(to: &ConfigFolder, (is_gone, has_rest, has_it): (bool, bool, bool)) -> String {
+    let to = to.path.shown();
+    match (is_gone, has_it) {
+        (true, true) => format!("is gone; its conversation goes on in {to}, which has it"),
+        (true, false) => format!("is gone; its conversation goes on in {to}, as a checkpoint has it"),
+        (false, _) if has_rest => {
+            format!(
+                "has less of its conversation than {to}, in which it goes on; what was said in the first one since it was made again stays there alone"
+            )
+        }
+        (false, _) => format!("does not have its conversation; it goes on in {to}, which has it"),
+    }
 }

@@ -78,6 +78,7 @@ impl Unsupervised {
                 let why = why.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
                 Some(format!("no event of its hooks has come{why}"))
             }
+            RunHooks::Over { why } => Some(format!("its hooks do not run any more ({why})")),
             RunHooks::Heard | RunHooks::None => None,
         };
         // A service leaves alone what was set aside.

@@ -16,7 +16,9 @@ pub fn of_folder(store: &Store, sessions: &[Session], newest: Checkpoint) -> Res
     let since = since.filter(|session| last(session).and_then(|last| last.sequence).is_some_and(|at| at > newest.sequence));
     let session = since.or_else(|| sessions.iter().find(|session| session.id == newest.record.session).cloned());
     let Some(session) = session else { return Ok(newest) };
-    let is_left = |head: &Checkpoint| head.record.is_safety() && last(&session).is_none_or(|last| last.target != head.record.id);
+    // A safety checkpoint, or one of another folder at its path.
+    let is_left =
+        |head: &Checkpoint| !head.record.may_be_latest() && last(&session).is_none_or(|last| last.target != head.record.id);
     Ok(view.head(&session.id)?.filter(|head| !is_left(head)).unwrap_or(newest))
 }
 

@@ -17,6 +17,14 @@ pub fn checked_name(name: &str) -> Result<String> {
     }
 }
 
+/// Fails where a text cannot be a session's name for people: it has no words, or characters that end a line.
+pub fn check_given(name: &str) -> Result<()> {
+    match name.trim().is_empty() || name.chars().any(char::is_control) {
+        true => Err(Refusal::NoName { name: name.to_owned() }.into()),
+        false => Ok(()),
+    }
+}
+
 /// The name for a workspace: the folder's, made harmless, and a short hash of its path, so that two folders of one name differ.
 pub fn derived_name(workspace: &Path) -> String {
     let name = workspace.file_name().unwrap_or_default().to_string_lossy();

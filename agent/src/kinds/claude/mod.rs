@@ -338,11 +338,18 @@ impl Transcript for Claude {
 /// No more of settings is read, in bytes. What is longer is no JSON by that.
 const SETTINGS_BYTES_MAX: u64 = 16 << 20;
 
+/// True of settings that are a text, and no file's name. The agent takes a byte order mark before them.
+fn is_inline(own: &OsStr) -> bool {
+    without_mark(&own.to_string_lossy()).trim_start().starts_with('{')
+}
+
 /// The user's own settings, a text or a file, with our hooks behind theirs. A relative path begins in the folder of the agent, else of the caller.
 fn merged(own: &OsStr, folder: &Path, ours: Value) -> Result<String> {
     let inline = own.to_string_lossy();
-    let text = match inline.trim_start().starts_with('{') {
-        true => inline.into_owned(),
+    let named = if is_inline(own) { "" } else { &*inline };
+    let text = match is_inline(own) {
+        true => inline.clone().into_owned(),
+        false if own.is_empty() => return Err(Error::Invalid("the agent's --settings are empty; give a file or JSON".into())),
         false => {
             let of_agent = folder.join(own);
             let path = if of_agent.exists() { of_agent.as_path() } else { Path::new(own) };
@@ -352,7 +359,8 @@ fn merged(own: &OsStr, folder: &Path, ours: Value) -> Result<String> {
             text
         }
     };
-    let bad = |reason: String| Error::Invalid(format!("the agent's --settings cannot be used: {reason}"));
+    let of = if named.is_empty() { String::new() } else { format!(" {named}") };
+    let bad = |reason: String| Error::Invalid(format!("the agent's --settings{of} cannot be used: {reason}"));
     let mut settings: Value = serde_json::from_str(without_mark(&text)).map_err(|e| bad(e.to_string()))?;
     let Some(fields) = settings.as_object_mut() else { return Err(bad("they are no JSON object".into())) };
     let hooks = fields.entry("hooks").or_insert_with(|| Value::Object(Default::default()));

@@ -13,10 +13,14 @@ use parhelia_host::Host as _;
 use parhelia_ledger::{Goal, LedgerView as _, Session, Status};
 use parhelia_life::{
     overview,
+    session_name::check_given,
     supervise::{policy_of_outer, prompted},
 };
 use parhelia_oversight::{labels, review::acts::note_begun};
-use parhelia_store::{name, view::View};
+use parhelia_store::{
+    name::{self, Shown as _},
+    view::View,
+};
 use parhelia_wire::session as wire;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -98,6 +102,7 @@ async fn create(
     if new.command.is_empty() {
         return Err(Problem::usage("there is no command line of an agent"));
     }
+    new.name.as_deref().map(check_given).transpose()?;
     let labels = labels_of(&new.labels)?;
     let NewSession { name, policy, interval_seconds: interval, command, prompt, if_absent, beside, .. } = new;
     if let Some(prompt) = &prompt {
@@ -119,7 +124,8 @@ async fn create(
         let _folder = folder(&new).map(|folder| app.beginning.take(format!("folder {}", folder.to_string_lossy())));
         let view = app.store.refresh()?;
         if let Some(there) = there(app, &view, &new, if_absent, beside)? {
-            return Ok(BegunSession { session: of(&app.store, &view, &there)?, created: false, warnings: Vec::new() });
+            let warnings = differences(&view, &there, &new, !labels.is_empty())?;
+            return Ok(BegunSession { session: of(&app.store, &view, &there)?, created: false, warnings });
         }
         let (caller, warnings) = (Caller { service: &*app.host, store: &app.store, peer }, Warnings::default());
         // The process that begins it is no agent's, so that nobody else looks at who asks.
@@ -194,6 +200,23 @@ fn namesakes(view: &View, id: &str) -> Result<Option<String>, Problem> {
     let warning =
         |other: &Session| format!("session {} is called {} as well; give their ids to mean one of them", other.id, own.name);
     Ok(sessions.iter().find(is_other).map(warning))
+}
+
+/// Whatever was asked for that the session which is there instead of a new one does not have.
+fn differences(view: &View, id: &str, new: &start::NewSession, has_labels: bool) -> Result<Vec<String>, Problem> {
+    let Some(there) = view.session(id)? else { return Ok(Vec::new()) };
+    let works_in = there.workspace.as_ref().map(|place| place.folder());
+    let is_elsewhere = folder(new).is_some_and(|asked| works_in.as_ref().is_some_and(|folder| *folder != asked));
+    let command = view.newest_run(&there)?.map(|run| run.argv).unwrap_or_default();
+    let texts = [
+        is_elsewhere.then(|| format!("session {id} works in {}, which is another folder", works_in.unwrap_or_default().shown())),
+        (command != new.command).then(|| format!("session {id} was begun with another command line")),
+        new.prompt
+            .is_some()
+            .then(|| format!("the prompt was not given to session {id}; POST /v1/sessions/{id}/prompt does that")),
+        has_labels.then(|| format!("session {id} keeps its own labels")),
+    ];
+    Ok(texts.into_iter().flatten().collect())
 }
 
 /// The path of a folder on this machine.

@@ -12,14 +12,16 @@ use parhelia_agent::{
     hooks::{self, HookCommand},
     kind::Kind,
     kinds::KINDS,
-    process::{RUN_MARKER, SESSION_MARKER},
+    process::{RUN_MARKER, SESSION_MARKER, command_of},
     transcript::Located,
 };
 use parhelia_ledger::{LedgerView as _, Place, Run, Session};
 use parhelia_store::{Store, name};
 use serde_json::Value;
 
-use super::{Current, Sender, config_of_session, heard_hooks, hooked_agent_of, private, sessions_in, strangers_in, variables_of};
+use super::{
+    Current, Sender, agent_of, config_of_session, heard_hooks, hooked_agent_of, private, sessions_in, strangers_in, variables_of,
+};
 use crate::{Error, Host, Observer, Refusal, Result, notice::Notice};
 
 /// The kind of agent of a session: that of its newest run's program.
@@ -73,25 +75,34 @@ pub fn config_for(store: &Store, host: &dyn Host, session: &Session) -> Result<O
     Ok(Some(moved_to(host, session, &recorded).unwrap_or(recorded)))
 }
 
-/// The folder to which the agent's own was moved; none where it is where it was, or nothing tells.
+/// The folder to which the agent's own was moved; none where it is where it was, or nothing tells. An agent that lived while it was moved may have made
+/// the old one again, with no more than the rest of its conversation.
 fn moved_to(host: &dyn Host, session: &Session, recorded: &ConfigFolder) -> Option<ConfigFolder> {
-    if recorded.path.exists() {
-        return None;
-    }
-    let here = host.config_folder(recorded.kind())?;
+    let here = host.config_folder(recorded.kind()).filter(|here| !here.is_same(recorded))?;
     let newest = session.conversations.last()?;
-    let has_it = match recorded.kind().keeps_files() {
-        true => Located::by_session(&here.path, &newest.id).is_ok(),
+    if !recorded.kind().keeps_files() {
         // Only the agent itself can tell what is in its folder.
-        false => here.path.exists(),
-    };
-    has_it.then_some(here)
+        return (!recorded.path.exists() && here.path.exists()).then_some(here);
+    }
+    match (bytes_of(recorded, &newest.id), bytes_of(&here, &newest.id)) {
+        (then, Some(now)) => then.is_none_or(|then| then < now).then_some(here),
+        // One that is gone is not made again where the caller has another one: that has the agent's login.
+        (_, None) => (!recorded.path.exists() && here.path.exists()).then_some(here),
+    }
+}
+
+/// Bytes of a conversation's transcript in an agent's own folder; none where it has none.
+fn bytes_of(folder: &ConfigFolder, conversation: &str) -> Option<u64> {
+    let found = Located::by_session(&folder.path, conversation).ok()?;
+    Some(found.transcript.metadata().ok()?.len())
 }
 
 /// A notice where the agent's own folder was moved.
 pub fn moved_folder(store: &Store, session: &Session, now: &ConfigFolder) -> Result<Option<Notice>> {
-    let recorded = config_of_session(store, session)?.filter(|recorded| !recorded.path.exists() && recorded.path != now.path);
-    Ok(recorded.map(|from| Notice::ConfigFolderMoved { from, to: now.clone() }))
+    let Some(from) = config_of_session(store, session)?.filter(|recorded| !recorded.is_same(now)) else { return Ok(None) };
+    let has = |folder: &ConfigFolder| session.conversations.last().is_some_and(|newest| bytes_of(folder, &newest.id).is_some());
+    let (is_gone, has_rest, has_it) = (!from.path.exists(), has(&from), has(now) || !now.kind().keeps_files());
+    Ok(Some(Notice::ConfigFolderMoved { from, to: now.clone(), is_gone, has_rest, has_it }))
 }
 
 /// True of a session that some program was started or seen in. Others are folders of which checkpoints are made.
@@ -195,6 +206,11 @@ pub enum RunHooks {
         /// The reason, where its settings tell one.
         why: Option<String>,
     },
+    /// Events have come, and by now none can.
+    Over {
+        /// The reason, as its settings tell.
+        why: String,
+    },
     /// It has none.
     None,
 }
@@ -202,7 +218,7 @@ pub enum RunHooks {
 /// The hooks of the agent of a session's run. That they are in its settings does not say that they run: an event does.
 pub fn hooks_of(store: &Store, session: &Session, run: &Run) -> Result<RunHooks> {
     if heard_hooks(run).is_some() || hooked_agent_of(run).is_some() {
-        return Ok(RunHooks::Heard);
+        return Ok(dead_since(store, session, run)?.map_or(RunHooks::Heard, |why| RunHooks::Over { why: why.to_string() }));
     }
     let place = session.workspace.as_ref().map(Place::folder);
     let (Some(agent), Some(place)) = (agent_in(run).filter(Agent::has_hooks), place) else { return Ok(RunHooks::None) };
@@ -216,6 +232,23 @@ pub fn hooks_of(store: &Store, session: &Session, run: &Run) -> Result<RunHooks>
     let layers = hooks::layers(kind, folder, &place, kind.release(path.as_deref()));
     let dead = hooks::dead(&layers, path.as_deref()).filter(|dead| path.is_some() || matches!(dead, hooks::Dead::Off { .. }));
     Ok(RunHooks::Silent { why: dead.map(|dead| dead.to_string()) })
+}
+
+/// The reason why hooks of which events have come do not run any more; none where nothing tells one, or its variables cannot be read.
+fn dead_since(store: &Store, session: &Session, run: &Run) -> Result<Option<hooks::Dead>> {
+    let place = session.workspace.as_ref().map(Place::folder);
+    let process = hooked_agent_of(run).or_else(|| agent_of(run));
+    let (Some(process), Some(place)) = (process.filter(|process| process.is_alive()), place) else { return Ok(None) };
+    let kind = kind_of(store, session)?;
+    let Some(path) = variables_of(run).and_then(|all| all.into_iter().find(|(name, _)| name == "PATH").map(|(_, path)| path))
+    else {
+        return Ok(None);
+    };
+    let config = config_of_session(store, session)?;
+    let folder = config.as_ref().map(|config| config.path.as_path());
+    let mut layers = hooks::layers(kind, folder, &place, kind.release(Some(&path)));
+    layers.extend(hooks::given(&command_of(process.process)));
+    Ok(hooks::dead(&layers, Some(&path)))
 }
 
 /// A notice that nothing brings the hooks of a kind that the user has declared.

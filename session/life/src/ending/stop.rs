@@ -11,13 +11,15 @@ use parhelia_store::{
 
 use super::last::of_session;
 use crate::checkpoint::Made;
-use parhelia_host::{Host, Observer, Refusal, Result, run};
+use parhelia_host::{Error, Host, Observer, Refusal, Result, run};
 
 /// A session whose agent was stopped.
 #[derive(Debug)]
 pub struct Stopped {
     /// The last checkpoint; none where the agent was not alive, or the session had ended before.
     pub made: Option<Made>,
+    /// The reason why there is no last checkpoint though an agent was ended.
+    pub failed: Option<Error>,
     /// True if an agent was alive.
     pub was_alive: bool,
     /// The reason why it is not known whether one was.
@@ -42,15 +44,16 @@ pub fn stop(
         // An agent that was left alone when its session ended.
         let run = alive.ok_or_else(|| Refusal::EndedWithoutAgent { session: session.id.clone() })?;
         run::end_agent(store, host, session, run, patience, (By::Stop, None), || Ok(()))?;
-        return Ok(Stopped { made: None, was_alive: true, unknown: None, goal: Goal::Ended });
+        return Ok(Stopped { made: None, failed: None, was_alive: true, unknown: None, goal: Goal::Ended });
     }
     if !run::has_agent(session) {
         return Err(Refusal::NoAgent { action: "stop", session: session.id.clone() }.into());
     }
     let goal = if keep_wanted { Goal::Running } else { Goal::Paused };
-    let made = match alive {
+    let last = match alive {
         Some(run) => {
-            let last = || of_session(store, host, session, Some(run), (Trigger::Shutdown, Cause::Stop, "stop"), observer);
+            // It has ended by then, whatever becomes of the checkpoint.
+            let last = || Ok(of_session(store, host, session, Some(run), (Trigger::Shutdown, Cause::Stop, "stop"), observer));
             Some(run::end_agent(store, host, session, run, patience, (By::Stop, Some(goal)), last)?)
         }
         None => {
@@ -62,6 +65,14 @@ pub fn stop(
             None
         }
     };
-    let unknown = newest.as_ref().filter(|_| made.is_none()).and_then(run::why_unknown);
-    Ok(Stopped { was_alive: made.is_some(), unknown, made, goal })
+    let (was_alive, last) = (last.is_some(), last.transpose());
+    let (made, failed) = match last {
+        Ok(made) => (made, None),
+        Err(e) => (None, Some(e)),
+    };
+    if let Some(e) = &failed {
+        run::note_checkpoint(store, &session.id, Some(&e.to_string()), host.actor())?;
+    }
+    let unknown = newest.as_ref().filter(|_| !was_alive).and_then(run::why_unknown);
+    Ok(Stopped { was_alive, unknown, made, failed, goal })
 }

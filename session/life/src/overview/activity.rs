@@ -1,10 +1,14 @@
 //! What the agent of a session is seen to do: as the kernel tells, as it says of itself, and as its last event told.
 
+use std::time::Duration;
+
 use jiff::{SignedDuration, Timestamp};
 use parhelia_agent::{
     open::{live, said_by},
     process::Identity,
     said::Said,
+    tmux::Server,
+    trouble::Trouble,
 };
 use parhelia_ledger::{Conversation, Goal, LedgerView as _, Run, Session};
 use parhelia_store::Store;
@@ -52,6 +56,13 @@ pub(super) fn observed(store: &Store, session: &Session, run: Option<&Run>) -> R
             let said = said(store, session, run, &process)?;
             let heard = attention::heard(session, &run.id);
             let (status, what) = said.map_or((None, None), |said| (said.status, said.waits_for));
+            // One that never began to work may stand at a question of its start.
+            if status.is_none()
+                && heard.is_none()
+                && let Some(asked) = asks_at_start(store, session, run)
+            {
+                return Ok(Activity { observed: Observed::Waiting, why: Some(asked.text().to_owned()), agent: Some(process) });
+            }
             let (observed, why) = match (status.as_deref(), heard) {
                 (Some("idle"), _) => (Observed::Idle, why_ended()),
                 // An event tells what it waits for, and the agent only the kind of that.
@@ -76,6 +87,18 @@ fn said(store: &Store, session: &Session, run: &Run, process: &Identity) -> Resu
     let Some(config) = run::config_of_session(store, session)? else { return Ok(None) };
     let its = || live(&config.path, &run::conversation_of(session, &run.id)?).into_iter().next();
     Ok(said_by(&config.path, process.process).filter(|said| said.process.is_same(process)).or_else(its))
+}
+
+/// No call of tmux takes longer.
+const TMUX_LIMIT: Duration = Duration::from_millis(500);
+
+/// The question at which the agent of a run stands in its pane, such as whether it may trust the folder; none once an event of its hooks was heard, and of
+/// one outside of tmux.
+fn asks_at_start(store: &Store, session: &Session, run: &Run) -> Option<Trouble> {
+    let pane = run.tmux.as_ref().filter(|_| run::heard_hooks(run).is_none())?;
+    let kind = run::kind_of(store, session).ok()?;
+    let screen = Server::new(Some((&*pane.socket).into()), TMUX_LIMIT).screen(&pane.pane).ok()?;
+    kind.trouble(&screen).filter(|trouble| trouble.waits_for_someone())
 }
 
 /// The activity of a session's newest agent in its own word; none where it is not seen to live, or says nothing of itself.

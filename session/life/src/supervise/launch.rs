@@ -7,7 +7,7 @@ use parhelia_ledger::{Goal, LedgerView as _};
 use parhelia_store::{Store, name};
 
 use super::{Ended, Stops, Supervised, ensure_startable, or_ended, supervise};
-use crate::{environment, prompt, rollback};
+use crate::{environment, prompt, rollback, session_name::check_given};
 use parhelia_host::{
     Host, Observer, Refusal, Result,
     config::Config,
@@ -158,6 +158,7 @@ impl Launch {
     /// Begins the run.
     pub fn begin(&self, store: &Store, host: &dyn Host, observer: &dyn Observer) -> Result<Begun> {
         let (agent, workspace) = (self.agent.as_ref(), &self.request.workspace);
+        self.request.name.as_deref().map(check_given).transpose()?;
         let new = agent.and_then(Agent::new_conversation);
         let conversation = agent.and_then(Agent::conversation).or(new);
         let config_folder = host.config_folder(agent.map_or(KINDS[0], Agent::kind));
