@@ -2,6 +2,7 @@ use std::{
     fs,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
+    process::Command,
 };
 
 use parhelia_store::{
@@ -189,4 +190,42 @@ fn that_a_workspace_was_moved_is_recorded_once_and_not_for_an_old_run() {
     let second = last(&f);
     by_run(&f, "new", 2);
     assert_eq!(last(&f), second);
+}
+
+/// A folder that shows another one, as a mounted checkpoint does.
+struct Shown(PathBuf);
+
+impl Shown {
+    fn at(content: &Path, folder: &Path) -> Self {
+        // What is not empty is not taken by every release of it, but by mount.
+        let (dir, run) = (tempfile::tempdir().unwrap(), |program: &mut Command| assert!(program.status().unwrap().success()));
+        run(Command::new("bindfs").args(["-o", "subtype=parhelia"]).args([content, dir.path()]));
+        run(Command::new("mount").arg("--bind").args([dir.path(), folder]));
+        run(Command::new("umount").arg(dir.path()));
+        Shown(folder.to_owned())
+    }
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        _ = Command::new("umount").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_mounted_checkpoint_hides_a_session_s_workspace_and_may_be_a_new_session_s() {
+    let f = fixture();
+    let shown = f.workspace.with_file_name("shown");
+    fs::create_dir(&shown).unwrap();
+    fs::write(shown.join("inside"), "x").unwrap();
+    f.write("file", b"1");
+    let first = f.create().checkpoint;
+    let mounted = Shown::at(&shown, &f.workspace);
+    let refused = create::run(&f.store, &f.options(), &()).map(|_| ());
+    let other = create::run(&f.store, &Options { session: "t".into(), ..f.options() }, &()).map(|done| done.checkpoint);
+    drop(mounted);
+    let error = refused.unwrap_err().to_string();
+    assert!(error.contains("shows a mounted checkpoint, which is not what session s works on"), "{error}");
+    assert!(other.unwrap().record.root != first.record.root);
+    assert_eq!(f.create().checkpoint.record.root, first.record.root);
 }

@@ -14,6 +14,9 @@ fn tar_of(content: &[u8]) -> Vec<u8> {
     let mut builder = tar::Builder::new(Vec::new());
     let mut header = tar::Header::new_ustar();
     header.set_mode(0o644);
+    header.set_uid(0);
+    header.set_gid(0);
+    header.set_mtime(0);
     header.set_size(content.len() as u64);
     builder.append_data(&mut header, "f", content).unwrap();
     builder.into_inner().unwrap()

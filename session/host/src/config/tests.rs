@@ -219,7 +219,7 @@ fn the_usual_places() {
 
 #[test]
 fn the_example_file_has_every_option_and_parses() {
-    let path = PathBuf::from("../parhelia.toml.example");
+    let path = PathBuf::from("../../parhelia.toml.example");
     if std::env::var_os("PARHELIA_WRITE_EXAMPLE").is_some() {
         fs::write(&path, options::example()).unwrap();
     }

@@ -23,24 +23,6 @@ fn a_mounted_checkpoint_in_a_workspace_is_left_out() {
 }
 
 #[test]
-fn a_mounted_checkpoint_hides_a_session_s_workspace_and_may_be_a_new_session_s() {
-    let f = fixture();
-    let shown = f.workspace.with_file_name("shown");
-    fs::create_dir(&shown).unwrap();
-    fs::write(shown.join("inside"), "x").unwrap();
-    f.write("file", b"1");
-    f.create();
-    let mounted = Shown::at(&shown, &f.workspace);
-    let refused = run(&f.store, &f.options(), &()).map(|_| ());
-    let other = run(&f.store, &Options { session: "t".into(), ..f.options() }, &()).map(|done| done.checkpoint);
-    drop(mounted);
-    let error = refused.unwrap_err().to_string();
-    assert!(error.contains("shows a mounted checkpoint, which is not what session s works on"), "{error}");
-    assert_eq!(f.tree(&other.unwrap()).into_keys().collect::<Vec<_>>(), [b"inside"]);
-    f.assert_exact(&f.create().checkpoint);
-}
-
-#[test]
 fn a_file_that_is_mounted_by_itself_is_read_each_time() {
     let (f, other) = (fixture(), tempfile::tempdir_in("/dev/shm").unwrap());
     f.write("beside", b"1");
