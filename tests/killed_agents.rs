@@ -153,7 +153,7 @@ fn session(agent: &impl Kind, home: &Path) -> (String, Vec<Value>) {
 
 /// One round; returns what is wrong.
 fn round<K: Kind>(agent: &K, api: &Api, number: u64) -> Result<(), String> {
-    let (is_moved, is_alone) = (number % 2 == 0, number / 2 % 2 == 0);
+    let (is_moved, is_alone) = (number.is_multiple_of(2), (number / 2).is_multiple_of(2));
     let (prompt, word) = (format!("begin PROMPT-{number}."), format!("ANSWER-{number}"));
     // The second call never ends: its agent is killed meanwhile.
     let hangs = "echo begun > begun.txt; while :; do sleep 0.1; done";

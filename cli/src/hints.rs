@@ -5,7 +5,21 @@ use std::{fs, path::Path};
 use clap::Command;
 
 /// The folders of all crates whose texts reach somebody.
-const CRATES: [&str; 9] = ["store", "fuse", "agent", "session", "wire", "screen", "mcp", "service", "cli"];
+const CRATES: [&str; 13] = [
+    "store",
+    "ledger",
+    "fuse",
+    "agent",
+    "session/host",
+    "session/oversight",
+    "session/knowledge",
+    "session/life",
+    "wire",
+    "screen",
+    "mcp",
+    "service",
+    "cli",
+];
 
 /// Verbs and flags that remove, overwrite or switch off what protects.
 const DESTRUCTIVE: [&str; 16] = [

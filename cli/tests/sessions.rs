@@ -465,7 +465,7 @@ fn what_cannot_begin_leaves_no_session() {
     fs::write(folder.join("bad.json"), "no JSON").unwrap();
     let arguments = ["session", "run", "-w", "work", "--", "claude", "--settings", "bad.json"];
     let refused = agent.home.run(&arguments).expect(2);
-    assert!(refused.err.contains("--settings cannot be used"), "{refused:?}");
+    assert!(refused.err.contains("--settings bad.json cannot be used"), "{refused:?}");
     assert_eq!(agent.home.run(&["session", "list", "--json"]).expect(0).json().pop().unwrap()["sessions"], 0);
 }
 

@@ -132,6 +132,12 @@ impl Layout {
         self.root.join("ballast")
     }
 
+    /// True where a folder has one of the two copies of a store's settings.
+    #[expect(clippy::disallowed_methods, reason = "paths alone are asked for")]
+    pub(crate) fn has_settings_at(root: &Path) -> bool {
+        Layout::new(root).has_settings()
+    }
+
     /// True where one of the two copies of a store's settings is.
     pub fn has_settings(&self) -> bool {
         self.config().exists() || self.config_copy().exists()

@@ -119,6 +119,12 @@ impl Store {
         Self::open_with(root, options, Self::open_view)
     }
 
+    /// Opens another store as this one is: with its keys and its fold.
+    #[expect(clippy::disallowed_methods, reason = "it has the fold of whoever opened the first one")]
+    pub(crate) fn open_like(root: &Path, layout: &Layout) -> Result<Self> {
+        Self::open(root, &OpenOptions::with(layout))
+    }
+
     fn open_view(layout: &Layout) -> Result<View> {
         match View::open(layout) {
             // What RocksDB holds can be derived, so that losing it locks nobody out.
@@ -188,6 +194,7 @@ impl Store {
 
     /// The store that this user had in a folder where there is none; none where nobody knows of one. `memory` is the folder of
     /// [`OpenOptions::memory`].
+    #[expect(clippy::disallowed_methods, reason = "paths alone are asked for")]
     pub fn missing_at(root: &Path, memory: Option<&Path>) -> Option<Missing> {
         let layout = Layout::new(root);
         let is_there = layout.config().exists() || Config::has_copy(&layout) || has_content(&layout);

@@ -17,7 +17,7 @@ fn the_documents_have_the_types_of_this_release() {
 
 /// The fields of all types, with the name of each.
 fn fields(schema: &serde_json::Value) -> Vec<(String, serde_json::Value)> {
-    let types = schema["$defs"].as_object().unwrap().iter();
+    let types = schema["$defs"].as_object().into_iter().flatten();
     let of = |(of, one): (&String, &serde_json::Value)| {
         let fields = one["properties"].as_object().cloned().unwrap_or_default();
         fields.into_iter().map(move |(name, field)| (format!("{of}.{name}"), field)).collect::<Vec<_>>()

@@ -5,7 +5,7 @@ use std::{
     io,
     path::PathBuf,
     process::{Child, Command},
-    sync::Mutex,
+    sync::{Mutex, PoisonError},
 };
 
 use parhelia_store::{event::Actor, progress::Progress};
@@ -49,7 +49,7 @@ pub struct Warned(Mutex<String>);
 impl Warned {
     /// All warnings, one behind the other.
     pub fn text(self) -> String {
-        self.0.into_inner().unwrap()
+        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -57,6 +57,6 @@ impl Progress for Warned {}
 
 impl Observer for Warned {
     fn warn(&self, notice: &Notice) {
-        self.0.lock().unwrap().push_str(&notice.to_string());
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push_str(&notice.to_string());
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     format::JOURNAL_SEGMENT_BYTES,
     journal::{Around, Gap, Journal, Position, Tail, Writer},
     layout::Layout,
-    store::{OpenOptions, Store},
+    store::Store,
     view,
 };
 
@@ -71,8 +71,8 @@ impl Copies {
     /// Those among `from` that are stores of the same id.
     pub(super) fn of(layout: &Layout, from: &[PathBuf]) -> Result<Self> {
         let mut copies = Vec::new();
-        for path in from.iter().filter(|path| Layout::new(path).has_settings()) {
-            let store = Store::open(path, &OpenOptions::with(layout))?;
+        for path in from.iter().filter(|path| Layout::has_settings_at(path)) {
+            let store = Store::open_like(path, layout)?;
             if crate::config::Config::of(layout).is_ok_and(|config| config.id == store.config().id) {
                 copies.push((path.clone(), Journal::of(store.layout())));
             }

@@ -138,7 +138,7 @@ impl Blow {
             }
             Victim::HookProgram => {
                 let program = self.program.as_ref().unwrap();
-                fs::set_permissions(program, fs::Permissions::from_mode(0)).unwrap();
+                fs::set_permissions(program, fs::Permissions::from_mode(0o000)).unwrap();
             }
             Victim::Workspace => {
                 fs::rename(&self.workspace, &self.moved).unwrap();

@@ -76,6 +76,9 @@ pub struct Waiting {
     pub id: String,
 }
 
+/// A row of the index, for comparing two: sequence, base, state, texts.
+pub type Dumped = (i64, Option<i64>, i64, Vec<String>);
+
 type Result<T, E = rusqlite::Error> = std::result::Result<T, E>;
 
 /// The columns of the full-text table.
@@ -212,7 +215,7 @@ impl Index {
     }
 
     /// Everything in it, for comparing two.
-    pub fn dump(&self) -> Result<Vec<(i64, Option<i64>, i64, Vec<String>)>> {
+    pub fn dump(&self) -> Result<Vec<Dumped>> {
         let sql = format!(
             "SELECT sequence, base, state, {} FROM checkpoints LEFT JOIN texts ON texts.rowid = sequence ORDER BY sequence",
             Field::ALL.map(|field| format!("texts.{}", field.name())).join(", ")

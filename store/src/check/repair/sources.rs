@@ -19,7 +19,7 @@ use crate::{
     name,
     pack::ObjectKind,
     record::Checkpoint,
-    store::{OpenOptions, Store},
+    store::Store,
     tree,
 };
 
@@ -52,7 +52,7 @@ impl Sources {
         let below = |path: &Path| {
             let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
             let mut stores: Vec<PathBuf> =
-                entries.map(|entry| entry.path()).filter(|path| Layout::new(path).has_settings()).collect();
+                entries.map(|entry| entry.path()).filter(|path| Layout::has_settings_at(path)).collect();
             stores.sort_unstable();
             stores
         };
@@ -63,8 +63,8 @@ impl Sources {
     pub(super) fn open(from: &[PathBuf], layout: &Layout) -> Result<Self> {
         let mut sources = Sources::default();
         for path in from {
-            if Layout::new(path).has_settings() {
-                sources.stores.push(Store::open(path, &OpenOptions::with(layout))?);
+            if Layout::has_settings_at(path) {
+                sources.stores.push(Store::open_like(path, layout)?);
             } else if path.is_dir() {
                 let (by_bytes, by_id, objects, captured_for, tables) = Default::default();
                 sources.folders.push(Folder { path: path.clone(), by_bytes, by_id, objects, captured_for, tables });

@@ -231,7 +231,7 @@ impl Salvage<'_> {
     fn judge(&self, script: &mut Script, layout: &Layout, progress: &dyn Progress) -> Result<SalvageReport> {
         let checked = run_naming(layout, &CheckOptions::default(), &mut |_| Ok(()), progress)?;
         let hurt: HashMap<Ulid, &HurtCheckpoint> = checked.hurt.iter().map(|hurt| (hurt.checkpoint, hurt)).collect();
-        let store = Store::open(&layout.root, &OpenOptions::with(layout))?;
+        let store = Store::open_like(&layout.root, layout)?;
         let mut left_out: HashSet<ObjectId> = HashSet::new();
         let mut checkpoints = Vec::new();
         for checkpoint in store.checkpoints()? {
@@ -271,7 +271,7 @@ impl Salvage<'_> {
 
     /// The packs of the store that was tried, without those that the repair has replaced.
     fn packs_in_use(&self, layout: &Layout) -> Result<Vec<PackInfo>> {
-        let store = Store::open(&layout.root, &OpenOptions::with(layout))?;
+        let store = Store::open_like(&layout.root, layout)?;
         let mut infos = Vec::new();
         for (id, state) in store.view().packs()? {
             match state.condemned {
