@@ -100,3 +100,37 @@ fn a_session_keeps_its_home_when_another_one_is_named() {
     assert_eq!((work.turns("home/.claude"), work.turns("two")), (Some(3), None), "{text}");
     assert_eq!(work.seen(), format!("none {}", work.scratch.path("home").display()));
 }
+
+/// The one transcript below a folder of the agent's.
+fn transcript(config: &Path) -> PathBuf {
+    let projects = fs::read_dir(config.join("projects")).unwrap().flatten();
+    let mut files = projects.flat_map(|project| fs::read_dir(project.path()).unwrap().flatten());
+    files.find(|file| file.path().extension() == Some("jsonl".as_ref())).unwrap().path()
+}
+
+#[test]
+fn a_home_that_was_made_again_beside_the_moved_one_is_not_taken_for_it() {
+    let work = Work::new();
+    work.begin("old", None);
+    work.expect(&["session", "resume", "it"], "old", None);
+    fs::rename(work.scratch.path("old"), work.scratch.path("new")).unwrap();
+    // An agent that lived meanwhile has gone on at the path that it knew.
+    let whole = transcript(&work.scratch.path("new/.claude"));
+    let rest = fs::read_to_string(&whole).unwrap().lines().last().unwrap().to_owned() + "\n";
+    let husk = work.scratch.path("old").join(whole.strip_prefix(work.scratch.path("new")).unwrap());
+    write(&husk, rest.as_bytes()).unwrap();
+    let text = work.expect(&["session", "resume", "it"], "new", None);
+    assert_eq!((work.turns("new/.claude"), work.turns("old/.claude")), (Some(3), Some(1)), "{text}");
+    assert!(text.contains("has less of its conversation than"), "{text}");
+}
+
+#[test]
+fn a_home_that_is_gone_is_not_made_again_where_the_shell_has_another() {
+    let work = Work::new();
+    work.begin("old", None);
+    fs::rename(work.scratch.path("old"), work.scratch.path("away")).unwrap();
+    fs::create_dir_all(work.scratch.path("fresh/.claude")).unwrap();
+    let text = work.expect(&["session", "resume", "it"], "fresh", None);
+    assert!(!work.scratch.path("old").exists() && text.contains("is gone; its conversation goes on in"), "{text}");
+    assert_eq!(work.turns("fresh/.claude"), Some(2), "{text}");
+}

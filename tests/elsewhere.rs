@@ -219,7 +219,8 @@ fn a_tree_that_is_reviewed_like_its_session_is_scanned_and_follows_the_rules() {
     let head = place.of_tree(&tree).unwrap()["head"].as_str().unwrap().to_owned();
     let listed = place.scratch.expect(0, &["checkpoint", "ls", &head]);
     assert!(listed.contains("settings.py") && !listed.contains("left-out"), "{listed}");
-    let found = &place.objects(&["checkpoint", "show", &head, "--json"], "checkpoint")[0];
+    let listed = place.objects(&["checkpoint", "list", "--json"], "checkpoint");
+    let found = listed.iter().find(|checkpoint| checkpoint["id"] == *head).unwrap();
     assert_eq!(found["scan"]["found"], 1, "{found}");
     assert_eq!(found["approval"]["policy"], "strict", "{found}");
 }

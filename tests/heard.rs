@@ -168,7 +168,7 @@ fn a_permission_that_another_hook_gives_is_nobodys_business() {
     let mut agent = Agent::new();
     agent.says(Some("busy"));
     agent.heard("PermissionRequest", bash("make"));
-    agent.heard("Notification", notified("auth_success", "welcome"));
+    agent.event("Notification", notified("auth_success", "welcome"));
     assert_eq!((agent.verdict(), agent.told()), (NONE, 0));
 }
 
@@ -189,4 +189,26 @@ fn an_agent_that_says_nothing_of_itself_is_as_its_last_event_tells() {
     let later = std::time::SystemTime::now() + std::time::Duration::from_secs(60);
     fs::File::options().write(true).open(&transcript).unwrap().set_modified(later).unwrap();
     assert_eq!(agent.verdict(), NONE);
+}
+
+#[test]
+fn a_question_has_a_checkpoint_of_what_was_done_before_it() {
+    let mut agent = Agent::new();
+    write(&agent.scratch.path("work/done"), b"before the question").unwrap();
+    agent.heard("PreToolUse", json!({ "tool_name": "AskUserQuestion", "tool_input": { "questions": [] } }));
+    let listed = agent.scratch.expect(0, &["checkpoint", "list", "--json"]);
+    let newest: Value = serde_json::from_str(listed.lines().next().unwrap()).unwrap();
+    assert_eq!(newest["cause"], "question", "{newest}");
+    let files = agent.scratch.expect(0, &["checkpoint", "ls", newest["id"].as_str().unwrap()]);
+    assert!(files.contains("done"), "{files}");
+}
+
+#[test]
+fn a_stop_without_a_last_checkpoint_says_so() {
+    let agent = Agent::new();
+    fs::rename(agent.scratch.path("work"), agent.scratch.path("moved")).unwrap();
+    let id = agent.session().unwrap()["id"].as_str().unwrap().to_owned();
+    let text = agent.scratch.expect(3, &["session", "stop", &id]);
+    assert!(text.contains("no last checkpoint could be made"), "{text}");
+    assert!(!agent.session().unwrap()["failing"].is_null());
 }

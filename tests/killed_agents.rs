@@ -9,7 +9,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use parhelia_agent::process::{all, parent};
+use parhelia_agent::process::{all, command_of, parent};
 use parhelia_tests::{
     agent::{Agent, AgentHome, Api, Codex, Gemini, Opencode, Reply, text, tool},
     live::{Live, kill, lives, shown, wait},
@@ -132,8 +132,11 @@ fn call<K: Kind>(words: &str, command: &str) -> Reply {
 fn processes<K: Kind>(supervisor: &Child) -> Vec<i32> {
     let mut above = i32::try_from(supervisor.id()).unwrap();
     let mut found = Vec::new();
+    // What passes on that a headless agent prints stands beside it.
+    let is_relay = |process: i32| command_of(process).iter().any(|word| word == "relay-of-agent");
     for _ in 0..K::PROCESSES {
-        above = wait(|| all().into_iter().map(|one| one.process).find(|process| parent(*process) == Some(above)));
+        let is_below = |process: &i32| parent(*process) == Some(above) && !is_relay(*process);
+        above = wait(|| all().into_iter().map(|one| one.process).find(is_below));
         found.push(above);
     }
     found

@@ -144,7 +144,11 @@ fn hooks_of_which_no_event_has_come_are_not_said_to_make_checkpoints() {
     let agent = work.start(&[&program.to_string_lossy()]);
     work.kill_supervisor();
     let listed = work.listed();
-    assert_eq!(listed["unsupervised"], json!({ "process": agent, "has_hooks": false }), "{listed}");
+    assert_eq!(
+        listed["unsupervised"],
+        json!({ "process": agent, "has_hooks": false, "service_interval_seconds": null }),
+        "{listed}"
+    );
     let text = work.said(&["session", "list"]);
     assert!(text.contains("no checkpoints of it are made any more, as no event of its hooks has come"), "{text}");
     let text = work.said(&["session", "pause", "it"]);

@@ -226,7 +226,7 @@ impl Screen<'_> {
         let folder = self.session.workspace.as_ref().map_or_else(|| "/".into(), Place::folder);
         let options = host.config(&folder)?.approval;
         let request = DecisionRequest { checkpoint, verdict, reason: reason.as_ref(), changes: false, options: &options };
-        decide::decide(&self.store, host, &request, &Quiet(self.caller))
+        parhelia_knowledge::decide::decide(&self.store, host, &request, &Quiet(self.caller))
     }
 
     /// Takes in what came to the store since. Nothing that is shown moves.

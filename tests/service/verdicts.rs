@@ -121,6 +121,12 @@ fn a_name_and_a_folder_have_one_live_agent_unless_another_is_asked_for() {
         let refused = begin(name, folder, "").expect(409);
         assert!(refused["detail"].as_str().unwrap().contains(&first), "{refused}");
     }
+    // Whoever is answered with another one's session hears what is different.
+    let body = json!({"name": "same", "workspace": at("two"), "command": ["other"], "if_absent": true, "labels": {"a": "b"}});
+    let there = s.post("/v1/sessions", &body).expect(200);
+    assert_eq!((&there["created"], there["warnings"].as_array().unwrap().len()), (&json!(false), 3), "{there}");
+    let nameless = s.post("/v1/sessions", &json!({"name": " ", "workspace": at("two"), "command": [at("bin/claude")]}));
+    assert!(nameless.expect(400)["detail"].as_str().unwrap().contains("cannot be a session's name"));
     let other = begin("same", "two", "beside").json();
     assert_eq!(other["created"], true, "{other}");
     s.get("/v1/sessions/same").expect(409);

@@ -204,5 +204,19 @@ mod tests {
         fs::write(work.join(".claude/settings.local.json"), "{\"disableAllHooks\": true}").unwrap();
         let told = dead(&of(), None).unwrap().to_string();
         assert!(told.starts_with("disableAllHooks in ") && told.contains("settings.local.json"), "{told}");
+        // The layer that counts most decides.
+        fs::write(work.join(".claude/settings.local.json"), "{\"disableAllHooks\": false}").unwrap();
+        fs::write(work.join(".claude/settings.json"), "{\"disableAllHooks\": true}").unwrap();
+        let told = dead(&of(), None).unwrap().to_string();
+        assert!(told.contains("is not executable"), "{told}");
+    }
+
+    #[test]
+    fn hooks_on_a_command_line_are_a_layer_of_their_own() {
+        let argv = |settings: &str| ["claude", "--settings", settings].map(OsString::from);
+        let ours = r#"{"hooks":{"Stop":[{"hooks":[{"type":"command","command":"/gone/parhelia hook"}]}]}}"#;
+        let told = dead(&[given(&argv(ours)).unwrap()], None).unwrap().to_string();
+        assert!(told.starts_with("/gone/parhelia is not there"), "{told}");
+        assert_eq!(given(&argv("{}")), None);
     }
 }

@@ -57,7 +57,7 @@ fn run(context: &mut Context, args: &Args, verdict: Verdict) -> Result<Code> {
     let place = store.view().session(&session)?.and_then(|session| session.workspace).map(|place| Place::folder(&place));
     let options = host.config(&place.unwrap_or_else(|| "/".into()))?.approval;
     let request = DecisionRequest { checkpoint, verdict, reason: reason.as_ref(), changes: args.change, options: &options };
-    let decided = decide::decide(&store, &host, &request, &context.progress())?;
+    let decided = parhelia_knowledge::decide::decide(&store, &host, &request, &context.progress())?;
     let (previous, builds_on_it) = tell(context, &store, checkpoint, verdict, &decided)?;
     let decision = Decision {
         id: checkpoint.to_string(),

@@ -323,7 +323,7 @@ async fn decide(
         let options = caller.config(&place.unwrap_or_else(|| "/".into()))?.approval;
         let changes = decision.change;
         let request = DecisionRequest { checkpoint, verdict, reason: reason.as_ref(), changes, options: &options };
-        let decided = decide::decide(&app.store, &caller, &request, &())?;
+        let decided = parhelia_knowledge::decide::decide(&app.store, &caller, &request, &())?;
         Ok(Json(Decided { id, approval: (&decided.approval).into(), recorded: !decided.had }))
     })
     .await

@@ -6,9 +6,9 @@ use parhelia_store::Store;
 
 use crate::memory;
 
-/// Decides as [`decide::decide`] does, and tells the project's memory.
+/// Records a decision as [`decide::record`] does, and tells the project's memory.
 pub fn decide(store: &Store, host: &dyn Host, request: &DecisionRequest<'_>, observer: &dyn Observer) -> Result<Decided> {
-    let decided = decide::decide(store, host, request, observer)?;
+    let decided = decide::record(store, host, request, observer)?;
     if !decided.had
         && let Some(checkpoint) = store.view().checkpoint(request.checkpoint)?
         && let Err(e) = memory::learn(store, host, &checkpoint, request.verdict.status())

@@ -74,8 +74,8 @@ pub struct Decided {
     pub had: bool,
 }
 
-/// Decides.
-pub fn decide(store: &Store, host: &dyn Host, request: &DecisionRequest<'_>, observer: &dyn Observer) -> Result<Decided> {
+/// Records a decision. Faces call `parhelia_knowledge::decide`, by which the project learns of it as well.
+pub fn record(store: &Store, host: &dyn Host, request: &DecisionRequest<'_>, observer: &dyn Observer) -> Result<Decided> {
     let id = request.checkpoint;
     let mut caller = Caller::of(store, host, request)?;
     caller.signature = caller.signed(store, host, request)?;
