@@ -10,7 +10,7 @@ use parhelia_ledger::{LedgerView as _, Place, Session};
 use parhelia_life::overview::Overview;
 use parhelia_oversight::review::{
     annotation::Text,
-    decide::{self, Decided, DecisionRequest, Verdict},
+    decide::{Decided, DecisionRequest, Verdict},
     unseen::Unseen,
 };
 use parhelia_store::{Store, clock, id::Ulid, journal::Position, name::Shown as _, progress::Progress};

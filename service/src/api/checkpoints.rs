@@ -14,7 +14,7 @@ use parhelia_oversight::{
     changed,
     review::{
         annotation::{self, Text},
-        decide::{self, DecisionRequest, Verdict},
+        decide::{DecisionRequest, Verdict},
         tag::{self, Tag},
     },
 };
