@@ -1,7 +1,7 @@
 //! The full-screen review of a session: files that changed, their diffs, the conversation beside them, and a person's decision.
 //!
 //! [`review()`] takes the terminal, shows a session until the person leaves, and says what comes next. It reads a store and decides through
-//! the workflows of [`parhelia_session`]. The [`Caller`] stands for whoever has a command line: it mounts, and puts errors into words.
+//! the workflows of [`parhelia_life`] and its neighbours. The [`Caller`] stands for whoever has a command line: it mounts, and puts errors into words.
 //!
 //! Everything that is shown and selected is one state, which knows neither a terminal nor a store: keys and what was read come in, effects
 //! go out. A thread reads, so that no key waits for a diff. [`shell`] opens a shell in a checkpoint, [`human`] and [`words`] have the

@@ -1,7 +1,7 @@
 //! The service of a store: it sees sessions whose agents died and has them go on, makes checkpoints of agents that nobody else watches over,
 //! and answers programs over HTTP.
 //!
-//! It is one process for a store, and nothing depends on it: whatever it does is a workflow of [`parhelia_session`], which the command line
+//! It is one process for a store, and nothing depends on it: whatever it does is a workflow of [`parhelia_life`] and its neighbours, which the command line
 //! has as well. It starts no agent as its own child, so that its end, or another release in its place, ends none.
 //!
 //! `doors` opens the socket (`listen`) and TCP, or takes those that systemd has opened (`activation`), `tls` encrypts, `connection` accepts

@@ -76,7 +76,7 @@ pub trait Host: Sync {
         Ok(None)
     }
 
-    /// Starts a process that [relays](crate::supervise::relay()) from `input` to the standard output of an agent, with a copy for `supervisor`. False of
+    /// Starts a process that relays from `input` to the standard output of an agent, with a copy for `supervisor`. False of
     /// a caller without such a process.
     fn start_relay(&self, _input: OwnedFd, _supervisor: OwnedFd) -> io::Result<bool> {
         Ok(false)

@@ -18,7 +18,7 @@ use parhelia_host::{
     run,
 };
 
-/// The field of a session that an agent has begun: the session of that agent, or [`STRANGER`].
+/// The field of a session that an agent has begun: the session of that agent, or `STRANGER`.
 pub const BEGUN_BY: &str = "begun_by";
 /// An agent of which the store has no run.
 const STRANGER: &str = "-";
