@@ -148,10 +148,12 @@ fn the_end_of_an_agent_that_a_resume_stops_is_not_that_of_the_new_run() {
     assert!(resumed.status.success(), "{}", shown(&resumed));
     assert!(shown(&resumed).contains(&format!("process {agent} (")) && !lives(agent), "{}", shown(&resumed));
     wait(|| work.log().contains("SessionEnd: ").then_some(()));
-    // Until the hook has recorded it, nothing says why.
-    let reasons = || work.runs().into_iter().map(|run| run.exit_reason).collect::<Vec<_>>();
-    let expected = ["session end: other", "ended with exit code 0"].map(|reason| Some(reason.to_owned()));
-    wait(|| (reasons() == expected).then_some(()));
+    let reasons = || work.runs().into_iter().map(|run| run.exit_reason.unwrap_or_default()).collect::<Vec<_>>();
+    let reasons =
+        wait(|| Some(reasons()).filter(|reasons| reasons.len() == 2 && reasons.iter().all(|reason| !reason.is_empty())));
+    // Where the next run has begun before the hook was heard, nothing says why the first one ended; it is never the end of the next one.
+    let is_told = ["session end: other", "its process is gone, and nothing says why"].contains(&&*reasons[0]);
+    assert!(is_told && reasons[1] == "ended with exit code 0", "{reasons:?}");
     assert_eq!(work.sessions().len(), 1);
 }
 

@@ -82,8 +82,7 @@ fn a_first_prompt_names_issues_and_its_text_mentions_nobody() {
         t.hub.add(id);
     }
     let workspace = t.workspace().to_string_lossy().into_owned();
-    let mut command =
-        t.command(&["session", "run", "--workspace", &workspace, "--name", "`@x` <!-- a/b#7 -->\n", "--", "claude"]);
+    let mut command = t.command(&["session", "run", "--workspace", &workspace, "--name", "`@x` <!-- a/b#7 -->", "--", "claude"]);
     assert!(command.env("PROMPT", "Fix #55 as in o/r#6, unlike a/b#6, and see UTF-8.").output().unwrap().status.success());
     wait(|| (!t.hub.issue("o/r#55").comments.is_empty() && !t.hub.issue("o/r#6").comments.is_empty()).then_some(()));
     assert!(t.hub.issue("a/b#6").comments.is_empty(), "whoever writes a prompt does not choose another repository");

@@ -277,6 +277,8 @@ impl Day {
 
     /// Carries an act out; returns whether that succeeded.
     fn act(&mut self, act: Act) -> bool {
+        // What an agent was told at its start is judged before it is told more.
+        oracle::check(&mut self.world);
         match act {
             Act::Ask => self.ask(),
             Act::Edit => self.edit(),
