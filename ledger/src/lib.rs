@@ -64,7 +64,6 @@ pub fn open(root: &Path, options: &OpenOptions) -> Result<Store> {
 }
 
 /// The paths of the store in a folder, with its ledger.
-#[expect(clippy::disallowed_methods, reason = "the one place that makes a layout with a ledger")]
 pub fn layout(root: impl Into<PathBuf>) -> Layout {
     Layout { fold: Ledger::empty, ..Layout::new(root) }
 }

@@ -133,7 +133,6 @@ impl Layout {
     }
 
     /// True where a folder has one of the two copies of a store's settings.
-    #[expect(clippy::disallowed_methods, reason = "paths alone are asked for")]
     pub(crate) fn has_settings_at(root: &Path) -> bool {
         Layout::new(root).has_settings()
     }

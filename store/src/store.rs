@@ -120,9 +120,8 @@ impl Store {
     }
 
     /// Opens another store as this one is: with its keys and its fold.
-    #[expect(clippy::disallowed_methods, reason = "it has the fold of whoever opened the first one")]
     pub(crate) fn open_like(root: &Path, layout: &Layout) -> Result<Self> {
-        Self::open(root, &OpenOptions::with(layout))
+        Self::open_with(root, &OpenOptions::with(layout), Self::open_view)
     }
 
     fn open_view(layout: &Layout) -> Result<View> {
@@ -194,7 +193,6 @@ impl Store {
 
     /// The store that this user had in a folder where there is none; none where nobody knows of one. `memory` is the folder of
     /// [`OpenOptions::memory`].
-    #[expect(clippy::disallowed_methods, reason = "paths alone are asked for")]
     pub fn missing_at(root: &Path, memory: Option<&Path>) -> Option<Missing> {
         let layout = Layout::new(root);
         let is_there = layout.config().exists() || Config::has_copy(&layout) || has_content(&layout);
