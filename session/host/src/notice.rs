@@ -3,6 +3,7 @@
 mod git;
 mod idle;
 mod leftovers;
+mod moved;
 mod secrets;
 mod unfinished;
 mod words;
@@ -183,7 +184,7 @@ pub enum Notice {
         limit: &'static str,
     },
     /// The agent's own folder was moved.
-    #[error("the agent's own folder {} {}", from.path.shown(), moved(to, (*is_gone, *has_rest, *has_it)))]
+    #[error("the agent's own folder {} {}", from.path.shown(), moved::text(to, (*is_gone, *has_rest, *has_it)))]
     ConfigFolderMoved {
         /// The folder as it is recorded.
         from: ConfigFolder,
@@ -494,18 +495,4 @@ pub enum Notice {
         /// Its name.
         name: String,
     },
-}
-/// What became of an agent's own folder that was moved.
-fn moved(to: &ConfigFolder, (is_gone, has_rest, has_it): (bool, bool, bool)) -> String {
-    let to = to.path.shown();
-    match (is_gone, has_it) {
-        (true, true) => format!("is gone; its conversation goes on in {to}, which has it"),
-        (true, false) => format!("is gone; its conversation goes on in {to}, as a checkpoint has it"),
-        (false, _) if has_rest => {
-            format!(
-                "has less of its conversation than {to}, in which it goes on; what was said in the first one since it was made again stays there alone"
-            )
-        }
-        (false, _) => format!("does not have its conversation; it goes on in {to}, which has it"),
-    }
 }

@@ -28,12 +28,6 @@ pub use self::{
 #[non_exhaustive]
 pub enum Refusal {
     /// The name cannot be a session's.
-    #[error("'{}' cannot be a session's name: give a word or more, on one line", name::printable(name))]
-    NoName {
-        /// The name.
-        name: String,
-    },
-    /// A name cannot be a session's.
     #[error(
         "'{name}' cannot be a session's name: give letters, digits, '.', '_' and '-', a letter or digit first, at most {}",
         name::SESSION_BYTES_MAX

@@ -4,7 +4,7 @@ use std::{os::unix::ffi::OsStrExt, path::Path};
 
 use parhelia_store::name::{self, is_session};
 
-use parhelia_host::{Refusal, Result};
+use parhelia_host::{Error, Refusal, Result};
 
 /// So much of a folder's name is taken into a session's.
 const STEM_BYTES_MAX: usize = 64;
@@ -20,7 +20,10 @@ pub fn checked_name(name: &str) -> Result<String> {
 /// Fails where a text cannot be a session's name for people: it has no words, or characters that end a line.
 pub fn check_given(name: &str) -> Result<()> {
     match name.trim().is_empty() || name.chars().any(char::is_control) {
-        true => Err(Refusal::NoName { name: name.to_owned() }.into()),
+        true => Err(Error::Invalid(format!(
+            "'{}' cannot be a session's name: give a word or more, on one line",
+            name::printable(name)
+        ))),
         false => Ok(()),
     }
 }

@@ -8,8 +8,7 @@ impl Refusal {
     /// The class of this refusal: a request that makes no sense as put, or a state that is against it.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Refusal::NoName { .. }
-            | Refusal::NoSessionName { .. }
+            Refusal::NoSessionName { .. }
             | Refusal::Mark(MarkRefusal::NoTag { .. })
             | Refusal::Mark(MarkRefusal::NoLabel { .. })
             | Refusal::Mark(MarkRefusal::NoPattern { .. })
