@@ -40,7 +40,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     }
     if let Some(e) = &stopped.failed {
         tell!(
-            "parhelia: the agent was ended, and no last checkpoint could be made: {e}\nOnce that is mended, `parhelia checkpoint create --session {id}` \
+            "parhelia: the agent was ended, and no last checkpoint could be made: {e}\nOnce that is mended, `parhelia checkpoint create {id}` \
              in its folder makes one"
         );
     }
