@@ -1,7 +1,7 @@
 //! Coding agents: their command lines, conversations, hooks and settings, and the processes, terminals, repositories and programs that they
 //! work with. Nothing here knows a store. What is true of one kind of agent alone stands behind [`kind::AgentKind`], and only [`kinds`] knows one.
 //!
-//! What is where, a folder being a noun or a verb:
+//! Map of the modules; a folder is a noun or a verb:
 //!
 //! | | |
 //! |---|---|

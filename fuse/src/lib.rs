@@ -21,7 +21,7 @@
 //! # }
 //! ```
 //!
-//! What is where; a folder uses only those above it:
+//! Map of the modules; a folder uses only those above it:
 //!
 //! | | |
 //! |---|---|

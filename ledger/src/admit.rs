@@ -1,4 +1,4 @@
-//! Which events may be appended: none by a run that a newer one has taken over from, and none about what does not exist.
+//! Admission of events to the journal: none by a run that a newer one has taken over from, and none about what does not exist.
 
 use parhelia_store::{Error, Result, event::NewEvent, fold::Kept, view::View};
 

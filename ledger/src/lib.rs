@@ -1,10 +1,10 @@
-//! What the events of a store add up to: [sessions](Session), their [runs](Run) and [leases](Lease), what was said of each checkpoint ([marks](Marks)), and which
+//! The ledger of a store, which is what its events add up to: [sessions](Session), their [runs](Run) and [leases](Lease), what was said of each checkpoint ([marks](Marks)), and which
 //! checkpoint a [selector] means. This crate alone reads the meaning of events: to the store they are lines of a chain.
 //!
 //! [`Ledger`] is the store's [fold](parhelia_store::fold): the store keeps it in its index, and brings it up to the journal's end. [`open`] opens a store with
 //! it, and [`LedgerView`] reads it in any view of that store.
 //!
-//! What is where, a folder being a noun or a verb:
+//! Map of the modules; a folder is a noun or a verb:
 //!
 //! | | |
 //! |---|---|

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// The field of a decision, and of a deletion, that holds a [`Rejected`].
 pub const FIELD: &str = "rejected";
 
-/// What was rejected.
+/// Content that was rejected.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rejected {
     /// The session.

@@ -1,4 +1,4 @@
-//! What a rejection was about.
+//! Content that a rejection was about.
 
 use parhelia_store::{Result, Store, id::TreeId, record::Checkpoint, view::View};
 use serde_json::{Map, Value, json};
@@ -9,7 +9,7 @@ use crate::{
 };
 
 impl Rejected {
-    /// What a checkpoint that exists has.
+    /// The content of a checkpoint that exists, as a rejection names it.
     pub fn of(store: &Store, view: &View, checkpoint: &Checkpoint) -> Result<Self> {
         let content = content(store, checkpoint)?;
         let since = if content.is_some() { since(store, view, checkpoint, content)? } else { None };
@@ -17,7 +17,7 @@ impl Rejected {
     }
 }
 
-/// What a deletion's event keeps of a checkpoint: what was rejected with it, where marks say that it was and do not say what it had, as an earlier release
+/// Facts about a checkpoint that its deletion's event keeps: what was rejected with it, where marks say that it was and do not say what it had, as an earlier release
 /// recorded the decision.
 pub(crate) fn facts_of(store: &Store, view: &View, checkpoint: &Checkpoint, marks: &Marks) -> Map<String, Value> {
     let is_missing = |approval: &Approval| approval.status == ApprovalStatus::Rejected && approval.rejected.is_none();

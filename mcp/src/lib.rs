@@ -1,7 +1,7 @@
 //! The Model Context Protocol around a session: a [`proxy`] between an agent and a server, so that the live server's state can be had; a
 //! [`client`] of servers over HTTP; and a [`server`] for the agent itself. The async runtime stays inside.
 //!
-//! What is where, a folder being a noun or a verb:
+//! Map of the modules; a folder is a noun or a verb:
 //!
 //! | | |
 //! |---|---|

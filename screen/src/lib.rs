@@ -7,7 +7,7 @@
 //! go out. A thread reads, so that no key waits for a diff. [`shell`] opens a shell in a checkpoint, [`human`] and [`words`] have the
 //! figures and phrases that the screen and the command line share.
 //!
-//! What is where, a folder being a noun or a verb:
+//! Map of the modules; a folder is a noun or a verb:
 //!
 //! | | |
 //! |---|---|

@@ -10,7 +10,7 @@
 //! events, `metrics` counts, `emitter` is the other end of a run elsewhere, `start` starts agents, and `watch` looks after sessions. Only this crate is asynchronous, and only where it waits
 //! for sockets: the work itself runs on a bounded number of threads (`app`).
 //!
-//! What is where, a folder being a noun or a verb:
+//! Map of the modules; a folder is a noun or a verb:
 //!
 //! | | |
 //! |---|---|

@@ -27,7 +27,7 @@
 //!
 //! The crate prints nothing, reads no environment and runs nothing in the background. `docs/format/` has every stored byte.
 //!
-//! What is where, a folder being a noun or a verb:
+//! Map of the modules; a folder is a noun or a verb:
 //!
 //! | | |
 //! |---|---|

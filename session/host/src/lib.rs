@@ -4,7 +4,7 @@
 //! A workflow takes a request, a [`Host`] that stands for the caller, and an [`Observer`]; it prints nothing, asks nothing and returns a typed outcome.
 //! Agents themselves are [`parhelia_agent`]'s, and what events add up to is [`parhelia_ledger`]'s.
 //!
-//! What is where, a folder being a noun or a verb:
+//! Map of the modules; a folder is a noun or a verb:
 //!
 //! | | |
 //! |---|---|

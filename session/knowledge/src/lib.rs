@@ -1,7 +1,7 @@
-//! What is known of a session's work: [`summary`] says what was done in it, [`memory`] what a project's sessions have learned, [`briefing`] has the words for a
+//! Knowledge of a session's work: [`summary`] says what was done in it, [`memory`] what a project's sessions have learned, [`briefing`] has the words for a
 //! resumed agent, [`phase`] checkpoints are files that need no store, and [`window`] measures the model's context, and makes a conversation shorter.
 //!
-//! What is where, a folder being a noun or a verb:
+//! Map of the modules; a folder is a noun or a verb:
 //!
 //! | | |
 //! |---|---|

@@ -8,7 +8,7 @@
 //! [`place`] where its workspace is by now. [`capture`] takes what a checkpoint keeps beside the workspace, [`prompt`] and [`answer`] type into a live agent's
 //! terminal, [`overview`] tells how a session is, and [`manifest`] what a checkpoint says of itself to other programs.
 //!
-//! What is where, a folder being a noun or a verb:
+//! Map of the modules; a folder is a noun or a verb:
 //!
 //! | | |
 //! |---|---|

@@ -1,7 +1,7 @@
 //! Oversight of an agent's work. [`approval`] has the policies by which checkpoints count as good, [`review`] says something of checkpoints: tags, annotations,
 //! links, decisions, and the audit of all that; [`scan`] looks for secrets in them, [`search`] finds them by words, and [`labels`] are a session's.
 //!
-//! What is where, a folder being a noun or a verb:
+//! Map of the modules; a folder is a noun or a verb:
 //!
 //! | | |
 //! |---|---|
