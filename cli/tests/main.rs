@@ -2,6 +2,7 @@
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::disallowed_methods)]
 
+mod beginning;
 mod common;
 
 mod environment;

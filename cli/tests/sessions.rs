@@ -19,13 +19,13 @@ use serde_json::{Value, json};
 const AGENT_SESSION: &str = "0a1b2c3d-0000-4000-8000-000000000001";
 
 /// A workspace, and a conversation in the agent's configuration folder.
-struct Agent {
-    home: Home,
-    transcript: PathBuf,
+pub struct Agent {
+    pub home: Home,
+    pub transcript: PathBuf,
 }
 
 impl Agent {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let home = Home::new();
         fs::create_dir_all(home.folder.path().join("work")).unwrap();
         fs::write(home.folder.path().join("work/a.txt"), "one\n").unwrap();
@@ -53,7 +53,7 @@ impl Agent {
                           "message": message }));
     }
 
-    fn create(&self, more: &[&str]) -> Run {
+    pub fn create(&self, more: &[&str]) -> Run {
         self.home.run(&[&["checkpoint", "create", "fix", "-w", "work"], more].concat())
     }
 
@@ -456,30 +456,6 @@ fn retention_follows_the_configuration() {
     let refused = agent.create(&[]).expect(2);
     assert!(refused.err.contains("max_age"), "{refused:?}");
     assert!(Path::new(&agent.home.store()).exists());
-}
-
-#[test]
-fn what_cannot_begin_leaves_no_session() {
-    let agent = Agent::new();
-    let folder = agent.home.folder.path();
-    fs::write(folder.join("bad.json"), "no JSON").unwrap();
-    let arguments = ["session", "run", "-w", "work", "--", "claude", "--settings", "bad.json"];
-    let refused = agent.home.run(&arguments).expect(2);
-    assert!(refused.err.contains("--settings bad.json cannot be used"), "{refused:?}");
-    for name in ["", " ", "two\nlines"] {
-        let refused = agent.home.run(&["session", "run", "-w", "work", "--name", name, "--", "claude"]).expect(2);
-        assert!(refused.err.contains("cannot be a session's name"), "{refused:?}");
-    }
-    assert_eq!(agent.home.run(&["session", "list", "--json"]).expect(0).json().pop().unwrap()["sessions"], 0);
-}
-
-#[test]
-fn an_empty_name_is_nobodys() {
-    let agent = Agent::new();
-    agent.create(&[]).expect(0);
-    for words in [&["session", "end", ""][..], &["session", "stop", ""], &["session", "label", "", "a=b"]] {
-        agent.home.run(words).expect(10);
-    }
 }
 
 /// Three MiB that compress to nothing less.
