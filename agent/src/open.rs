@@ -38,6 +38,16 @@ pub fn live(config: &Path, conversation: &str) -> Vec<Said> {
     kinds::all().into_iter().flat_map(|kind| kind.live(config, conversation)).collect()
 }
 
+/// The live process that has a conversation open, by its own word: an agent, or one whose start the word names as it is.
+pub fn open_by(config: &Path, conversation: &str) -> Option<i32> {
+    live(config, conversation).iter().find(|said| is_believed(said)).map(|said| said.process.process)
+}
+
+/// A word that does not tell which process has said it counts of an agent alone: another program may have got its number since.
+fn is_believed(said: &Said) -> bool {
+    said.is_certain || Agent::of(&command_of(said.process.process)).is_some()
+}
+
 /// Agents that have said since the machine was started that they have a conversation open, and of which it cannot be known from here whether
 /// they live. Where all of the machine's processes are seen there are none.
 pub fn unseen(config: &Path, conversation: &str) -> Vec<Unseen> {
@@ -59,11 +69,7 @@ pub struct Holder {
 /// transcript open for writing. A second agent in it would write between the first one's lines.
 pub fn holders(config: &Path, conversation: &str) -> Vec<Holder> {
     let said = live(config, conversation);
-    let is_agent = |process: &Identity| Agent::of(&command_of(process.process)).is_some();
-    let says = |process: &Identity| {
-        let mut all = said.iter().filter(|said| said.process.is_same(process));
-        all.any(|said| said.is_certain || is_agent(process))
-    };
+    let says = |process: &Identity| said.iter().any(|said| said.process.is_same(process) && is_believed(said));
     let transcripts: Vec<PathBuf> = copies(config, conversation).unwrap_or_default().iter().map(|path| canonical(path)).collect();
     let has_it = |process: &Identity| {
         says(process)

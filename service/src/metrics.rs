@@ -17,7 +17,7 @@ use prometheus_client::{
 
 use crate::{
     listing::{Listing, Seen},
-    outbox::Backlog,
+    verdict::Verdicts,
 };
 
 /// The content type of the text.
@@ -114,7 +114,7 @@ impl Metrics {
     }
 
     /// All of it, and the store as it is now.
-    pub fn text(&self, store: &Store, listing: &Listing, backlog: &Backlog) -> parhelia_host::Result<Result<String, Error>> {
+    pub fn text(&self, store: &Store, listing: &Listing, verdicts: &Verdicts) -> parhelia_host::Result<Result<String, Error>> {
         let mut registry = self.counted(true);
         let view = store.view();
         let sequence: Gauge = Gauge::default();
@@ -125,6 +125,9 @@ impl Metrics {
             gauge.set(free.try_into().unwrap_or(i64::MAX));
             registry.register_with_unit("store_free", "Room that is left on the store's filesystem", Unit::Bytes, gauge);
         }
+        let absent = Gauge::<i64>::default();
+        absent.set(verdicts.absent_packs().try_into().unwrap_or(i64::MAX));
+        registry.register("store_packs_missing", "Packs of the store that have no file", absent);
         if let Some(last) = checked::last(store) {
             let findings = Gauge::<i64>::default();
             findings.set(last.findings.try_into().unwrap_or(i64::MAX));
@@ -156,6 +159,7 @@ impl Metrics {
         registry.register("sessions_failing", "Sessions whose last checkpoint failed", failing);
         registry.register("sessions_set_aside", "Sessions that are not resumed by themselves since their agents died", set_aside);
         registry.register("sessions_needing", "Sessions that need a person, by what they need", needing);
+        let backlog = verdicts.backlog();
         for (name, help, number) in [
             ("outbox_waiting", "Messages that wait to be delivered", backlog.waiting),
             ("outbox_failed", "Messages that are not tried again by themselves", backlog.failed),

@@ -1,7 +1,12 @@
 //! The service from its start to its end.
 
-use std::{path::Path, sync::atomic::Ordering, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    sync::atomic::Ordering,
+    time::Duration,
+};
 
+use parhelia_agent::kinds;
 use parhelia_store::{Store, lock::ServiceLock};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::{runtime::Builder, sync::watch::channel};
@@ -101,7 +106,11 @@ fn reload(app: &Shared, certificate: Option<&Tls>) {
     let now = clock_gettime(ClockId::Monotonic);
     systemd::tell(&*app.host, &format!("RELOADING=1\nMONOTONIC_USEC={}", now.tv_sec * 1_000_000 + now.tv_nsec / 1000));
     match app.host.config(Path::new("/")) {
-        Ok(_) => {
+        Ok(config) => {
+            kinds::declare(
+                &config.agent,
+                app.host.variable("HOME").map(PathBuf::from).filter(|home| home.is_absolute()).as_deref(),
+            );
             outbox::reload();
             app.reloads.fetch_add(1, Ordering::Relaxed);
             say("the configuration is read again");

@@ -41,7 +41,15 @@ impl Status {
 pub struct Verdicts {
     watch: Mutex<Turns>,
     outbox: Mutex<Option<String>>,
+    packs: Mutex<Packs>,
     backlog: Mutex<Backlog>,
+}
+
+/// Files of packs, as they were seen last.
+#[derive(Clone, Copy, Debug, Default)]
+struct Packs {
+    absent: usize,
+    present: usize,
 }
 
 /// The turns of the thread that looks after sessions.
@@ -60,6 +68,16 @@ impl Verdicts {
     /// Notes what keeps the outbox from being delivered.
     pub fn delivered(&self, trouble: Option<String>) {
         *self.outbox.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
+    }
+
+    /// Notes how many packs have no file, and how many have one.
+    pub fn has_packs(&self, absent: usize, present: usize) {
+        *self.packs.lock().unwrap_or_else(PoisonError::into_inner) = Packs { absent, present };
+    }
+
+    /// Number of packs that had no file when they were looked for last.
+    pub fn absent_packs(&self) -> usize {
+        self.packs.lock().unwrap_or_else(PoisonError::into_inner).absent
     }
 
     /// Notes what waits in the outbox.
@@ -92,6 +110,11 @@ impl Verdicts {
         }
         if store.is_read_only() {
             found.push((Status::Degraded, "the store takes no writes: its filesystem is read-only".to_owned()));
+        }
+        let Packs { absent, present } = *self.packs.lock().unwrap_or_else(PoisonError::into_inner);
+        if absent > 0 {
+            let status = if present == 0 { Status::Failing } else { Status::Degraded };
+            found.push((status, format!("{absent} of {} packs are missing: what they hold cannot be read", absent + present)));
         }
         let watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
         if watch.last.is_some_and(|last| last.elapsed() > STUCK_AFTER) {

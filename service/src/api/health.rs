@@ -117,7 +117,7 @@ fn code(status: Status) -> StatusCode {
 
 async fn numbers(State(app): State<App>) -> Result<Response, Problem> {
     let written = |text: Result<String, std::fmt::Error>| text.map_err(|e| Problem::failed(e.to_string()));
-    let read = read(&app, move |app, _| written(app.metrics.text(&app.store, &app.listing, &app.verdicts.backlog())?)).await;
+    let read = read(&app, move |app, _| written(app.metrics.text(&app.store, &app.listing, &app.verdicts)?)).await;
     let text = match read {
         Err(_) if app.store.absence().is_some() => written(app.metrics.text_without_store())?,
         read => read?,

@@ -14,7 +14,11 @@ use parhelia_life::{
     review_report::{Since, changes},
 };
 use parhelia_oversight::review::decide::MAY_DECIDE;
-use parhelia_store::{Store, record::Checkpoint, view::View};
+use parhelia_store::{
+    Store,
+    record::{Cause, Checkpoint},
+    view::View,
+};
 use parhelia_wire::event::Event;
 use serde_json::Value;
 
@@ -311,8 +315,9 @@ pub fn of_store(store: &Store, event: &str, title: &str, priority: Priority, now
 
 fn of_commit(made: &Checkpoint) -> Vec<Told> {
     let mut found = vec![told("checkpoint.created", Priority::Info, "Checkpoint was made", "checkpoint show", None)];
-    // The error of an imported one happened elsewhere, and is over.
-    if made.record.trigger.name() == "error" && !made.record.is_imported() {
+    // Of the end of an agent, the end of its run tells. The error of an imported one happened elsewhere, and is over.
+    let is_of_end = matches!(made.record.cause(), Some(Cause::Exited | Cause::Killed));
+    if made.record.trigger.name() == "error" && !is_of_end && !made.record.is_imported() {
         let why = made.record.trigger_detail.clone();
         found.push(told("session.error", Priority::Warning, "Session has an error", REVIEW, why));
     }

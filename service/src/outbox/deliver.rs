@@ -10,6 +10,8 @@ use std::{
 use jiff::{SignedDuration, Timestamp, Zoned, civil::Time};
 use parhelia_agent::process::Identity;
 use parhelia_host::config::{Notifications, channels::Channel};
+use parhelia_ledger::LedgerView as _;
+use parhelia_life::attention::{self, State};
 use parhelia_store::clock;
 use parhelia_wire::notification::{Delivery, Notification};
 
@@ -102,7 +104,11 @@ fn look(outbox: &Outbox, round: &mut Round, is_spooling: &mut bool) -> Result<Du
         round.trouble("new events", &e.to_string());
     }
     let (now, quiet_until) = (clock::timestamp(), quiet_until(&outbox.config.notifications, &Zoned::now()));
-    let (due, next) = sorted(outbox.folder.list()?, now, quiet_until, &own_process());
+    let mut all = outbox.folder.list()?;
+    for delivery in all.extract_if(.., |delivery| is_outdated(outbox, delivery)) {
+        outbox.folder.change(&delivery.id, |_| None)?;
+    }
+    let (due, next) = sorted(all, now, quiet_until, &own_process());
     round.next = next;
     if !due.is_empty() {
         outbox.folder.ensure_changeable()?;
@@ -110,6 +116,22 @@ fn look(outbox: &Outbox, round: &mut Round, is_spooling: &mut bool) -> Result<Du
         round.next = Some(now);
     }
     Ok(due)
+}
+
+/// True of a word to a person about an agent that waited, or idled, when the channel was down or it was night, and does not any more. Programs hear of
+/// everything that was.
+fn is_outdated(outbox: &Outbox, delivery: &Delivery) -> bool {
+    let state = match delivery.notification.event.as_str() {
+        "session.waiting" => State::Waiting,
+        "session.idle" => State::Idle,
+        _ => return false,
+    };
+    let is_for_person =
+        outbox.config.notifications.channels.get(&delivery.channel).is_some_and(|channel| !is_for_programs(channel));
+    let session = delivery.notification.session.as_ref().filter(|_| is_for_person && !delivery.has_failed);
+    // Where the store does not tell, it may still be so.
+    let session = session.and_then(|session| outbox.store.view().session(session).ok().flatten());
+    session.is_some_and(|session| attention::recorded(&session).is_none_or(|recorded| recorded.state != state))
 }
 
 /// Deliveries that are due, by channel, and the time at which the next one is. A channel that is down or asks for patience holds all of its own, and

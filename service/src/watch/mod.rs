@@ -129,6 +129,8 @@ impl Watcher {
         let is_due = self.next <= Instant::now();
         if has_ended || has_grown || is_due {
             self.absorb();
+            let (absent, present) = self.app.store.absent_packs()?;
+            self.app.verdicts.has_packs(absent.len(), present);
             let missing = overview::missing(&self.app.store)?;
             self.next = Instant::now() + until_next(&missing);
             self.agents.watch(&self.app.store)?;

@@ -93,7 +93,9 @@ impl Recovery {
                 None => {}
             }
             let run = session.run.clone();
-            let dead = Dead { due: Instant::now() + DELAY, process: None, failed: 0, is_left: false, run, is_told: false };
+            // That it is left to a person was said when that was recorded.
+            let is_told = was_left(session);
+            let dead = Dead { due: Instant::now() + DELAY, process: None, failed: 0, is_left: false, run, is_told };
             self.dead.insert(session.id.clone(), dead);
         }
     }
@@ -146,7 +148,9 @@ impl Recovery {
             // Not before: who watched over it records its end first. And it may have died again and again while it was being resumed.
             let session = missing.dead.iter().find(|session| session.id == id);
             if let Some(why) = session.map(|session| why_left(app, session)).transpose()?.flatten() {
-                say(&format!("session {id} is left alone: {why}"));
+                if !session.is_some_and(was_left) {
+                    say(&format!("session {id} is left alone: {why}"));
+                }
                 dead.is_left = true;
                 continue;
             }
@@ -273,6 +277,11 @@ fn refused_at_start(view: &View, session: &Session) -> Result<Option<String>> {
         let what = asked.why.unwrap_or_else(|| "it asked something".to_owned());
         format!("its agent ended while it waited for an answer ({what})")
     }))
+}
+
+/// True of a dead session of whose newest run it is recorded that it is left to a person.
+fn was_left(session: &Session) -> bool {
+    attention::recorded(session).is_some_and(|known| known.run == session.run && known.state == State::LeftAlone)
 }
 
 /// True if a run ended without being asked to: of its own accord, by a signal that nobody of us sent, or unseen.

@@ -30,7 +30,7 @@ use crate::{
     place::Standing,
     position, resume, rollback,
 };
-use parhelia_agent::{open::live, process::Identity, transcript::Located};
+use parhelia_agent::{open::open_by, process::Identity, transcript::Located};
 use parhelia_host::{
     Result,
     conversation::summary_now,
@@ -53,7 +53,8 @@ pub struct Saved {
 /// The interval between checkpoints that a service makes of a live agent without a supervisor, where something has changed.
 pub const SERVICE_INTERVAL: Duration = Duration::from_secs(300);
 
-/// A live agent or program without its supervisor, the process that started it and makes its checkpoints.
+/// A live agent or program without its supervisor, the process that started it and makes its checkpoints; or one that was started by hand, and whose
+/// hooks do not run any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unsupervised {
     /// Its process.
@@ -69,10 +70,15 @@ pub struct Unsupervised {
 impl Unsupervised {
     fn of(store: &Store, session: &Session, run: &Run) -> Result<Option<Self>> {
         let Life::Agent(agent) = run::life(run) else { return Ok(None) };
-        if !run::is_orphaned(run) {
+        // Of an agent that was started by hand, its hooks alone make checkpoints.
+        let is_by_hand = run::launcher_of(run).is_none() && !run::is_elsewhere(run);
+        if !is_by_hand && !run::is_orphaned(run) {
             return Ok(None);
         }
         let hooks = run::hooks_of(store, session, run)?;
+        if is_by_hand && !matches!(hooks, RunHooks::Over { .. }) {
+            return Ok(None);
+        }
         let silent = match &hooks {
             RunHooks::Silent { why } => {
                 let why = why.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
@@ -324,8 +330,7 @@ fn prompt_since(store: &Store, known: &Conversation, head: Option<&Checkpoint>) 
 fn open_in(store: &Store, session: &Session) -> Result<Option<i32>> {
     let Some(newest) = session.conversations.last().filter(|_| session.status != Status::Ended) else { return Ok(None) };
     let config = run::config_of_session(store, session)?;
-    let said = config.and_then(|config| live(&config.path, &newest.id).into_iter().next());
-    Ok(said.map(|said| said.process.process))
+    Ok(config.and_then(|config| open_by(&config.path, &newest.id)))
 }
 
 /// An agent that may have the newest conversation of a session open where nothing can be seen of it; none of a session that has ended.

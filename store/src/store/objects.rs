@@ -56,6 +56,16 @@ impl Store {
         Ok(pack)
     }
 
+    /// The packs that have no file, and the number of those that have one. Files are listed, and not looked into.
+    pub fn absent_packs(&self) -> Result<(Vec<PackId>, usize)> {
+        let (absent, present) = self.view().absent_packs()?;
+        match absent.is_empty() {
+            true => Ok((absent, present)),
+            // Another process may have repacked them.
+            false => self.refresh()?.absent_packs(),
+        }
+    }
+
     /// Closes packs whose files are gone, so that their bytes are free.
     pub(crate) fn close_packs(&self, gone: &[PackId]) {
         let mut packs = self.packs.lock().unwrap_or_else(PoisonError::into_inner);

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::{View, broken_view};
 use crate::{
     db::Family,
-    error::{Error, Result},
+    error::{Error, IoContext as _, Result},
+    files,
     id::{OpId, PackId},
     layout::Layout,
     pack::{Directory, Location, PackFile},
@@ -47,6 +48,15 @@ impl View {
         }
         packs.retain(|id, _| !self.changes.dropped.contains(id));
         Ok(packs)
+    }
+
+    /// The packs that are not condemned and have no file, and the number of those that have one.
+    pub(crate) fn absent_packs(&self) -> Result<(Vec<PackId>, usize)> {
+        let folder = self.layout.packs();
+        let there: HashSet<PackId> =
+            files::list(&folder).at("read folder", &folder)?.iter().filter_map(|path| Layout::pack_of(path)).collect();
+        let (present, absent): (Vec<PackId>, Vec<PackId>) = self.current_packs()?.into_iter().partition(|id| there.contains(id));
+        Ok((absent, present.len()))
     }
 
     /// The packs that are not condemned. Costs less than [`View::packs`] where there are many.

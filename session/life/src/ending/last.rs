@@ -51,7 +51,14 @@ pub fn of_session(
         environment: Some(environment::request_for(host, store, &workspace, &session.id)?),
         ..CheckpointRequest::new(&session.id, &workspace, &config)
     };
-    make(store, host, &request, observer)
+    let made = make(store, host, &request, observer);
+    let failed = made.as_ref().err().map(|e| observer.explain(e));
+    // A disk that takes no checkpoint may take no note of that either; whoever asked hears of it.
+    let noted = run::note_checkpoint(store, &session.id, failed.as_deref(), host.actor());
+    if let (Ok(_), Err(e)) = (&made, noted) {
+        return Err(e);
+    }
+    made
 }
 
 /// True if a session's head is the last checkpoint of a run.

@@ -70,9 +70,6 @@ pub fn stop(
         Ok(made) => (made, None),
         Err(e) => (None, Some(e)),
     };
-    if let Some(e) = &failed {
-        run::note_checkpoint(store, &session.id, Some(&e.to_string()), host.actor())?;
-    }
     let unknown = newest.as_ref().filter(|_| !was_alive).and_then(run::why_unknown);
     Ok(Stopped { was_alive, unknown, made, failed, goal })
 }

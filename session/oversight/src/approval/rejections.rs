@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use parhelia_ledger::{Approval, ApprovalStatus, LedgerView as _, Rejected, rejection::content};
 use parhelia_store::{Store, id::Ulid, record::Checkpoint, view::View};
 
@@ -44,9 +45,10 @@ impl Taint {
     }
 }
 
-/// A rejection: by whom, and of what.
+/// A rejection: by whom, when, and of what.
 struct Rejection {
     by: Option<String>,
+    at: Timestamp,
     of: Rejected,
 }
 
@@ -70,7 +72,7 @@ impl<'s> Rejections<'s> {
                 // An earlier release deleted it, and nobody knows what it had.
                 (None, None) => continue,
             };
-            found.rejected.insert(id, Rejection { by: approval.user, of });
+            found.rejected.insert(id, Rejection { by: approval.user, at: approval.timestamp, of });
         }
         Ok(found)
     }
@@ -96,9 +98,33 @@ impl<'s> Rejections<'s> {
     /// The rejected checkpoint, of any session, whose content one has.
     fn of_content(&self, checkpoint: &Checkpoint) -> Result<Option<Ulid>> {
         let content = content(self.store, checkpoint)?;
-        let has_it =
-            |rejection: &&Rejection| content.is_some() && rejection.of.content == content && came_with(&rejection.of, checkpoint);
-        Ok(self.rejected.iter().find(|(_, rejection)| has_it(rejection)).map(|(of, _)| *of))
+        if content.is_none() {
+            return Ok(None);
+        }
+        for (of, rejection) in &self.rejected {
+            let has_it = rejection.of.content == content && came_with(&rejection.of, checkpoint);
+            if has_it && !self.is_accepted_since(checkpoint, rejection)? {
+                return Ok(Some(*of));
+            }
+        }
+        Ok(None)
+    }
+
+    /// True if a person has approved the rejected content later, in a checkpoint that one came from without another change.
+    fn is_accepted_since(&self, checkpoint: &Checkpoint, rejection: &Rejection) -> Result<bool> {
+        let mut next = checkpoint.record.parent;
+        while let Some(id) = next {
+            let Some(ancestor) = self.view.checkpoint(id)? else { return Ok(false) };
+            if content(self.store, &ancestor)? != rejection.of.content {
+                return Ok(false);
+            }
+            let decided = self.view.marks(id)?.approval;
+            if decided.is_some_and(|approval| is_approval(&approval) && approval.timestamp > rejection.at) {
+                return Ok(true);
+            }
+            next = ancestor.record.parent;
+        }
+        Ok(false)
     }
 
     /// The rejected checkpoint that one came from, if no person has approved one between them.
@@ -149,9 +175,13 @@ impl<'s> Rejections<'s> {
     }
 
     fn is_by_person(&self, id: Ulid) -> Result<bool> {
-        let approval: Option<Approval> = self.view.marks(id)?.approval;
-        Ok(approval.is_some_and(|approval| approval.is_by_person() && approval.status == ApprovalStatus::Approved))
+        Ok(self.view.marks(id)?.approval.is_some_and(|approval| is_approval(&approval)))
     }
+}
+
+/// True if a person has said yes.
+fn is_approval(approval: &Approval) -> bool {
+    approval.is_by_person() && approval.status == ApprovalStatus::Approved
 }
 
 /// True if the files that a rejected checkpoint shares with another one came with the change that was rejected: its session had other ones
