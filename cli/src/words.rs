@@ -34,7 +34,9 @@ pub fn notice(notice: &Notice) -> String {
         Notice::Damaged { checkpoint } => format!("; `parhelia checkpoint verify {checkpoint}` says where"),
         Notice::ThinnedMeanwhile { .. } => " (`parhelia log --kind checkpoint.deleted`)".into(),
         Notice::AgentEnded { session, .. } => format!(". To go on: parhelia session resume {session}"),
-        Notice::ConversationOf { session } => format!("; `parhelia session resume {session}` goes on with that"),
+        Notice::Beside(notice::Beside::Conversation { session }) => {
+            format!("; `parhelia session resume {session}` goes on with that")
+        }
         Notice::Unfinished(Unfinished::RollbackInterrupted { target, .. }) => {
             format!("; `parhelia checkpoint rollback {target}` finishes it")
         }

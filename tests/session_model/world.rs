@@ -39,6 +39,8 @@ pub struct Turn {
     pub prompt: String,
     /// Tools that were called and have no result.
     pub pending: BTreeSet<String>,
+    /// True once the agent has said its last word.
+    pub is_done: bool,
 }
 
 pub struct World {
@@ -132,7 +134,7 @@ impl World {
         self.told.push(text.into());
     }
 
-    fn story(&self) -> String {
+    pub fn story(&self) -> String {
         let all = self.everything_said();
         format!("{}\n\nsaid:\n{all}\n\nlog:\n{}", self.told.join("\n"), self.agent_log())
     }
@@ -315,13 +317,14 @@ impl World {
             let content = &record["message"]["content"];
             match record["type"].as_str() {
                 Some("user") if content.is_string() => {
-                    turns.push(Turn { prompt: content.as_str().unwrap().to_owned(), pending: BTreeSet::new() });
+                    turns.push(Turn { prompt: content.as_str().unwrap().to_owned(), pending: BTreeSet::new(), is_done: false });
                 }
                 _ => {
                     let Some(turn) = turns.last_mut() else { continue };
                     match content[0]["type"].as_str() {
                         Some("tool_use") => drop(turn.pending.insert(content[0]["id"].to_string())),
                         Some("tool_result") => drop(turn.pending.remove(&content[0]["tool_use_id"].to_string())),
+                        Some("text") => turn.is_done = record["type"] == "assistant",
                         _ => {}
                     }
                 }

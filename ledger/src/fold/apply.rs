@@ -184,7 +184,11 @@ impl Ledger {
         if is_told && End::of_data(&event.data).kind == EndKind::Unknown {
             return Ok(());
         }
-        let ended = merged(&run, &event.data, &run::FIXED)?;
+        let mut ended = merged(&run, &event.data, &run::FIXED)?;
+        if !event.data.contains_key("heard") {
+            // Whoever tells the end has seen it, whatever was guessed before.
+            ended.extra.remove("heard");
+        }
         // Of a run that died unseen, somebody records the end later: it was at work until it was heard of last.
         let heard = event.data.get("heard").and_then(|at| at.as_str()?.parse::<Timestamp>().ok());
         let at = heard.map_or(event.at, |heard| heard.clamp(run.started_at.min(event.at), event.at));

@@ -249,7 +249,10 @@ fn an_end_that_was_told_stands_whatever_is_guessed_before_or_after() {
     test.checkpoint(1);
     let told = |run: &str| new(kind::RUN_ENDED, run).with("exit_reason", "done").with("end", json!(End::exited(0)));
     let guess = End::of(EndKind::Unknown);
-    let guessed = |run: &str| new(kind::RUN_ENDED, run).with("exit_reason", "nothing says why").with("end", json!(guess));
+    let guessed = |run: &str| {
+        let ended = new(kind::RUN_ENDED, run).with("exit_reason", "nothing says why").with("end", json!(guess));
+        ended.with("heard", "2026-01-01T00:00:00Z")
+    };
     for (run, events) in [("r1", [told("r1"), guessed("r1")]), ("r2", [guessed("r2"), told("r2")])] {
         started(&test, run, None).unwrap();
         for event in events {
@@ -257,6 +260,7 @@ fn an_end_that_was_told_stands_whatever_is_guessed_before_or_after() {
         }
         let run = test.open().view().run(run).unwrap().unwrap();
         assert_eq!((run.ending(), run.exit_reason.as_deref()), (Some(End::exited(0)), Some("done")));
+        assert_eq!(run.extra.get("heard"), None);
     }
 }
 

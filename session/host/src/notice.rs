@@ -1,5 +1,6 @@
 //! Things that a workflow has to say, as data. A face adds the flag or the command that leads further.
 
+mod beside;
 mod git;
 mod idle;
 mod leftovers;
@@ -8,6 +9,7 @@ mod secrets;
 mod unfinished;
 mod words;
 
+pub use beside::Beside;
 pub use git::Git;
 pub use idle::Idle;
 pub use secrets::Secrets;
@@ -235,12 +237,9 @@ pub enum Notice {
         /// Its folder.
         place: String,
     },
-    /// The conversation of a new session is another session's.
-    #[error("the conversation is also session {session}'s")]
-    ConversationOf {
-        /// The other session.
-        session: String,
-    },
+    /// Another session has something in common with a new one.
+    #[error(transparent)]
+    Beside(#[from] Beside),
     /// A conversation may be open where it cannot be seen.
     #[error("{text}")]
     MayBeOpen {

@@ -171,6 +171,10 @@ impl Day {
     /// Waits until nobody of ours works any more, and takes in what is known by then.
     pub fn settle(&mut self) {
         let struck = self.struck.take().unwrap_or_default();
+        // A killed process lives for a moment more.
+        for process in &struck.agents {
+            wait(|| (!lives(*process)).then_some(()));
+        }
         self.is_quiet();
         let log = self.world.agent.log();
         self.record.take(&log);
@@ -179,6 +183,12 @@ impl Day {
             if struck.agents.contains(&launch.process) {
                 launch.is_killed = true;
             }
+        }
+        // A resume may have followed on one that was struck.
+        let before = self.record.launches.len().saturating_sub(1);
+        for launch in self.record.launches[..before].iter_mut().filter(|launch| launch.dead_at.is_none()) {
+            launch.is_orphan |= is_orphaned;
+            launch.dead_at = Some(now());
         }
         let launch = self.record.launch();
         let (was_dead, lived_at) = (launch.dead_at.is_some(), now());

@@ -45,11 +45,12 @@ pub fn judge(day: &mut Day, told: &str, now: &Files, turns: usize) {
     let known = day.world.turns(&conversation);
     let is_amid = known.last().is_some_and(|last| !last.pending.is_empty());
     let was_killed = before.is_killed;
-    // A turn that had not ended may have been.
+    // A turn that had not ended may have been: a rollback goes back to the middle of one.
+    let is_done = known.last().is_none_or(|last| last.is_done);
     if was_killed || is_amid {
         day.claim(says_so, || format!("it was interrupted, and is not told: {told}"));
     }
-    if before.code.is_some() && !was_killed {
+    if before.code.is_some() && !was_killed && is_done {
         day.claim(!says_so, || format!("it has ended by itself, and is told that it was interrupted: {told}"));
     }
     let count = section(told, "Summary").and_then(|lines| lines.first()?.split(' ').next()?.parse::<usize>().ok());

@@ -4,14 +4,17 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use parhelia_agent::{command::Agent, environment::Request, folder::ConfigFolder, kinds::KINDS, open::holders};
 use parhelia_ledger::{Goal, LedgerView as _};
-use parhelia_store::{Store, name};
+use parhelia_store::{
+    Store,
+    name::{self, Shown as _},
+};
 
 use super::{Ended, Stops, Supervised, ensure_startable, or_ended, supervise};
 use crate::{environment, prompt, rollback, session_name::check_given};
 use parhelia_host::{
     Host, Observer, Refusal, Result,
     config::Config,
-    notice::{Notice, Unfinished},
+    notice::{Beside, Notice, Unfinished},
     policy::Approval,
     refusal::{DecisionRefusal, RunRefusal},
     run::{self, Begin, Current},
@@ -118,6 +121,25 @@ pub fn policy_of_outer(
     Ok(Some(own))
 }
 
+/// Names the live sessions that work in the same files, or have the same name.
+fn others_beside(store: &Store, request: &LaunchRequest, observer: &dyn Observer) -> Result<()> {
+    let here = run::live_in(store, &request.workspace, "")?;
+    for (other, _) in &here {
+        let folder = other.workspace.as_ref().map(|place| place.folder().shown()).unwrap_or_default();
+        observer.warn(&Notice::Beside(Beside::Files { session: other.id.clone(), folder }));
+    }
+    let Some(name) = &request.name else { return Ok(()) };
+    let view = store.view();
+    for other in
+        view.sessions()?.into_iter().filter(|other| other.name == *name && here.iter().all(|(known, _)| known.id != other.id))
+    {
+        if view.newest_run(&other)?.is_some_and(|run| run::life(&run).is_alive()) {
+            observer.warn(&Notice::Beside(Beside::Name { session: other.id, name: name.clone() }));
+        }
+    }
+    Ok(())
+}
+
 impl Launch {
     /// Looks at everything that is against it. Changes nothing.
     pub fn new(store: &Store, host: &dyn Host, mut request: LaunchRequest, observer: &dyn Observer) -> Result<Self> {
@@ -133,6 +155,7 @@ impl Launch {
         }
         request.policy = policy_of_outer(store, host, &config.approval, request.policy, observer)?;
         ensure_startable(host, &request.command, &request.workspace)?;
+        others_beside(store, &request, observer)?;
         let agent = run::agent_to_start(host, &request.command);
         if let Some((agent, conversation)) = agent.as_ref().and_then(|agent| Some((agent, agent.conversation()?))) {
             ensure_free(store, host, agent, &conversation)?;
@@ -170,7 +193,7 @@ impl Launch {
             None => self.request.command.clone(),
         };
         for (other, _) in conversation.iter().flat_map(|id| run::sessions_in(store, id, "")).flatten() {
-            observer.warn(&Notice::ConversationOf { session: other.id });
+            observer.warn(&Notice::Beside(Beside::Conversation { session: other.id }));
         }
         ensure_startable(host, &argv, workspace)?;
         let environment = agent.map(|_| environment::request(host, workspace, &argv)).transpose()?;

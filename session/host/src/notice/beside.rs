@@ -1,0 +1,30 @@
+//! What a new session has in common with others.
+
+/// Another session that a new one is begun beside.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Beside {
+    /// It has the same conversation.
+    #[error("the conversation is also session {session}'s")]
+    Conversation {
+        /// The other session.
+        session: String,
+    },
+    /// Its agent lives and works in the same files.
+    #[error(
+        "the agent of session {session} is alive in {folder}: both change the same files, and checkpoints of each have what the other did"
+    )]
+    Files {
+        /// The other session.
+        session: String,
+        /// Its workspace.
+        folder: String,
+    },
+    /// It has the same name, and its agent lives.
+    #[error("session {session} has the name {name} as well, and its agent is alive: the name alone is ambiguous from now on")]
+    Name {
+        /// The other session.
+        session: String,
+        /// The name.
+        name: String,
+    },
+}
