@@ -23,10 +23,10 @@ pub fn draw(buffer: &mut Buffer, area: Rect, state: &State, palette: Palette) ->
     if let Some(input) = &state.input {
         let x = put(buffer, (area.x, area.y), input.prompt(), palette.heading(), area.width);
         let room = area.right().saturating_sub(x + 1);
-        let text = cut_left(&one_line(&input.text), room.into());
-        put(buffer, (x, area.y), &text, Style::default(), room);
-        let column = x.saturating_add(u16::try_from(width(&text)).unwrap_or(room)).min(area.right().saturating_sub(1));
-        return Some(Position::new(column, area.y));
+        let (before, behind) = input.text();
+        let cursor = put(buffer, (x, area.y), &cut_left(&one_line(before), room.into()), Style::default(), room);
+        put(buffer, (cursor, area.y), &one_line(behind), Style::default(), area.right().saturating_sub(cursor));
+        return Some(Position::new(cursor.min(area.right().saturating_sub(1)), area.y));
     }
     match &state.message {
         Some(message) => say(buffer, area, message, palette),

@@ -2,13 +2,13 @@
 
 use parhelia_oversight::review::decide::Verdict;
 use parhelia_store::id::Ulid;
-use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
+use tui_input::{InputRequest, backend::crossterm::EventHandler as _};
 
 /// A line that is typed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Input {
-    /// The text so far.
-    pub text: String,
+    line: tui_input::Input,
     purpose: Purpose,
 }
 
@@ -46,12 +46,12 @@ pub enum Typed {
 impl Input {
     /// A search.
     pub fn search() -> Self {
-        Input { text: String::new(), purpose: Purpose::Search }
+        Input { line: tui_input::Input::default(), purpose: Purpose::Search }
     }
 
     /// The reason of a decision about a checkpoint.
     pub fn reason(verdict: Verdict, checkpoint: Ulid) -> Self {
-        Input { text: String::new(), purpose: Purpose::Reason { verdict, checkpoint, is_confirmed: false } }
+        Input { line: tui_input::Input::default(), purpose: Purpose::Reason { verdict, checkpoint, is_confirmed: false } }
     }
 
     /// The words before the text.
@@ -64,9 +64,17 @@ impl Input {
         }
     }
 
+    /// The text before the cursor, and from there on.
+    pub fn text(&self) -> (&str, &str) {
+        let text = self.line.value();
+        text.split_at(text.char_indices().nth(self.line.cursor()).map_or(text.len(), |(at, _)| at))
+    }
+
     /// Takes a text that was pasted; line ends become blanks.
     pub fn paste(&mut self, text: &str) {
-        self.text.extend(text.chars().map(|c| if c.is_control() { ' ' } else { c }));
+        for c in text.chars() {
+            self.line.handle(InputRequest::InsertChar(if c.is_control() { ' ' } else { c }));
+        }
     }
 
     /// Takes a key.
@@ -76,15 +84,8 @@ impl Input {
             KeyCode::Enter => return self.entered(),
             KeyCode::Esc => return Typed::Left,
             KeyCode::Char('c') if is_control => return Typed::Left,
-            KeyCode::Char('u') if is_control => self.text.clear(),
-            KeyCode::Char('w') if is_control => {
-                let kept = self.text.trim_end().rfind(' ').map_or(0, |at| at + 1);
-                self.text.truncate(kept);
-            }
-            KeyCode::Backspace if self.text.is_empty() => return Typed::Left,
-            KeyCode::Backspace => _ = self.text.pop(),
-            KeyCode::Char(c) if !is_control && !c.is_control() => self.text.push(c),
-            _ => {}
+            KeyCode::Backspace if self.line.value().is_empty() => return Typed::Left,
+            _ => _ = self.line.handle_event(&Event::Key(key)),
         }
         if let Purpose::Reason { is_confirmed, .. } = &mut self.purpose {
             *is_confirmed = false;
@@ -94,13 +95,15 @@ impl Input {
 
     fn entered(&mut self) -> Typed {
         match &mut self.purpose {
-            Purpose::Search => Typed::Search(std::mem::take(&mut self.text)),
-            Purpose::Reason { verdict: Verdict::Reject, is_confirmed, .. } if self.text.trim().is_empty() && !*is_confirmed => {
+            Purpose::Search => Typed::Search(self.line.value().to_owned()),
+            Purpose::Reason { verdict: Verdict::Reject, is_confirmed, .. }
+                if self.line.value().trim().is_empty() && !*is_confirmed =>
+            {
                 *is_confirmed = true;
                 Typed::More
             }
             Purpose::Reason { verdict, checkpoint, .. } => {
-                Typed::Decided { checkpoint: *checkpoint, verdict: *verdict, reason: self.text.trim().to_owned() }
+                Typed::Decided { checkpoint: *checkpoint, verdict: *verdict, reason: self.line.value().trim().to_owned() }
             }
         }
     }
@@ -139,7 +142,7 @@ mod tests {
     fn a_pasted_text_decides_nothing() {
         let mut input = Input::reason(Verdict::Reject, Ulid::nil());
         input.paste("first\nsecond\x1b[2J");
-        assert_eq!(input.text, "first second [2J");
+        assert_eq!(input.text(), ("first second [2J", ""));
     }
 
     #[test]
@@ -147,7 +150,9 @@ mod tests {
         let mut input = Input::search();
         input.paste("one two");
         input.key(KeyEvent::new(KeyCode::Char('w'), KeyModifiers::CONTROL));
-        assert_eq!(input.text, "one ");
+        assert_eq!(input.text(), ("one ", ""));
+        [KeyCode::Left, KeyCode::Left, KeyCode::Char('l')].into_iter().for_each(|code| drop(press(&mut input, code)));
+        assert_eq!(input.text(), ("onl", "e "));
         input.key(KeyEvent::new(KeyCode::Char('u'), KeyModifiers::CONTROL));
         assert_eq!(press(&mut input, KeyCode::Backspace), Typed::Left);
         assert_eq!(press(&mut input, KeyCode::Enter), Typed::Search(String::new()));

@@ -126,7 +126,7 @@ fn a_paste_is_no_command() {
     assert!(state.input.is_none());
     press(&mut state, "a");
     state.paste("two\nlines");
-    assert_eq!(state.input.unwrap().text, "two lines");
+    assert_eq!(state.input.unwrap().text(), ("two lines", ""));
 }
 
 #[test]
