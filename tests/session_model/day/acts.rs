@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use parhelia_agent::process::parent;
 use parhelia_tests::{
     Scratch, binary, files_in,
     live::{kill, lives, wait},
@@ -224,7 +225,9 @@ impl Day {
             let is_busy = |(process, what): (i32, What)| match what {
                 What::Hook | What::Command => true,
                 What::Agent => !has_begun(process),
-                What::Supervisor | What::Service | What::Other => false,
+                // An agent whose supervisor was killed as it was starting it looks like that until it is one.
+                What::Supervisor => parent(process) != Some(std::process::id().cast_signed()),
+                What::Service | What::Other => false,
             };
             (!processes(&store).into_iter().any(is_busy)).then_some(())
         });
