@@ -27,7 +27,7 @@ pub use self::{
     input::Question,
 };
 use super::{PART, Summary, kept, read};
-use parhelia_host::{Host, Observer, Result, config, error::IoContext, notice::Notice};
+use parhelia_host::{Result, config, draft::Draft, error::IoContext, notice::Notice};
 
 /// The last answer for a session, in its folder in the store's.
 pub const FILE: &str = "model-summary.json";
@@ -191,11 +191,12 @@ fn comes_from(store: &Store, checkpoint: &Checkpoint, other: Ulid) -> Result<boo
 }
 
 /// Has a model asked about a new checkpoint, where one is configured and it is time. The checkpoint is made by now: a failure does it no harm.
-pub fn begin(store: &Store, host: &dyn Host, options: &config::Summary, made: &Checkpoint, observer: &dyn Observer) {
-    if !is_due(store, options, made, host.now()) {
+pub(super) fn begin(draft: &Draft<'_>) {
+    let Draft { store, host, request, observer, .. } = *draft;
+    if !is_due(store, &request.config.summary, draft.checkpoint(), host.now()) {
         return;
     }
-    if let Err(e) = host.ask_model(store.path(), &made.record.session) {
+    if let Err(e) = host.ask_model(store.path(), request.session) {
         observer.warn(&Notice::NotRecorded { what: "no model was asked for a summary", why: e.to_string() });
     }
 }
