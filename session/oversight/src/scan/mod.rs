@@ -14,6 +14,7 @@ mod likely;
 mod literal;
 mod new;
 mod prefilter;
+mod rule;
 mod rules;
 #[cfg(test)]
 mod tests;
@@ -33,7 +34,8 @@ pub use book::Book;
 pub use detector::{Detector, Found};
 pub use left_out::{LeftOut, is_left_out, judge, left_out_of};
 pub use new::{Scanned, of_new};
-pub use rules::{RULES, Rule};
+pub use rule::Rule;
+pub use rules::RULES;
 
 use parhelia_host::{
     Result,
