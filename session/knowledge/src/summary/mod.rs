@@ -7,6 +7,7 @@
 //! Its quotes are one line each, bounded, without control characters, and without what looks like a secret. The conversation itself is
 //! kept as it is.
 
+mod folder;
 pub mod kept;
 mod made;
 mod markdown;
