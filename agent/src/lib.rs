@@ -19,7 +19,7 @@
 //! | `git/` | the state of the workspace's repositories, by the `git` program in a folder of our own, where no setting of the repository's runs anything; whose it is (`trust`), and the folders that are written to (`writing`) |
 //! | `process/` | which processes are a run's; stopping them |
 //! | `tmux/` | what a tmux session looked like, and making it look so again; hearing that its last client has detached |
-//! | `program` `regular` `durable` `threads` | running programs for a bounded time; reading files that others put there; moves that outlast a power cut; helping threads |
+//! | `program` `package` `regular` `durable` `threads` | running programs for a bounded time, and which version one is; reading files that others put there; moves that outlast a power cut; helping threads |
 
 // Unit tests make and change files as they like.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
@@ -39,6 +39,7 @@ pub mod kind;
 pub mod kinds;
 pub mod mcp;
 pub mod open;
+mod package;
 pub mod process;
 pub mod program;
 pub mod regular;

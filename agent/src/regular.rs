@@ -9,7 +9,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use serde_json::Value;
+
 use crate::error::{IoContext, Result};
+
+/// Longest JSON file of the agent's that is read.
+const JSON_BYTES_MAX: u64 = 64 << 20;
 
 /// Opens a file for reading. Fails for what is no regular file.
 pub fn open(path: &Path) -> io::Result<File> {
@@ -24,6 +29,22 @@ pub fn ensure(file: File) -> io::Result<File> {
 /// A file's bytes. Fails for what is no regular file, and for one of more than `bytes_max`.
 pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     read_from(open_any(path)?, bytes_max)
+}
+
+/// A JSON file; none where there is none.
+pub(crate) fn read_json(path: &Path) -> Result<Option<Value>, String> {
+    let shown = path.display();
+    match fs::metadata(path) {
+        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
+        Err(e) => return Err(format!("cannot read {shown}: {e}")),
+        Ok(metadata) if !metadata.is_file() || metadata.len() > JSON_BYTES_MAX => {
+            return Err(format!("{shown} is no file of settings"));
+        }
+        Ok(_) => {}
+    }
+    let bytes = read(path, JSON_BYTES_MAX).map_err(|e| format!("cannot read {shown}: {e}"))?;
+    let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&bytes);
+    serde_json::from_slice(bytes).map(Some).map_err(|e| format!("{shown} is not valid JSON: {e}"))
 }
 
 fn open_any(path: &Path) -> io::Result<File> {

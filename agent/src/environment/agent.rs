@@ -12,12 +12,10 @@ use crate::threads;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{
-    cache::{Cache, Stamp},
-    mcp,
-};
+use super::cache::{Cache, Stamp};
 use crate::{
     error::{Error, IoContext, Result},
+    package::{installed_version, is_version},
     process::ASKING,
     program, regular,
 };
@@ -59,17 +57,6 @@ fn unrun(real: &Path) -> Result<Agent> {
         binary_hash: hash(real).at("read", real)?,
         install_path: real.to_string_lossy().into_owned(),
     })
-}
-
-/// The version of a program that is not run, links resolved; none where neither tells it.
-pub(crate) fn installed_version(real: &Path) -> Option<String> {
-    let package = mcp::package_of(real).and_then(|(_, version)| version);
-    let name = real.file_name().and_then(OsStr::to_str).filter(|name| is_version(name) && name.contains('.'));
-    package.or(name.map(str::to_owned))
-}
-
-fn is_version(word: &str) -> bool {
-    word.starts_with(|c: char| c.is_ascii_digit())
 }
 
 fn examine(real: &Path, path: Option<&OsStr>, home: Option<&OsStr>) -> Result<Agent> {

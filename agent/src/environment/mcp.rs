@@ -7,12 +7,17 @@ use serde_json::Value;
 
 use super::{
     cache::{Cache, Stamp},
-    json,
     launched::{self, Launched},
     python::{self, Python},
     redact,
 };
-use crate::{git::Repository, mcp::configured::Configured, program::locate, regular};
+use crate::{
+    git::Repository,
+    mcp::configured::Configured,
+    package::package_of,
+    program::locate,
+    regular::{self, read_json},
+};
 
 /// Largest local program that is hashed.
 const PROGRAM_BYTES_MAX: u64 = 256 << 20;
@@ -198,7 +203,7 @@ fn in_npx_cache(name: &str, places: &Programs) -> Option<String> {
     let manifests =
         fs::read_dir(cache).ok()?.flatten().map(|entry| entry.path().join("node_modules").join(name).join("package.json"));
     let newest = manifests.filter_map(|path| Some((path.metadata().ok()?.modified().ok()?, path))).max();
-    let manifest = json::read(&newest?.1).ok()??;
+    let manifest = read_json(&newest?.1).ok()??;
     manifest.get("version")?.as_str().map(str::to_owned)
 }
 
@@ -320,21 +325,6 @@ fn file(path: &Path, places: &Programs) -> Origin {
         places.cache.get("program", &Stamp::of(&real), || hash(&real).ok_or(())).unwrap_or_else(|()| "unreadable".into()),
         Some(shown),
     )
-}
-
-/// Name and version of the npm package that a program lies in.
-pub(super) fn package_of(real: &Path) -> Option<(Option<String>, Option<String>)> {
-    let folder = real.ancestors().find(|folder| folder.parent().is_some_and(is_of_packages))?;
-    let manifest = json::read(&folder.join("package.json")).ok().flatten()?;
-    let field = |name: &str| manifest.get(name).and_then(Value::as_str).map(str::to_owned);
-    Some((field("name"), field("version")))
-}
-
-/// True if a folder holds npm packages: `node_modules`, or a scope in it.
-fn is_of_packages(folder: &Path) -> bool {
-    let is_modules = |folder: &Path| folder.file_name() == Some(OsStr::new("node_modules"));
-    let is_scope = folder.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"@"));
-    is_modules(folder) || (is_scope && folder.parent().is_some_and(is_modules))
 }
 
 fn hash(path: &Path) -> Option<String> {

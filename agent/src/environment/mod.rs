@@ -8,7 +8,6 @@ mod agent;
 pub mod cache;
 pub mod diff;
 mod given;
-pub(crate) mod json;
 mod launched;
 mod mcp;
 pub(crate) mod plugins;
@@ -31,7 +30,6 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 pub use agent::Agent;
-pub(crate) use agent::installed_version;
 pub use cache::Cache;
 pub use given::{is_given, is_missed, steers};
 pub use mcp::{Server, Source};

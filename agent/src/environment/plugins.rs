@@ -8,8 +8,11 @@ use std::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{json, redact};
-use crate::git::{Facts, Repository};
+use super::redact;
+use crate::{
+    git::{Facts, Repository},
+    regular::read_json,
+};
 
 /// Most plugins that are listed.
 const PLUGINS_MAX: usize = 500;
@@ -40,8 +43,8 @@ pub struct Plugin {
 /// The plugins that a configuration folder lists, by `name@marketplace`. None where it has no list.
 pub(super) fn look(config: &Path) -> Result<Option<BTreeMap<String, Plugin>>, String> {
     let folder = config.join("plugins");
-    let Some(installed) = json::read(&folder.join("installed_plugins.json"))? else { return Ok(None) };
-    let marketplaces = json::read(&folder.join("known_marketplaces.json"))?.unwrap_or_default();
+    let Some(installed) = read_json(&folder.join("installed_plugins.json"))? else { return Ok(None) };
+    let marketplaces = read_json(&folder.join("known_marketplaces.json"))?.unwrap_or_default();
     let Some(listed) = installed.get("plugins").and_then(Value::as_object) else { return Ok(Some(BTreeMap::new())) };
     let found = listed.iter().take(PLUGINS_MAX).filter_map(|(name, entry)| {
         // Newer lists have one entry for each scope that it is installed in; the last was installed last.
@@ -57,7 +60,7 @@ fn plugin(entry: &Value, marketplace: Option<&Value>) -> Plugin {
     let install_path = text(entry, "installPath");
     let manifest = install_path.as_deref().and_then(|path| {
         let path = Path::new(path);
-        [".claude-plugin/plugin.json", "plugin.json"].iter().find_map(|name| json::read(&path.join(name)).ok().flatten())
+        [".claude-plugin/plugin.json", "plugin.json"].iter().find_map(|name| read_json(&path.join(name)).ok().flatten())
     });
     let facts = |path: &Option<String>| {
         path.as_deref().and_then(|path| Repository::at(Path::new(path)).ok().flatten()).map(|r| r.facts())

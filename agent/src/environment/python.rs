@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     cache::{Cache, Stamp},
-    json, redact,
+    redact,
 };
 use crate::{error::Result, program, regular};
 
@@ -196,7 +196,7 @@ fn package(path: &Path) -> Option<(String, String)> {
     let header =
         |name: &str| text.lines().take_while(|line| !line.is_empty()).find_map(|line| line.strip_prefix(name)).map(str::trim);
     let (name, version) = (header("Name:")?, header("Version:")?);
-    let line = match json::read(&path.join("direct_url.json")).ok().flatten() {
+    let line = match regular::read_json(&path.join("direct_url.json")).ok().flatten() {
         Some(direct) => {
             let url = redact::text(direct.get("url").and_then(|url| url.as_str()).unwrap_or_default());
             let commit = direct.pointer("/vcs_info/commit_id").and_then(|commit| commit.as_str());

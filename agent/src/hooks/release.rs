@@ -3,7 +3,7 @@
 
 use std::{ffi::OsStr, path::Path};
 
-use crate::{environment::installed_version, kind::Kind, program};
+use crate::{kind::Kind, package::installed_version, program};
 
 /// A release of an agent's program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt};
 use serde_json::Value;
 
 use super::{places::Places, proxied::behind};
-use crate::{environment::json, program::is_in};
+use crate::{program::is_in, regular::read_json};
 
 /// No more servers are looked at.
 const SERVERS_MAX: usize = 500;
@@ -91,18 +91,18 @@ pub fn configured(places: &Places) -> Result<BTreeMap<String, Configured>, Strin
         }
     };
     for (plugin, folder) in &places.plugins {
-        let config = json::read(&folder.join(".mcp.json"))?.unwrap_or_default();
+        let config = read_json(&folder.join(".mcp.json"))?.unwrap_or_default();
         add(config.get("mcpServers").or(Some(&config)), &format!("plugin:{plugin}:"), Scope::Plugin, false);
     }
     // In rising order, as the agent takes them.
-    let own = places.own.as_deref().map(json::read).transpose()?.flatten().unwrap_or_default();
+    let own = places.own.as_deref().map(read_json).transpose()?.flatten().unwrap_or_default();
     add(own.get("mcpServers"), "", Scope::User, false);
-    let project = json::read(&places.workspace.join(".mcp.json"))?.unwrap_or_default();
+    let project = read_json(&places.workspace.join(".mcp.json"))?.unwrap_or_default();
     add(project.get("mcpServers"), "", Scope::Project, true);
     let local = own.get("projects").and_then(|projects| projects.get(places.workspace.to_str()?)?.get("mcpServers"));
     add(local, "", Scope::Local, false);
     for file in &places.arguments {
-        let config = json::read(file)?.unwrap_or_default();
+        let config = read_json(file)?.unwrap_or_default();
         add(config.get("mcpServers"), "", Scope::Argument, is_in(&places.workspace, file));
     }
     Ok(found.into_iter().take(SERVERS_MAX).collect())

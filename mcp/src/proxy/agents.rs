@@ -1,8 +1,8 @@
 //! From the agent to the server.
 
-use std::io::{self, BufRead, Write};
+use std::io::{self, BufRead};
 
-use super::{Input, Server, asked, given, hello::Step, locked};
+use super::{Server, asked, given, hello::Step, locked};
 use parhelia_life::mcp::pending::Pending;
 
 /// No more lines of the agent wait for a server that takes its state back.
@@ -54,7 +54,7 @@ fn put(server: &Server, line: &[u8]) -> io::Result<()> {
             held.push(line.to_vec());
             Ok(())
         }
-        _ => write(&mut input, line),
+        _ => input.write(line),
     }
 }
 
@@ -62,15 +62,4 @@ fn put(server: &Server, line: &[u8]) -> io::Result<()> {
 fn is_request(line: &[u8]) -> bool {
     let message: serde_json::Value = serde_json::from_slice(line).unwrap_or_default();
     message.is_array() || (message.get("method").is_some() && message.get("id").is_some())
-}
-
-/// Sends a message of ours.
-pub fn send(server: &Server, line: &[u8]) -> io::Result<()> {
-    write(&mut locked(&server.input), line)
-}
-
-/// Writes a line to the server.
-pub fn write(input: &mut Input, line: &[u8]) -> io::Result<()> {
-    let closed = || io::Error::new(io::ErrorKind::BrokenPipe, "the agent has ended");
-    input.pipe.as_mut().ok_or_else(closed)?.write_all(line)
 }

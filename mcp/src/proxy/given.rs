@@ -16,7 +16,7 @@ use parhelia_store::clock;
 use serde_json::{Value, json};
 
 use super::{
-    Proxied, Server, agents, locked,
+    Proxied, Server, locked,
     ours::{Failure, ask},
 };
 use crate::state;
@@ -53,7 +53,7 @@ pub fn begin(server: &Arc<Server>, waiting: Pending) {
 pub fn release(server: &Server) {
     let mut input = locked(&server.input);
     for line in input.held.take().unwrap_or_default() {
-        let _ = agents::write(&mut input, &line);
+        let _ = input.write(&line);
     }
 }
 

@@ -70,6 +70,14 @@ struct Input {
     held: Option<Vec<Vec<u8>>>,
 }
 
+impl Input {
+    /// Writes a line to the server.
+    fn write(&mut self, line: &[u8]) -> io::Result<()> {
+        let closed = || io::Error::new(io::ErrorKind::BrokenPipe, "the agent has ended");
+        self.pipe.as_mut().ok_or_else(closed)?.write_all(line)
+    }
+}
+
 /// Runs a server until it ends, and returns the exit code that says how. Agent and server talk over the standard streams of this process.
 /// `start` starts a program that is not ours.
 pub fn run(proxied: Proxied, start: impl FnOnce(&mut Command) -> io::Result<Child>) -> io::Result<u8> {

@@ -13,7 +13,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{Server, agents, locked};
+use super::{Server, locked};
 
 /// The reason why a request has no result.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,7 +111,7 @@ impl Ours {
 pub fn ask(server: &Server, method: &str, params: Value, limit: Duration) -> Result<Value, Failure> {
     let meta = locked(&server.hello).meta().cloned();
     let (sent, line) = server.ours.make(method, params, meta.as_ref());
-    agents::send(server, &line).map_err(|e| match e.kind() {
+    locked(&server.input).write(&line).map_err(|e| match e.kind() {
         ErrorKind::BrokenPipe => Failure::Ended,
         _ => Failure::Unanswered(format!("nothing can be sent to it: {e}")),
     })?;

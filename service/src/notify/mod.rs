@@ -4,5 +4,11 @@ pub mod channel;
 pub mod text;
 pub mod told;
 
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
 pub use parhelia_host::config::notifications::Priority;
 pub use parhelia_wire::notification::Notification;
+
+/// The time of the last delivery of a kind, and how many of the same were passed over since.
+pub type Told = BTreeMap<String, (Timestamp, u64)>;

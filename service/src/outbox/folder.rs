@@ -1,7 +1,6 @@
 //! The folder of the outbox: a file for each delivery, and one that says up to which event there are some.
 
 use std::{
-    collections::BTreeMap,
     ffi::{OsStr, OsString},
     fs::File,
     io::{self, ErrorKind},
@@ -19,6 +18,7 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::Result;
+use crate::notify::Told;
 
 /// An error of the outbox.
 #[derive(Debug, thiserror::Error)]
@@ -49,9 +49,6 @@ impl From<parhelia_store::Error> for Error {
         Error::Session(error.into())
     }
 }
-
-/// The time of the last delivery of a kind, and how many of the same were passed over since.
-pub type Told = BTreeMap<String, (Timestamp, u64)>;
 
 /// The state of the outbox, beside what waits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -26,7 +26,7 @@ use crate::{
     trackers::{self, Reach},
 };
 
-pub use folder::{Error, Folder, Lock, Told};
+pub use folder::{Error, Folder, Lock};
 
 type Result<T> = std::result::Result<T, Error>;
 

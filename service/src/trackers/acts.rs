@@ -26,7 +26,7 @@ use super::{
     found::{Texts, in_beads},
     issues_of, words,
 };
-use crate::{notify::Priority, outbox::Told};
+use crate::notify::{Priority, Told};
 
 /// The program that links, as events name it.
 pub const PROGRAM: &str = "tracker";

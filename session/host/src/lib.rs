@@ -17,6 +17,7 @@
 //! | `config/` | `parhelia.toml`: one table of options, and what is in force |
 //! | `policy` `rule` | policies of approval as they are configured: which checkpoints count as good at once, and which wait for a person |
 //! | `conversation/` | putting a conversation back where its agent looks; what was added to one; one that is being captured |
+//! | `draft/` | a checkpoint that is asked for, and what the steps of its making have found so far |
 //! | `state` `job` | what a checkpoint has beside its workspace, read back; jobs that look at a part of it beside the walk |
 //! | `mcp` | the state of an MCP server as data, and the way to those over HTTP |
 //! | `safety` `age` | safety checkpoints of a session; ages in words |
@@ -28,6 +29,7 @@ pub mod age;
 pub mod caller;
 pub mod config;
 pub mod conversation;
+pub mod draft;
 pub mod error;
 pub mod events;
 pub mod intent;

@@ -14,7 +14,7 @@ use crate::{
     prompt::{self, Terminal},
 };
 use parhelia_host::{Error, Host, Observer, Result, RunRefusal, intent};
-use parhelia_oversight::review::{acts::ensure_person, decide::who};
+use parhelia_oversight::{review::acts::ensure_person, who::who};
 
 /// The most keys of an answer.
 const KEYS_MAX: usize = 64;

@@ -21,7 +21,9 @@ use jiff::{Timestamp, tz::TimeZone};
 pub use keep::{Kept, Removed, SAFETY};
 pub use limit::{Forecast, forecast};
 use parhelia_store::{
-    Store, clock,
+    Store,
+    check::VerifyReport,
+    clock,
     create::Outcome,
     delete::delete_chosen,
     event::Actor,
@@ -33,7 +35,7 @@ use parhelia_store::{
 pub use report::RetentionReport;
 
 use self::held::Held;
-use parhelia_host::{Result, config};
+use parhelia_host::{Result, config, draft::Draft};
 
 /// The rules. A rule whose number is 0 is off.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -166,10 +168,20 @@ pub fn plan(store: &Store, policy: &Policy, session: Option<&str>, now: Timestam
     Ok(plan)
 }
 
+/// Thins the session of a new checkpoint, as configured. Older ones go only in favour of one that is whole, and of the session's own folder.
+pub(crate) fn thin_after(draft: &Draft<'_>) -> Option<RetentionReport> {
+    let is_sound = !draft.options.of_another_folder && draft.report().is_some_and(VerifyReport::is_ok);
+    if !draft.request.thins || !is_sound {
+        return None;
+    }
+    let by = (draft.actor(), draft.host.call().is_agents);
+    after(draft.store, &draft.outcome, &draft.request.config.retention, by, draft.observer)
+}
+
 /// Removes what a session does not keep any more after a new checkpoint, where that is configured. What other sessions have stays as it is where an
 /// agent makes the checkpoint, also if the store is larger than it may be. The checkpoint is made by then, so a failure is worth a word and
 /// no more.
-pub fn after(
+fn after(
     store: &Store,
     outcome: &Outcome,
     config: &config::Retention,

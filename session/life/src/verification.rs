@@ -6,6 +6,7 @@ use parhelia_ledger::{LedgerView as _, kind};
 use parhelia_store::{
     Error, Store,
     check::{self, Lack, VerifyReport},
+    create::{self, FullWalk},
     event::{Actor, NewEvent},
     progress::Progress,
     record::{Checkpoint, Part},
@@ -16,6 +17,8 @@ use serde_json::json;
 use parhelia_agent::transcript::files::TRANSCRIPT;
 use parhelia_host::{
     Result,
+    draft::Draft,
+    notice::Notice,
     state::{CONVERSATION, files_below, state_bytes, state_file},
 };
 
@@ -27,10 +30,38 @@ pub fn verify(store: &Store, checkpoint: &Checkpoint, content_bytes_max: u64, pr
     Ok(with_conversation(store, checkpoint, check::verify_up_to(store, checkpoint, content_bytes_max, progress)?))
 }
 
-/// Verifies what was made. What it shares with its parent, if that was found whole, is not looked at again unless `deep`; the level says so.
-pub fn of_new(store: &Store, made: &Checkpoint, deep: bool, progress: &dyn Progress) -> Result<VerifyReport> {
+/// Verifies a new checkpoint. Where it was read back and is damaged, another one is captured that stores anew what the store has of it.
+pub(crate) fn verify_new(draft: &mut Draft<'_>) {
+    draft.verified = Some(of_new(draft));
+    if let Some(report) = draft.report().filter(|report| draft.request.deep && !report.is_ok()) {
+        // It is known by now what is damaged.
+        note(draft.store, report, draft.actor(), draft.observer);
+        draft.observer.notice(&Notice::ReusesDamage { checkpoint: draft.checkpoint().record.id }.to_string());
+        match create::run_with(draft.store, &draft.options, &FullWalk, &mut *draft.state, draft.observer) {
+            Ok(again) if again.skipped => {}
+            Ok(again) => {
+                draft.outcome = again;
+                draft.verified = Some(of_new(draft));
+            }
+            Err(e) => draft.observer.notice(&Notice::NotStoredAgain { why: e.to_string() }.to_string()),
+        }
+    }
+    let found = draft.report().map(|report| event(report, draft.actor()));
+    draft.findings.extend(found);
+}
+
+/// Records what the steps of a checkpoint have found, in one append for all.
+pub(crate) fn record_findings(draft: &Draft<'_>) {
+    if !draft.findings.is_empty() {
+        record(draft.store, &draft.findings, draft.observer);
+    }
+}
+
+/// Verifies what was made. What it shares with its parent, if that was found whole, is not looked at again unless it is read back; the level says so.
+fn of_new(draft: &Draft<'_>) -> Result<VerifyReport> {
+    let (store, made, progress) = (draft.store, draft.checkpoint(), draft.observer);
     let view = store.refresh()?;
-    match deep {
+    match draft.request.deep {
         true => verify(store, made, u64::MAX, progress),
         false => {
             let parent = made.record.parent.map(|id| view.checkpoint(id)).transpose()?.flatten();
@@ -88,7 +119,7 @@ pub fn note(store: &Store, report: &VerifyReport, actor: &Actor, progress: &dyn 
 }
 
 /// The event that tells what a verification found.
-pub fn event(report: &VerifyReport, actor: &Actor) -> NewEvent {
+fn event(report: &VerifyReport, actor: &Actor) -> NewEvent {
     let event = NewEvent::new(kind::CHECKPOINT_VERIFIED, report.checkpoint.to_string(), actor.clone())
         .with("level", json!(report.level))
         .with("ok", report.is_ok())

@@ -8,9 +8,9 @@ use parhelia_ledger::{LedgerView as _, Session, kind};
 use parhelia_store::{Store, event::NewEvent, name};
 use serde_json::Value;
 
-use crate::review::{
-    acts::{Act, ensure_may_act},
-    decide::who,
+use crate::{
+    review::acts::{Act, ensure_may_act},
+    who::who,
 };
 use parhelia_host::{Host, MarkRefusal, Observer, Refusal, Result};
 

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `labels` | labels of sessions, and selectors that choose sessions by them |
 //! | `changed` | content that differs between two checkpoints of a workspace |
+//! | `who` | the caller, as far as agents go: a person, an agent, or somebody whom one may have started |
 //! | `overrides` | records of safeties that were switched off, for the audit |
 //! | `review/` | what is said of checkpoints: tags, annotations, links; persons that approve or reject them, the audit; deleting what is so marked |
 //! | `search/` | finding checkpoints by words: their texts, the index over them, and bringing that up to date |
@@ -23,3 +24,4 @@ pub mod overrides;
 pub mod review;
 pub mod scan;
 pub mod search;
+pub mod who;

@@ -5,10 +5,9 @@ mod sparse;
 use tar::{EntryType, Header};
 
 use super::{
-    ARCHIVE_VERSION, COMMENT_PREFIX,
-    import::Reader,
-    key,
+    ARCHIVE_VERSION, COMMENT_PREFIX, key,
     pax::{self, BLOCK},
+    reader::{Reader, Rest},
 };
 use crate::{
     codec::Decoder,
@@ -203,7 +202,7 @@ impl Reader<'_> {
         }
         let padding = data_bytes.next_multiple_of(BLOCK as u64) - data_bytes;
         let name = raw_path.to_vec();
-        self.rest = super::import::Rest { name, map: vec![(0, data_bytes)], stored_bytes: data_bytes, padding };
+        self.rest = Rest { name, map: vec![(0, data_bytes)], stored_bytes: data_bytes, padding };
         let content = match (content, extended.sparse_major.as_deref()) {
             (MemberContent::File { .. }, Some(b"1")) => self.sparse(extended.sparse_real_size)?,
             (MemberContent::File { .. }, Some(_)) => return Err(self.refused(raw_path, "it is sparse in an unknown form")),

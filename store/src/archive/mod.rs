@@ -8,6 +8,7 @@ mod export;
 pub mod import;
 mod member;
 mod pax;
+mod reader;
 mod source;
 #[cfg(test)]
 mod tests;

@@ -180,6 +180,40 @@ impl Node {
     }
 }
 
+impl Totals {
+    /// Counts one entry of the folder, and what is below it. Forged sums saturate.
+    pub fn add(&mut self, node: &Node) {
+        self.entries = self.entries.saturating_add(1);
+        if !node.meta.xattrs.is_empty() {
+            self.features |= features::XATTR;
+        }
+        if node.links > 1 {
+            self.features |= features::HARD_LINK;
+        }
+        match &node.kind {
+            Kind::File { size, holes, .. } => {
+                self.files = self.files.saturating_add(1);
+                self.bytes = self.bytes.saturating_add(*size);
+                if !holes.is_empty() {
+                    self.features |= features::SPARSE;
+                }
+            }
+            Kind::Folder { totals, .. } => {
+                self.subfolders = self.subfolders.saturating_add(1);
+                self.folders = self.folders.saturating_add(totals.folders.saturating_add(1));
+                self.entries = self.entries.saturating_add(totals.entries);
+                self.files = self.files.saturating_add(totals.files);
+                self.bytes = self.bytes.saturating_add(totals.bytes);
+                self.features |= totals.features;
+            }
+            Kind::Symlink { .. } => {}
+            Kind::Fifo | Kind::Socket | Kind::CharDevice { .. } | Kind::BlockDevice { .. } => {
+                self.features |= features::SPECIAL;
+            }
+        }
+    }
+}
+
 /// Attributes in order of name, each once.
 fn decode_xattrs(head: &mut Decoder<'_>) -> Result<Vec<Xattr>, Malformed> {
     let count = head.count(2, "xattrs")?;

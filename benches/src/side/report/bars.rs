@@ -1,5 +1,6 @@
 //! The demands on parhelia, beside the measured figures.
 
+use super::row::{Row, millis, row, times};
 use crate::side::cases::{CURVE_SIZES, FRESH};
 use crate::side::figures::Figures;
 use crate::side::tables::{Unit, thousands};
@@ -13,42 +14,6 @@ const RESTIC: &str = "restic";
 const MIB: f64 = 1048576.0;
 /// Whole processes of a few milliseconds differ by this much from run to run.
 const NOISE_MS: f64 = 2.0;
-
-/// One demand.
-#[derive(Debug, Clone)]
-pub struct Row {
-    /// The name of the measured figure.
-    pub what: String,
-    /// The unit in which the numbers are written.
-    pub unit: Unit,
-    /// The measured figure; none if it could not be measured.
-    pub measured: Option<f64>,
-    /// The demand, in words.
-    pub bar: String,
-    /// The demand, as a number; none if the tool it depends on was not run.
-    pub limit: Option<f64>,
-}
-
-impl Row {
-    /// Measured over allowed: at most 1 is good.
-    pub fn ratio(&self) -> Option<f64> {
-        Some(self.measured? / self.limit?)
-    }
-
-    /// True if the demand is met; none if one of the two numbers is missing.
-    pub fn met(&self) -> Option<bool> {
-        self.ratio().map(|ratio| ratio <= 1.0)
-    }
-
-    /// The same in a word.
-    pub fn verdict(&self) -> &'static str {
-        match self.met() {
-            Some(true) => "yes",
-            Some(false) => "**no**",
-            None => "–",
-        }
-    }
-}
 
 /// Every demand of which something was measured.
 pub fn rows(figures: &Figures) -> Vec<Row> {
@@ -66,18 +31,6 @@ pub fn rows(figures: &Figures) -> Vec<Row> {
     rows.extend(super::sessions::rows(figures));
     rows.retain(|row| row.measured.is_some() || row.bar.contains('×') && row.limit.is_some());
     rows
-}
-
-pub(super) fn row(what: impl Into<String>, unit: Unit, measured: Option<f64>, bar: impl Into<String>, limit: Option<f64>) -> Row {
-    Row { what: what.into(), unit, measured, bar: bar.into(), limit }
-}
-
-pub(super) fn times(factor: f64, value: Option<f64>) -> Option<f64> {
-    value.map(|value| value * factor)
-}
-
-pub(super) fn millis(seconds: Option<f64>) -> Option<f64> {
-    times(1e3, seconds)
 }
 
 fn first(figures: &Figures) -> Vec<Row> {

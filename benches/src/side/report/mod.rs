@@ -3,6 +3,7 @@
 mod bars;
 mod mounts;
 mod others;
+mod row;
 mod sessions;
 
 use std::fmt::Write;
@@ -12,7 +13,8 @@ use serde_json::{Value, json};
 use super::figures::Figures;
 use super::options::Options;
 use super::tables::{Unit, maybe, table, thousands};
-pub use bars::{Row, rows};
+pub use bars::rows;
+pub use row::Row;
 
 /// The setting of a run, for the head of the tables and the raw figures.
 #[derive(Debug, Clone, Default)]

@@ -1,6 +1,6 @@
 //! Mounts: what is demanded, and the tools beside each other.
 
-use super::bars::{Row, millis, row, times};
+use super::row::{Row, millis, row, times};
 use crate::side::figures::Figures;
 use crate::side::tables::{Unit, maybe, table, thousands};
 

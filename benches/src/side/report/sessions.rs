@@ -1,6 +1,6 @@
 //! Sessions: what is demanded.
 
-use super::bars::{Row, millis, row, times};
+use super::row::{Row, millis, row, times};
 use crate::side::figures::Figures;
 use crate::side::tables::{Unit, thousands};
 

@@ -15,7 +15,7 @@ use toml::{
 
 use super::options::{self, Level, OPTIONS, Opt};
 use crate::{Error, Result, error::IoContext};
-use parhelia_agent::regular;
+use parhelia_agent::{declaration::Declaration, regular};
 
 /// A setting of a file.
 pub(super) struct Setting {
@@ -27,6 +27,9 @@ pub(super) struct Setting {
 
 /// The longest file, in bytes.
 const BYTES_MAX: u64 = 1 << 20;
+
+/// The option that declares kinds of agents.
+const AGENTS: &str = "agent";
 
 /// The text of a file; none where it may be absent and is.
 pub(super) fn read(path: &Path, must_exist: bool) -> Result<Option<String>> {
@@ -53,6 +56,14 @@ pub(super) fn parse(path: &Path, text: &str, level: Level) -> Result<Vec<Result<
     let mut settings = Vec::new();
     file.settings("", table.get_ref(), &mut settings);
     Ok(settings)
+}
+
+/// The kinds of agents that a file of the user's declares, whatever else of it is wrong: a process has to know an agent above it before it knows
+/// whose word counts.
+pub fn declared(path: &Path) -> Vec<Declaration> {
+    let settings = read(path, false).ok().flatten().and_then(|text| parse(path, &text, Level::User).ok());
+    let values = settings.into_iter().flatten().flatten().filter(|setting| setting.option.key == AGENTS);
+    values.filter_map(|setting| serde_json::from_value::<Vec<Declaration>>(setting.value).ok()).flatten().collect()
 }
 
 struct File<'a> {

@@ -35,9 +35,9 @@ use serde_json::{Map, Value};
 
 pub use crate::policy::Approval;
 use crate::{Error, Result};
-pub use agents::declared;
 pub use call::{Call, Ignored};
 pub use cost::Cost;
+pub use file::declared;
 pub use integrations::Integrations;
 pub use notifications::{Budget, Notifications};
 pub use options::OPTIONS;

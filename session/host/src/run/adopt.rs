@@ -7,19 +7,17 @@ use std::{
 
 use jiff::Timestamp;
 use parhelia_ledger::{Goal, LedgerView as _, Place, Session, Status, kind};
-use parhelia_store::{
-    Store,
-    event::{Actor, NewEvent},
-};
+use parhelia_store::{Store, event::NewEvent};
 
 use serde_json::json;
 
 use super::{
     agent::terminal_of,
     begin::{Begin, begin, new_session_id},
-    find::{Current, Sender, current, of_conversation},
+    current::Current,
+    find::{Agents, Sender, current, of_conversation},
     life::{HOOKED_AGENT, agent_of, hooked_agent_of, life},
-    meaning::meaning,
+    meaning::{hook_actor, meaning},
     settings::settings_of_agent,
 };
 use crate::{Error, Result};
@@ -29,7 +27,7 @@ use parhelia_agent::{
     folder::ConfigFolder,
     hooks::{Event, Kind},
     kinds::KINDS,
-    process::{Identity, canonical, folder_of, is_at_terminal},
+    process::{canonical, folder_of, is_at_terminal},
 };
 
 /// True of a mode in which an agent asks nobody before it acts.
@@ -55,14 +53,6 @@ pub fn mode_within(last: Option<String>, launched: Option<&Agent>) -> Option<Str
     let most = launch.as_deref().map_or_else(|| laxity("default"), laxity);
     last.filter(|mode| laxity(mode) <= most)
 }
-
-/// The actor of a hook.
-pub fn hook_actor() -> Actor {
-    Actor::program("hook")
-}
-
-/// An agent's process, and its command line.
-pub type Agents = (Identity, Vec<OsString>);
 
 /// The run that an event belongs to. `may_begin`: whether one is begun where there is none.
 ///

@@ -16,7 +16,8 @@ use serde_json::{Value, json};
 
 use super::{
     agent::AT_TERMINAL,
-    find::{CONFIG_FOLDER, Current},
+    current::Current,
+    find::CONFIG_FOLDER,
     last_seen,
     launched::{LAUNCH_VARIABLES, Variables},
     lease,

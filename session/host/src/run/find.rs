@@ -1,17 +1,13 @@
 //! Finds the run of an event or a process.
 
-use std::{
-    ffi::OsString,
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{ffi::OsString, fs, path::Path};
 
-use parhelia_ledger::{EndKind, LedgerView as _, Place, Run, Session};
+use parhelia_ledger::{EndKind, LedgerView as _, Run, Session};
 use parhelia_store::{Store, name};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    adopt::Agents,
+    current::Current,
     life::{LAUNCHER, Life, life, roots_of},
 };
 use crate::Result;
@@ -22,28 +18,8 @@ use parhelia_agent::{
     process::{Identity, RUN_MARKER, ancestors, canonical, command_of, has_terminal, parent, pid_namespace},
 };
 
-/// A run that is under way.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Current {
-    /// Its session.
-    pub session: String,
-    /// Its id.
-    pub run: String,
-    /// Its epoch.
-    pub epoch: u64,
-    /// The session's workspace.
-    pub workspace: PathBuf,
-}
-
-impl Current {
-    /// From what the store has of it.
-    pub fn of(run: &Run, session: Option<&Session>) -> Self {
-        let place = session.and_then(|session| session.workspace.as_ref()).map(Place::folder);
-        let cwd = || run.cwd.as_ref().map(|path| name::as_path(&name::parse(path)).to_owned());
-        let workspace = place.or_else(cwd).unwrap_or_default();
-        Current { session: run.session.clone(), run: run.id.clone(), epoch: run.epoch, workspace }
-    }
-}
+/// An agent's process, and its command line.
+pub type Agents = (Identity, Vec<OsString>);
 
 /// The process that an event comes from: what tells whose it is, also after it has ended.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

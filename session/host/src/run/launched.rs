@@ -9,7 +9,7 @@ use parhelia_store::{Store, event::NewEvent};
 use serde_json::{Value, json};
 
 use super::{
-    find::Current,
+    current::Current,
     life::{agent_of, hooked_agent_of},
 };
 use crate::{Host, Result, run::belongs_to};

@@ -12,7 +12,7 @@ use parhelia_store::{
 
 use serde_json::Value;
 
-use super::find::Current;
+use super::current::Current;
 use crate::{Result, RunRefusal};
 use parhelia_agent::process::host_name;
 

@@ -1,7 +1,15 @@
 //! The meaning of an agent's events for its session.
 
 use parhelia_agent::hooks::{Event, Kind};
-use parhelia_store::record::{Cause, Trigger};
+use parhelia_store::{
+    event::Actor,
+    record::{Cause, Trigger},
+};
+
+/// The actor of a hook.
+pub fn hook_actor() -> Actor {
+    Actor::program("hook")
+}
 
 /// The consequences of an event.
 #[derive(Clone, Debug, PartialEq, Default)]

@@ -5,6 +5,7 @@ mod adopt;
 mod agent;
 mod begin;
 mod command;
+mod current;
 mod end_agent;
 mod failing;
 mod find;
@@ -22,8 +23,8 @@ mod private;
 mod settings;
 mod strangers;
 
-pub use adopt::{Agents, hook_actor, incomplete, left, run_of};
 pub use adopt::{bypasses, mode_within};
+pub use adopt::{incomplete, left, run_of};
 pub use agent::{
     RunHooks, agent_in, agent_of_event, agent_to_start, config_for, dead_hooks, environment_of, has_agent, here, hooks_for,
     hooks_of, kind_of, moved_folder, other_folder, others_in, stranger_in_newest,
@@ -31,11 +32,12 @@ pub use agent::{
 pub use begin::{AGENT_FOLDER, Begin, Elsewhere, begin, end, is_resumed_by_agent, new_session_id, started, taken_on};
 pub use begin::{end_unheard, why_over};
 pub use command::{Commands, commands_of};
+pub use current::Current;
 pub use end_agent::end_agent;
 pub use failing::{FAILING, Failing, failing, note_checkpoint};
 pub use find::agent_among;
 pub use find::{
-    CONFIG_FOLDER, Current, Sender, above, config_of, config_of_session, conversation_of, current, has_agent_among, is_nested,
+    Agents, CONFIG_FOLDER, Sender, above, config_of, config_of_session, conversation_of, current, has_agent_among, is_nested,
     last_of, of_conversation, this_process,
 };
 pub use given::{note as note_given_prompt, prompts_of};
@@ -52,7 +54,7 @@ pub use life::{
     is_apart_in_network, is_elsewhere, is_inside, is_orphaned, launcher_of, left_alive, life, live_in, roots_in, roots_of,
     stopping, tmux_of, variables_of, was_killed, why_unheard, why_unknown, works_in,
 };
-pub use meaning::{EventCheckpoint, Meaning, Says, meaning};
+pub use meaning::{EventCheckpoint, Meaning, Says, hook_actor, meaning};
 pub use outer::Outer;
 pub use own::{belongs_to, is_hidden, one_of, own_run};
 pub use private::forget as forget_private;

@@ -6,7 +6,7 @@ use parhelia_ledger::{LedgerView as _, Session};
 use parhelia_store::{Store, event::Actor, name};
 
 use super::{
-    find::Current,
+    current::Current,
     life::{agent_of, hooked_agent_of, life, roots_in},
 };
 use crate::Result;

@@ -8,6 +8,7 @@ use std::{
 };
 
 use jiff::Timestamp;
+use parhelia_ledger::Session;
 use parhelia_store::{files::Folder, name::Shown as _};
 use rustix::fs::{FlockOperation, flock};
 
@@ -77,6 +78,18 @@ pub fn change<T>(
         folder.write_synced(&name, &bytes, false).at("write", &path(store, &name))?;
     }
     Ok(result)
+}
+
+impl Project {
+    /// The one of a workspace: that which it says it is of, if nothing is known of that from other folders, or if a person has confirmed it; else
+    /// the folder's own.
+    pub fn of(store: &Path, workspace: &Path, session: Option<&Session>) -> Self {
+        let claimed = Self::claimed(workspace, session);
+        match claimed.folder.clone().filter(|folder| !is_confirmed(store, &claimed, folder)) {
+            Some(folder) => Project { unconfirmed: Some(claimed.name), ..Project::named(&folder) },
+            None => claimed,
+        }
+    }
 }
 
 /// True if a folder is of a project that it says it is of: nothing is known of that yet, or a person has confirmed it.

@@ -33,11 +33,9 @@ use parhelia_host::{
 };
 use parhelia_oversight::{
     approval::rejections::Rejections,
-    review::{
-        acts::{self, ensure_may_unsay},
-        decide::who,
-    },
+    review::acts::{self, ensure_may_unsay},
     scan::Detector,
+    who::who,
 };
 
 /// The longest text of an entry, in bytes.

@@ -6,8 +6,6 @@ use parhelia_agent::{environment::redact, git::Repository, process::canonical};
 use parhelia_ledger::Session;
 use parhelia_store::name::Shown as _;
 
-use super::file;
-
 /// A project.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Project {
@@ -46,16 +44,6 @@ impl Project {
             (Some(given), _) => Project { folder: folder(given), ..Project::named(given) },
             (None, Some(place)) => Project { former: folder(&place), folder: folder(&place), ..Project::named(&place) },
             (None, None) => Project::named(&root),
-        }
-    }
-
-    /// The one of a workspace: that which it says it is of, if nothing is known of that from other folders, or if a person has confirmed it; else
-    /// the folder's own.
-    pub fn of(store: &Path, workspace: &Path, session: Option<&Session>) -> Self {
-        let claimed = Self::claimed(workspace, session);
-        match claimed.folder.clone().filter(|folder| !file::is_confirmed(store, &claimed, folder)) {
-            Some(folder) => Project { unconfirmed: Some(claimed.name), ..Project::named(&folder) },
-            None => claimed,
         }
     }
 }

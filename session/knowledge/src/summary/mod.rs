@@ -7,6 +7,7 @@
 //! Its quotes are one line each, bounded, without control characters, and without what looks like a secret. The conversation itself is
 //! kept as it is.
 
+mod folder;
 pub mod kept;
 mod made;
 mod markdown;
@@ -30,6 +31,7 @@ pub use self::{
 };
 use parhelia_host::{
     Result,
+    draft::Draft,
     state::{state_bytes, state_json},
 };
 
@@ -109,6 +111,14 @@ pub struct FileChange {
     pub lines_added: u64,
     /// Lines that edits removed.
     pub lines_removed: u64,
+}
+
+/// Sums up an agent's session at its new checkpoint, for people who open the store's folder; and has a model asked about it, where one is configured.
+pub fn renew(draft: &Draft<'_>) {
+    if draft.is_agents() {
+        kept::renew(draft.store, draft.request.session, draft.observer);
+        model::begin(draft);
+    }
 }
 
 /// The summary in a checkpoint; none in those that have none, such as checkpoints of earlier releases and of folders without an agent.

@@ -2,6 +2,7 @@
 //! while everything that does not depend on it is read; then the conversation is read again, to tell whether a tool was active in between.
 //! The checkpoint keeps the conversation of the first read: it is never younger than the files.
 
+mod take;
 #[cfg(test)]
 mod tests;
 mod tmux;
@@ -19,7 +20,9 @@ use parhelia_store::{
     tree::Kind,
 };
 use serde_json::{Value, json};
-pub use tmux::{AGENT_PANE, TMUX_FILE, TMUX_FOLDER, tmux_job};
+pub(crate) use take::{take, warn_if_large};
+use tmux::tmux_job;
+pub use tmux::{AGENT_PANE, TMUX_FILE, TMUX_FOLDER};
 
 use parhelia_agent::{git, threads, transcript::Conversation};
 use parhelia_host::{

@@ -4,11 +4,10 @@
 //! session. Which session a folder's checkpoint belongs to is known before.
 
 mod make;
-mod request;
 mod saved;
 mod spool;
 
 pub use make::{Made, make};
-pub use request::{CheckpointRequest, Conversation};
+pub use parhelia_host::draft::{CheckpointRequest, Conversation};
 pub use saved::SavedWork;
 pub use spool::Spooled;

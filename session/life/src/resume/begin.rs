@@ -22,7 +22,7 @@ use parhelia_host::{
     policy::Prefer,
     run::{self, Begin, Current},
 };
-use parhelia_oversight::{overrides::overridden, review::decide::is_persons_word, scan::left_out_of};
+use parhelia_oversight::{overrides::overridden, scan::left_out_of, who::is_persons_word};
 
 /// The time that processes of a dead run may take to end, before and after they are forced.
 const PATIENCE: Duration = Duration::from_secs(3);

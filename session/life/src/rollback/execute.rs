@@ -32,7 +32,7 @@ use parhelia_host::{
     conversation::{aside, put_back, seen_at},
     intent::{self, GoesBack, Intent, Last},
 };
-use parhelia_oversight::{overrides::overridden, review::decide::is_persons_word, scan};
+use parhelia_oversight::{overrides::overridden, scan, who::is_persons_word};
 
 /// The result of a rollback.
 #[derive(Debug)]

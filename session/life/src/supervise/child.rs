@@ -10,7 +10,7 @@ use std::{
 use parhelia_agent::process::Identity;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use super::{Supervised, stderr::AgentStderr};
+use super::{Supervised, lost, stderr::AgentStderr};
 use crate::environment::own_folder;
 use parhelia_host::{Error, Host, Result};
 
@@ -52,10 +52,6 @@ pub(super) fn start(wanted: &Supervised<'_>, output: Option<OwnedFd>) -> Result<
         command.stderr(Stdio::piped());
     }
     wanted.host.start_agent(&mut command).map_err(failed)
-}
-
-pub(super) fn lost(reason: &str) -> Error {
-    Error::Io { action: "wait for", path: "the agent".into(), source: std::io::Error::other(reason.to_owned()) }
 }
 
 /// The standard error of a started agent, its process, and a descriptor that tells of its end.

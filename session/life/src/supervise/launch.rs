@@ -19,7 +19,7 @@ use parhelia_host::{
     refusal::{DecisionRefusal, RunRefusal},
     run::{self, Begin, Current},
 };
-use parhelia_oversight::review::{acts, decide::who};
+use parhelia_oversight::{review::acts, who::who};
 
 /// An agent that is to be launched in a new session.
 #[derive(Clone, Debug)]

@@ -43,7 +43,7 @@ use rustix::{
 
 use self::{
     captures::{Asked, Captures, Learning, is_open},
-    child::{lost, start, watch},
+    child::{start, watch},
     cost::Costs,
     finish::finish,
     printed::{AgentStdout, PrintedCost},
@@ -393,6 +393,11 @@ fn renew(store: &Store, wanted: &Supervised<'_>, observer: &dyn Observer) -> boo
 
 fn detaches(here: Tmux) -> Result<Detaches> {
     Ok(Detaches::of(Server::new(Some(here.socket.into()), TMUX_LIMIT), &here.pane)?)
+}
+
+/// The error where an agent cannot be watched over.
+fn lost(reason: &str) -> Error {
+    Error::Io { action: "wait for", path: "the agent".into(), source: std::io::Error::other(reason.to_owned()) }
 }
 
 /// Tells what went wrong behind the agent's back, and does it no harm.

@@ -11,7 +11,7 @@ use std::{
 use parhelia_agent::transcript::{index::Format, printed::Printed};
 use rustix::event::{PollFd, PollFlags, poll};
 
-use super::{Stops, child::lost, relay::ENDED, until};
+use super::{Stops, lost, relay::ENDED, until};
 use parhelia_host::{Host, Result};
 
 /// A relay answers at once, unless it was stopped.

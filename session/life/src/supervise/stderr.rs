@@ -9,7 +9,7 @@ use std::{
 
 use rustix::event::{PollFd, PollFlags, poll};
 
-use super::child::lost;
+use super::lost;
 use parhelia_host::Result;
 
 /// The agent's standard error: passed on, and its end kept.

@@ -10,9 +10,12 @@ use parhelia_store::{
 };
 
 use super::rejections::Rejections;
-use crate::changed::each_content;
+use crate::{changed::each_content, who::is_persons_word};
 use parhelia_host::{
     Result,
+    config::OnFinding,
+    draft::Draft,
+    notice::Notice,
     policy::{self, Facts},
     rule::{RULE_KIND, Rule, RuleKind},
     run,
@@ -20,14 +23,27 @@ use parhelia_host::{
 
 /// So many checkpoints behind a new one are asked for the last state that counts as good.
 const ANCESTORS_MAX: usize = 1000;
+
+/// Has the session's policy decide about a new checkpoint that an agent has made, or somebody who may be one. The checkpoint counts as made whether
+/// this succeeds or not.
+pub fn decide(draft: &mut Draft<'_>) {
+    let Draft { store, host, request, observer, .. } = *draft;
+    // Where it cannot be told who asks, nobody counts as a person.
+    let is_judged = || request.is_judged || draft.is_agents() || !is_persons_word(store, host, request.session).unwrap_or(false);
+    if draft.checkpoint().record.fenced || !is_judged() {
+        return;
+    }
+    let asks = request.config.secrets.scan && request.config.secrets.on_finding == OnFinding::Review;
+    let found = asks.then(|| draft.scan.as_ref().map_or((0, 0), |scan| (scan.found, scan.unscanned.not_reached)));
+    match decision(store, draft.checkpoint(), &request.config.approval, found) {
+        Ok(events) => draft.findings.extend(events),
+        Err(e) => observer.warn(&Notice::NotRecorded { what: "no policy has decided about the checkpoint", why: e.to_string() }),
+    }
+}
+
 /// The events of a decision about a checkpoint of an agent's session, with the numbers of secrets that were found and of files that could
 /// not be scanned, if these ask for a person. They are none where the session is not known. A person who has decided meanwhile is not overruled by them.
-pub fn decision(
-    store: &Store,
-    made: &Checkpoint,
-    options: &policy::Approval,
-    secrets: Option<(u64, u64)>,
-) -> Result<Vec<NewEvent>> {
+fn decision(store: &Store, made: &Checkpoint, options: &policy::Approval, secrets: Option<(u64, u64)>) -> Result<Vec<NewEvent>> {
     let view = store.refresh()?;
     let record = &made.record;
     let Some(session) = view.session(&record.session)? else { return Ok(Vec::new()) };

@@ -9,8 +9,10 @@ use parhelia_agent::process::canonical;
 use parhelia_ledger::{LedgerView as _, Session, kind, selector::sessions_at};
 use parhelia_store::{Store, event::NewEvent, id::Ulid};
 
-use super::decide::{Who, who};
-use crate::overrides;
+use crate::{
+    overrides,
+    who::{Who, who},
+};
 use parhelia_host::{
     Host, Observer, Result,
     notice::Notice,

@@ -6,11 +6,11 @@ use std::{cell::RefCell, collections::HashSet};
 use parhelia_ledger::{ApprovalStatus, LedgerView as _, Marks, kind};
 use parhelia_store::{Store, delete::delete_chosen, event::NewEvent, id::Ulid, pin, view::View};
 
-use super::{
-    decide::{Who, who},
-    marks_of,
+use super::marks_of;
+use crate::{
+    overrides::overridden,
+    who::{Who, who},
 };
-use crate::overrides::overridden;
 use parhelia_host::{
     Error, Host, MarkRefusal, Observer, Refusal, Result,
     notice::Notice,

@@ -25,11 +25,8 @@ use parhelia_store::{
     view::View,
 };
 
-use super::{
-    acts::ensure_may_mark,
-    decide::{is_persons, who},
-    distinct, mark,
-};
+use super::{acts::ensure_may_mark, distinct, mark};
+use crate::who::{is_persons, who};
 use parhelia_host::{Host, MarkRefusal, Observer, Refusal, Result};
 
 /// The longest link, in bytes.

@@ -16,7 +16,8 @@ use parhelia_store::{
     view::View,
 };
 
-use super::{acts::ensure_may_mark, decide::who, distinct, mark};
+use super::{acts::ensure_may_mark, distinct, mark};
+use crate::who::who;
 use parhelia_host::{Host, MarkRefusal, Observer, Refusal, Result};
 
 /// Characters that mean something in a [`Pattern`].

@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use ignore::gitignore::Gitignore;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use parhelia_store::{
     Store,
     create::{Content, Judge},
@@ -22,15 +22,16 @@ use super::{
     Detector, FILE_BYTES_MAX,
     fingerprint::Fingerprints,
     known::{self, Key, Taken, key},
-    left_out::reason,
-    new::{allowed, is_of_git},
     rules::is_settings,
 };
-use parhelia_host::{Result, config};
+use parhelia_host::{Error, Result, config};
 
 const SHARDS: usize = 16;
 /// Contents that are scanned before the list of known ones is read: reading it would take longer than scanning so few.
 const SCANNED_FIRST: usize = 64;
+
+/// The beginning of the reason that a checkpoint gives for such a file. The rule and the line follow.
+pub(super) const REASON: &str = "possible secret: ";
 
 /// A secret in a content. Its text is not in here.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -176,4 +177,31 @@ impl Book {
 
 fn taken(path: &[u8]) -> Taken {
     if is_settings(path) { Taken::Settings } else { Taken::Text }
+}
+
+/// Patterns of files that are not scanned.
+fn allowed(patterns: &[String]) -> Result<Gitignore> {
+    let wrong = |e: ignore::Error| Error::Config { place: "`secrets.allow`".into(), reason: e.to_string() };
+    let mut builder = GitignoreBuilder::new("");
+    for pattern in patterns {
+        builder.add_line(None, pattern).map_err(wrong)?;
+    }
+    builder.build().map_err(wrong)
+}
+
+/// The reason to leave out a file, if there is any.
+fn reason(verdict: &Verdict) -> Option<String> {
+    let Verdict::Text(secrets) = verdict else { return None };
+    let found = secrets.iter().find(|secret| !secret.is_allowed)?;
+    Some(format!("{REASON}{} in line {}", found.rule, found.line))
+}
+
+/// True for an object of a git repository, which is compressed, by its name.
+pub(super) fn is_of_git(path: &[u8]) -> bool {
+    let mut parts = path.rsplit(|byte| *byte == b'/');
+    let (Some(file), Some(folder)) = (parts.next(), parts.next()) else { return false };
+    let is_hex = |text: &[u8]| text.iter().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(byte));
+    let is_loose = folder.len() == 2 && is_hex(folder) && file.len() >= 38 && is_hex(file);
+    let is_packed = folder == b"pack" && file.starts_with(b"pack-");
+    (is_loose || is_packed) && parts.next() == Some(b"objects") && parts.any(|part| part == b".git")
 }

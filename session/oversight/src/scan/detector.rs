@@ -7,7 +7,8 @@ use regex::bytes::{Regex, RegexBuilder};
 
 use super::{
     prefilter::Prefilter,
-    rules::{Files, RULES, Rule, is_settings},
+    rule::{Files, Rule},
+    rules::{RULES, is_settings},
 };
 
 /// Bytes in front of a keyword in which a match may begin, and behind it in which it may end, where no line ends before.

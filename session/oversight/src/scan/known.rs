@@ -15,7 +15,7 @@ use parhelia_store::{
 };
 use rustix::fs::{FlockOperation, flock};
 
-use super::rules::{Files, RULES};
+use super::{rule::Files, rules::RULES};
 
 const MAGIC: &[u8; 8] = b"PARHSCN1";
 /// Raised when the same patterns accept other texts than before.

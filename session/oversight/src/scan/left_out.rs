@@ -13,7 +13,7 @@ use parhelia_store::{
 
 use super::{
     FINDINGS_NAMED,
-    book::{Book, Verdict},
+    book::{Book, REASON},
 };
 use parhelia_host::{
     Result,
@@ -21,22 +21,12 @@ use parhelia_host::{
     notice::{Notice, Secrets},
 };
 
-/// The beginning of the reason that a checkpoint gives for such a file. The rule and the line follow.
-const REASON: &str = "possible secret: ";
-
 /// The judge that leaves out files with possible secrets, if the settings ask for that.
 pub fn judge(store: &Store, settings: &config::Secrets) -> Result<Option<Judge>> {
     if settings.on_finding != OnFinding::LeaveOut {
         return Ok(None);
     }
     Ok(Book::new(store, settings)?.map(|book| book.judge(true)))
-}
-
-/// The reason to leave out a file, if there is any.
-pub(super) fn reason(verdict: &Verdict) -> Option<String> {
-    let Verdict::Text(secrets) = verdict else { return None };
-    let found = secrets.iter().find(|secret| !secret.is_allowed)?;
-    Some(format!("{REASON}{} in line {}", found.rule, found.line))
 }
 
 /// True if an entry was left out because of a possible secret.

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use super::rules::Rule;
+use super::rule::Rule;
 
 /// Bytes behind a keyword that a test looks at.
 const BYTES_MAX: usize = 1024;

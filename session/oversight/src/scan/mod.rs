@@ -14,12 +14,17 @@ mod likely;
 mod literal;
 mod new;
 mod prefilter;
+mod rule;
 mod rules;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use parhelia_ledger::{PossibleSecret, Scan, kind};
 use parhelia_store::{
+    Store,
+    create::Judge,
     event::{Actor, NewEvent},
     id::Ulid,
 };
@@ -29,9 +34,15 @@ pub use book::Book;
 pub use detector::{Detector, Found};
 pub use left_out::{LeftOut, is_left_out, judge, left_out_of};
 pub use new::{Scanned, of_new};
-pub use rules::{RULES, Rule};
+pub use rule::Rule;
+pub use rules::RULES;
 
-use parhelia_host::notice::{Notice, Secrets};
+use parhelia_host::{
+    Result,
+    config::{self, OnFinding},
+    draft::Draft,
+    notice::{Notice, Secrets},
+};
 
 /// Longer files are not scanned: they are data rather than something that a person or an agent writes.
 pub const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -40,8 +51,40 @@ pub const FINDINGS_MAX: usize = 50;
 /// Findings that a message names.
 const FINDINGS_NAMED: usize = 5;
 
+/// The book of a capture: none where nothing is to be scanned, or the reason why it could not be opened.
+pub type Opened = Result<Option<Arc<Book>>>;
+
+/// The judge of a capture, and the book in which it enters what it scans. Fails without a book only where files with secrets are to be left out:
+/// none of these may be stored unseen.
+pub fn open(store: &Store, settings: &config::Secrets) -> Result<(Option<Judge>, Opened)> {
+    let leaves_out = settings.on_finding == OnFinding::LeaveOut;
+    match Book::new(store, settings) {
+        Err(e) if leaves_out => Err(e),
+        book => Ok((book.as_ref().ok().and_then(|book| Some(book.as_ref()?.judge(leaves_out))), book)),
+    }
+}
+
+/// Scans a new checkpoint, by what its capture has entered in the book. It is committed by now: a scan that fails does it no harm.
+pub fn scan_new(draft: &mut Draft<'_>, book: Opened) {
+    let Draft { store, request, observer, .. } = *draft;
+    let made = draft.checkpoint();
+    let scan = |book: Option<Arc<Book>>| match book {
+        Some(book) => of_new(store, made, &book, request.config.secrets.on_finding, observer),
+        None => Ok(None),
+    };
+    let scanned = book.and_then(scan).unwrap_or_else(|e| {
+        observer.warn(&Notice::NotRecorded { what: "the checkpoint was not scanned for secrets", why: e.to_string() });
+        None
+    });
+    let Some(scanned) = scanned else { return };
+    let checkpoint = made.record.id;
+    notices(checkpoint, &scanned).iter().for_each(|notice| observer.warn(notice));
+    draft.findings.push(event(checkpoint, &scanned.scan, draft.actor()));
+    draft.scan = Some(scanned.scan);
+}
+
 /// The event that tells what a scan of a checkpoint found.
-pub fn event(checkpoint: Ulid, scan: &Scan, actor: &Actor) -> NewEvent {
+fn event(checkpoint: Ulid, scan: &Scan, actor: &Actor) -> NewEvent {
     let mut event = NewEvent::new(kind::CHECKPOINT_SCANNED, checkpoint.to_string(), actor.clone());
     if let Ok(Value::Object(mut fields)) = serde_json::to_value(scan) {
         // The event has a time of its own.
@@ -57,7 +100,7 @@ pub fn named(finding: &PossibleSecret) -> String {
 }
 
 /// The things that whoever makes a checkpoint should hear of its scan.
-pub fn notices(checkpoint: Ulid, scanned: &Scanned) -> Vec<Notice> {
+fn notices(checkpoint: Ulid, scanned: &Scanned) -> Vec<Notice> {
     let scan = &scanned.scan;
     let first = scan.findings.iter().take(FINDINGS_NAMED).map(named).collect();
     let found = (scan.found > 0).then_some(Secrets::Found { checkpoint, found: scan.found, first });

@@ -5,7 +5,6 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use parhelia_ledger::{PossibleSecret, Scan, Unscanned};
 use parhelia_store::{
     Store, clock,
@@ -20,10 +19,10 @@ use parhelia_store::{
 
 use super::{
     Book, FILE_BYTES_MAX, FINDINGS_MAX,
-    book::{Secret, Verdict},
+    book::{Secret, Verdict, is_of_git},
     left_out::NewlyLeftOut,
 };
-use parhelia_host::{Error, Result, config::OnFinding};
+use parhelia_host::{Result, config::OnFinding};
 
 /// Changed files that are looked up together. What of them is not in the book is scanned by all processors.
 const FILES_AT_ONCE: usize = 4096;
@@ -79,16 +78,6 @@ pub fn of_new(
     let scan = Scan { left_out: left_out.files, ..scanner.scan };
     let is_news = scan.files + scan.unscanned.total() > 0 || !left_out.new.is_empty();
     Ok(is_news.then_some(Scanned { scan, left_out: left_out.new }))
-}
-
-/// Patterns of files that are not scanned.
-pub(super) fn allowed(patterns: &[String]) -> Result<Gitignore> {
-    let wrong = |e: ignore::Error| Error::Config { place: "`secrets.allow`".into(), reason: e.to_string() };
-    let mut builder = GitignoreBuilder::new("");
-    for pattern in patterns {
-        builder.add_line(None, pattern).map_err(wrong)?;
-    }
-    builder.build().map_err(wrong)
 }
 
 struct Scanner<'a> {
@@ -242,14 +231,4 @@ impl<'a> Scanner<'a> {
             self.scan.findings.push(PossibleSecret { rule, path, line, fingerprint });
         }
     }
-}
-
-/// True for an object of a git repository, which is compressed, by its name.
-pub(super) fn is_of_git(path: &[u8]) -> bool {
-    let mut parts = path.rsplit(|byte| *byte == b'/');
-    let (Some(file), Some(folder)) = (parts.next(), parts.next()) else { return false };
-    let is_hex = |text: &[u8]| text.iter().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(byte));
-    let is_loose = folder.len() == 2 && is_hex(folder) && file.len() >= 38 && is_hex(file);
-    let is_packed = folder == b"pack" && file.starts_with(b"pack-");
-    (is_loose || is_packed) && parts.next() == Some(b"objects") && parts.any(|part| part == b".git")
 }

@@ -2,7 +2,7 @@
 
 use super::{MemberContent, number};
 use crate::{
-    archive::{import::Reader, pax::BLOCK},
+    archive::{pax::BLOCK, reader::Reader},
     error::Result,
     format::BLOCK_BYTES_MAX,
     tree::Hole,

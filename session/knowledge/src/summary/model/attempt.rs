@@ -12,7 +12,7 @@ use parhelia_store::{Store, files::How, id::Ulid};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
-use super::kept;
+use super::folder;
 use parhelia_host::{Result, error::IoContext};
 
 /// The file's name.
@@ -33,18 +33,18 @@ pub struct Attempt {
 }
 
 fn path(store: &Store, session: &str) -> PathBuf {
-    kept::folder(store, session).join(FILE)
+    folder::path(store, session).join(FILE)
 }
 
 /// The last attempt; none where there was none, or the file is torn.
 pub fn last(store: &Store, session: &str) -> Option<Attempt> {
-    let bytes = kept::read_file(store, session, FILE, BYTES_MAX).ok()?;
+    let bytes = folder::read_file(store, session, FILE, BYTES_MAX).ok()?;
     serde_json::from_slice(&bytes).ok()
 }
 
 /// Removes the file.
 pub fn forget(store: &Store, session: &str) -> Result<()> {
-    kept::remove(store, session, FILE).at("remove", &path(store, session))
+    folder::remove(store, session, FILE).at("remove", &path(store, session))
 }
 
 /// Held by the process that asks about a session. The kernel lets go of it for a process that dies.
@@ -58,7 +58,7 @@ impl Turn {
     /// Takes the turn; none where another process has it.
     pub fn take(store: &Store, session: &str) -> Result<Option<Self>> {
         let path = path(store, session);
-        let made = kept::made(store, session).and_then(|folder| folder.open(OsStr::new(FILE), How::Make));
+        let made = folder::made(store, session).and_then(|folder| folder.open(OsStr::new(FILE), How::Make));
         let file = made.at("open", &path)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Some(Turn { file, path })),

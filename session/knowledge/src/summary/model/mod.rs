@@ -26,8 +26,8 @@ pub use self::{
     ask::{Asked, ask},
     input::Question,
 };
-use super::{PART, Summary, kept, read};
-use parhelia_host::{Host, Observer, Result, config, error::IoContext, notice::Notice};
+use super::{PART, Summary, folder, read};
+use parhelia_host::{Result, config, draft::Draft, error::IoContext, notice::Notice};
 
 /// The last answer for a session, in its folder in the store's.
 pub const FILE: &str = "model-summary.json";
@@ -111,12 +111,12 @@ impl ModelSummary {
 }
 
 fn path(store: &Store, session: &str) -> PathBuf {
-    kept::folder(store, session).join(FILE)
+    folder::path(store, session).join(FILE)
 }
 
 /// The last answer for a session, whatever has become of its checkpoint.
 fn last(store: &Store, session: &str) -> Option<ModelSummary> {
-    let bytes = kept::read_file(store, session, FILE, BYTES_MAX).ok()?;
+    let bytes = folder::read_file(store, session, FILE, BYTES_MAX).ok()?;
     let kept: Kept = serde_json::from_slice(&bytes).ok()?;
     // Two names may have the same file.
     (kept.session == session).then_some(kept.summary)
@@ -127,7 +127,7 @@ fn keep(store: &Store, session: &str, summary: &ModelSummary) -> Result<()> {
     let kept = Kept { schema: SCHEMA, session: session.to_owned(), summary: summary.clone() };
     let bytes = serde_json::to_vec_pretty(&kept).unwrap_or_default();
     let path = path(store, session);
-    kept::write(store, session, FILE, &bytes).at("write", &path)
+    folder::write(store, session, FILE, &bytes).at("write", &path)
 }
 
 /// Removes the last answer where its checkpoint was deleted. Nothing is left of a session whose head has no summary.
@@ -138,7 +138,7 @@ pub(super) fn forget_deleted(store: &Store, session: &str, has_summary: bool) ->
         None => true,
     };
     if is_gone {
-        kept::remove(store, session, FILE).at("remove", &path(store, session))?;
+        folder::remove(store, session, FILE).at("remove", &path(store, session))?;
     }
     if !has_summary {
         attempt::forget(store, session)?;
@@ -191,11 +191,12 @@ fn comes_from(store: &Store, checkpoint: &Checkpoint, other: Ulid) -> Result<boo
 }
 
 /// Has a model asked about a new checkpoint, where one is configured and it is time. The checkpoint is made by now: a failure does it no harm.
-pub fn begin(store: &Store, host: &dyn Host, options: &config::Summary, made: &Checkpoint, observer: &dyn Observer) {
-    if !is_due(store, options, made, host.now()) {
+pub(super) fn begin(draft: &Draft<'_>) {
+    let Draft { store, host, request, observer, .. } = *draft;
+    if !is_due(store, &request.config.summary, draft.checkpoint(), host.now()) {
         return;
     }
-    if let Err(e) = host.ask_model(store.path(), &made.record.session) {
+    if let Err(e) = host.ask_model(store.path(), request.session) {
         observer.warn(&Notice::NotRecorded { what: "no model was asked for a summary", why: e.to_string() });
     }
 }

@@ -7,10 +7,7 @@ use proptest::prelude::*;
 use regex::bytes::{Regex, RegexBuilder};
 
 use super::*;
-use crate::scan::{
-    detector::Found,
-    rules::{Files, is_settings},
-};
+use crate::scan::{detector::Found, rule::Files, rules::is_settings};
 
 static READY: LazyLock<Vec<(AhoCorasick, Regex)>> = LazyLock::new(|| {
     let ready = |rule: &Rule| {

@@ -6,7 +6,7 @@ use parhelia_agent::{environment, folder::ConfigFolder, kinds::KINDS, transcript
 use parhelia_ledger::{Session, Tmux};
 use parhelia_store::record::{Cause, Rules, Trigger};
 
-use parhelia_host::{Host, Result, config::Config, conversation::Source};
+use crate::{Host, Result, config::Config, conversation::Source};
 
 /// A checkpoint that is asked for: of which workspace, in which session, with what beside it.
 pub struct CheckpointRequest<'a> {
@@ -73,6 +73,11 @@ impl<'a> CheckpointRequest<'a> {
             is_judged: false,
         }
     }
+
+    /// True if an agent works in the session, as far as that is known: of a folder that none works in there is nothing to say, and nothing to decide.
+    pub fn is_agents(&self, session: Option<&Session>) -> bool {
+        self.run.is_some() || session.is_some_and(|session| session.run.is_some())
+    }
 }
 
 /// The conversation that belongs to a checkpoint.
@@ -133,7 +138,7 @@ impl Conversation {
 
     /// The source of the conversation, if one belongs to the checkpoint. One that the agent has not begun to write is none; one that had turns and
     /// is gone is a failed part.
-    pub(crate) fn source(&self, session: Option<&Session>) -> Option<Result<Source, String>> {
+    pub fn source(&self, session: Option<&Session>) -> Option<Result<Source, String>> {
         let (located, id) = match self {
             Conversation::None => return None,
             Conversation::Stream { log, is_copy } => {

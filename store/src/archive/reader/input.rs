@@ -27,7 +27,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads a header block; false at the end of the stream.
-    pub(super) fn read_block(&mut self, block: &mut [u8; BLOCK]) -> Result<bool> {
+    pub(in crate::archive) fn read_block(&mut self, block: &mut [u8; BLOCK]) -> Result<bool> {
         let mut filled = 0;
         while filled < BLOCK {
             match self.input.read(&mut block[filled..]) {
@@ -46,7 +46,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads to the end, so that the compressed stream's own checksum is checked.
-    pub(super) fn drain(&mut self) -> Result<()> {
+    pub(in crate::archive) fn drain(&mut self) -> Result<()> {
         let mut buffer = [0; 4 * BLOCK];
         loop {
             match self.input.read(&mut buffer) {
@@ -58,7 +58,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    pub(super) fn skip_rest(&mut self) -> Result<()> {
+    pub(in crate::archive) fn skip_rest(&mut self) -> Result<()> {
         let mut left = self.rest.stored_bytes + self.rest.padding;
         let mut buffer = [0; 16 * BLOCK];
         while left > 0 {
@@ -72,7 +72,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    pub(super) fn read_extended(&mut self, label: &[u8], size: u64) -> Result<Vec<u8>> {
+    pub(in crate::archive) fn read_extended(&mut self, label: &[u8], size: u64) -> Result<Vec<u8>> {
         if size > self.limits.header_bytes_max {
             return Err(self.refused(label, &format!("an extended header of {size} bytes is too long")));
         }
