@@ -37,16 +37,10 @@ const OPENING: [&str; 6] =
 const READERS: &[(&str, &str, &str)] = &[
     ("agent/src/tmux/server.rs", "outside", "finds tmux"),
     ("cli/src/args.rs", "command", "an empty variable counts as none"),
-    (
-        "cli/src/authority.rs",
-        "marker original with_original_places settle take carried says_anything stores of_origin launched without_options",
-        "judges which variables of a call count",
-    ),
+    ("cli/src/authority.rs", "original with_original_places take", "judges which variables of a call count"),
     ("cli/src/complete.rs", "open", "completions are asked for without arguments"),
     ("cli/src/context.rs", "environment", "the places of the user's stores; options' variables"),
     ("cli/src/global.rs", "-", "options of every verb"),
-    ("cli/src/hook/hand_over.rs", "take", "the run's marker, below an agent"),
-    ("cli/src/hook/mod.rs", "take", "the run's marker, and our own asking"),
     ("cli/src/hook_log.rs", "path", "the user's state folder"),
     ("cli/src/hooks.rs", "release status", "where the agent finds programs"),
     ("cli/src/host.rs", "variable variables", "the host: what workflows ask for"),
@@ -55,9 +49,6 @@ const READERS: &[(&str, &str, &str)] = &[
     ("cli/src/pager.rs", "start", "the pager"),
     ("cli/src/progress.rs", "new", "TERM"),
     ("cli/src/session/review/mod.rs", "of", "TERM"),
-    ("cli/src/session/tmux/attach.rs", "attach", "what tmux needs of a terminal"),
-    ("cli/src/session/tmux/handover.rs", "take", "handed over to an agent in tmux"),
-    ("cli/src/session/tmux/mod.rs", "server tmux_here", "the tmux session around"),
     ("cli/src/unit.rs", "of folder", "what a unit of systemd is to have"),
     ("service/src/activation.rs", "take", "sockets of systemd"),
 ];
@@ -73,14 +64,12 @@ const OPENERS: &[(&str, &str, &str)] = &[
     ("agent/src/transcript/repair.rs", "repair keep_aside", "conversations of the agent's"),
     ("cli/src/audit/export.rs", "run", "a file that the user names"),
     ("cli/src/changed/files.rs", "read_live", "a file of the workspace, looked at by its owner"),
-    ("cli/src/checkpoint/create.rs", "rules", "a file that the user names"),
-    ("cli/src/checkpoint/create/listed.rs", "read", "a file that the user names"),
+    ("cli/src/checkpoint/create.rs", "rules listed", "files that the user names"),
     ("cli/src/export.rs", "to_file", "a file that the user names"),
     ("cli/src/hook_log.rs", "open", "the user's state folder"),
     ("cli/src/import.rs", "of_archive", "a file that the user names"),
     ("cli/src/input.rs", "text_of", "a file that the user names"),
     ("cli/src/told_settings.rs", "read note", "the user's state folder"),
-    ("cli/src/session/tmux/handover.rs", "private take", "a temporary folder of its own"),
     ("fuse/src/mount/attach.rs", "attach check_device", "the kernel's device"),
     ("fuse/src/mount/mountinfo.rs", "holders", "processes"),
     ("service/src/browsers/table.rs", "change", "beside the token's file, which the user names"),
@@ -98,6 +87,7 @@ const OPENERS: &[(&str, &str, &str)] = &[
     ("session/oversight/src/review/audit.rs", "verify", "a file that the user names"),
     ("session/life/src/rollback/stash.rs", "on_paths", "git's temporary folder"),
     ("session/life/src/template.rs", "copy_file", "an agent's folder that the user names"),
+    ("session/life/src/tmux/handover.rs", "private take", "a temporary folder of its own"),
     ("session/life/src/tmux/saved.rs", "write_texts", "a temporary folder of its own"),
     ("store/src/check/repair/sources.rs", "any read_range", "folders that the user names as sources"),
     ("store/src/check/salvage/staging.rs", "make remove_leftovers", "whole stores of its own"),
@@ -126,8 +116,6 @@ const WRITERS: &[&str] = &[
     "cli/src/hook_log.rs",
     "cli/src/man.rs",
     "cli/src/session/prompt.rs",
-    "cli/src/session/run.rs",
-    "cli/src/session/tmux/handover.rs",
     "cli/src/told_settings.rs",
     "cli/src/unit.rs",
     "fuse/src/mount/attach.rs",
@@ -146,6 +134,7 @@ const WRITERS: &[&str] = &[
     "session/life/src/resume/workspace.rs",
     "session/life/src/rollback/stash.rs",
     "session/life/src/template.rs",
+    "session/life/src/tmux/handover.rs",
     "session/life/src/tmux/saved.rs",
     "session/oversight/src/search/place.rs",
     "store/src/check/salvage/staging.rs",
@@ -274,6 +263,62 @@ fn files_that_are_no_stores_are_written_by_few_modules() {
     };
     let found: Vec<String> = sources().into_iter().filter(|(_, text)| says(text)).map(|(path, _)| path).collect();
     assert_eq!(found, WRITERS, "think about each, and write it down in tests/sources.rs");
+}
+
+/// Sources of libraries that name our commands or flags.
+const NAMES_COMMANDS: &[(&str, &str)] = &[
+    ("fuse/src/error.rs", "a flag of umount"),
+    ("fuse/src/mount/attach.rs", "a flag of programs that run containers"),
+    ("mcp/src/proxy/mod.rs", "its own name, before what it logs"),
+    ("mcp/src/server/mod.rs", "instructions for an agent, whose user has a command line"),
+    ("service/src/api/plain.rs", "leaves out what is for a command line"),
+    ("session/host/src/config/options.rs", "comments of the example of a configuration"),
+    ("session/knowledge/src/briefing/render.rs", "the page for an agent says how it reads the rest"),
+    ("session/knowledge/src/memory/mod.rs", "an act by its name, as events record it"),
+    ("session/knowledge/src/memory/suggest.rs", "acts by their names, as events record them"),
+    ("session/life/src/ending/end.rs", "an act by its name, as events record it"),
+    ("session/life/src/moved.rs", "an act by its name, as events record it"),
+    ("store/src/archive/member.rs", "a flag of tar"),
+    ("wire/src/lib.rs", "the objects of the command line are its subject"),
+    ("wire/src/reference.rs", "the objects of the command line are its subject"),
+    ("wire/src/summary/mod.rs", "a summary has the name of its command"),
+];
+
+/// First words of commands that are no words of a sentence behind the program's name.
+const VERBS: &str = "audit check checkpoint config copy-store env export gc hooks import init log mcp mcp-proxy memory notify outbox phase \
+                     serve session stats umount";
+
+/// True if a line of code has a text that names a command of ours, or a flag. Agents, and other programs that are started, have flags of their own,
+/// each a text by itself; those of ours stand in sentences.
+fn names_command(line: &str, path: &str) -> bool {
+    let ends = |rest: &str| !rest.starts_with(|letter: char| letter.is_ascii_lowercase() || letter == '-');
+    let is_verb = |rest: &str| VERBS.split(' ').any(|verb| rest.strip_prefix(verb).is_some_and(ends));
+    let is_command = |(at, name): (usize, &str)| line[..at].ends_with('`') || is_verb(&line[at + name.len()..]);
+    let has_flags = !path.starts_with("agent/") && line.contains('"');
+    let is_flag = |(at, begin): (usize, &str)| !ends(&line[at + begin.len()..]);
+    let flags = [" --", "(--", "`--"];
+    line.match_indices("parhelia ").any(is_command)
+        || has_flags && flags.iter().any(|begin| line.match_indices(begin).any(is_flag))
+}
+
+#[test]
+fn libraries_name_no_command() {
+    let mut found = BTreeMap::new();
+    for (path, text) in sources().into_iter().filter(|(path, _)| !path.starts_with("cli/")) {
+        let lines: Vec<String> = text.lines().filter(|line| names_command(line, &path)).map(str::to_owned).collect();
+        if !lines.is_empty() {
+            found.insert(path, lines);
+        }
+    }
+    let known: Vec<&str> = NAMES_COMMANDS.iter().map(|(path, _)| *path).collect();
+    let new: Vec<String> = found
+        .iter()
+        .filter(|(path, _)| !known.contains(&path.as_str()))
+        .map(|(path, lines)| format!("{path}: {}", lines.join("\n  ")))
+        .collect();
+    assert!(new.is_empty(), "a face says how a step is taken (`parhelia_name::step`):\n{}", new.join("\n"));
+    let gone: Vec<&str> = known.into_iter().filter(|path| !found.contains_key(*path)).collect();
+    assert!(gone.is_empty(), "gone: {gone:?}");
 }
 
 /// Without this the lists prove nothing.

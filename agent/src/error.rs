@@ -1,6 +1,6 @@
 //! The one error type of this crate. Every variant names the thing, the cause and, where there is one, the next step.
 
-use parhelia_name::Shown as _;
+use parhelia_name::{Shown as _, step::Step};
 use std::{io, path::Path, path::PathBuf};
 
 /// The reasons why something could not be done with an agent, its files or its processes.
@@ -76,7 +76,7 @@ pub enum Error {
         source: io::Error,
     },
     /// A conversation that is not where the agent keeps them.
-    #[error("no transcript of conversation {agent_session} below {}; name it with --transcript, or check the agent's configuration folder", config.shown())]
+    #[error("no transcript of conversation {agent_session} below {}; name it with {}, or check the agent's configuration folder", config.shown(), Step::Transcript)]
     NoTranscript {
         /// The agent's id of the conversation.
         agent_session: String,

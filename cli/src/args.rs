@@ -4,10 +4,10 @@ use std::ffi::{OsStr, OsString};
 
 use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand, builder::Resettable, error::ErrorKind};
 
+use parhelia_host::authority::CommandLine;
+
 use crate::{
-    audit,
-    authority::CommandLine,
-    check, checkpoint, completions, config,
+    audit, check, checkpoint, completions, config,
     context::Context,
     copy_store, env,
     exit::{Code, Result},
@@ -100,7 +100,7 @@ pub fn command_line(argv: &[OsString]) -> Option<CommandLine> {
         _ => false,
     };
     let is_of_an_agent = matches!(args.verb, Verb::Hook(_) | Verb::Mcp | Verb::McpProxy(_));
-    Some(CommandLine { global: args.global, is_of_an_agent, starts_an_agent })
+    Some(CommandLine { store: args.global.store, config: args.global.config, is_of_an_agent, starts_an_agent })
 }
 
 /// The verbs.

@@ -1,13 +1,8 @@
-//! Whose word counts: a process that an agent started has the user's settings as they were when a person started the agent.
-//!
-//! An agent, or a file of the project that it reads, can set any variable of the programs that it starts. So where this process descends from
-//! an agent, the variables by which the user's own settings are found are put back to what the outermost process of that agent was started with,
-//! before anything else reads them: the program is started anew. What the call had said instead goes along in a variable of its own, and
-//! counts only where it makes an option stricter.
+//! Whose word counts: this process, as [`parhelia_host::authority`] finds. Where its variables have to be others, the program is started anew.
 
 use std::{
     collections::BTreeSet,
-    ffi::{OsStr, OsString},
+    ffi::OsString,
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::Command,
@@ -17,38 +12,23 @@ use std::{
     },
 };
 
-use parhelia_agent::process::{Identity, RUN_MARKER, sees_all};
 use parhelia_host::{
-    config::{Call, Config, ConfigFiles, Ignored, call::user_variables, load},
-    person,
-    run::{CONFIG, Origin, Outer, PLACES},
+    authority::{self, CommandLine, Process, Settled, Values, carrying},
+    config::{Call, Ignored, call::OVERRULED},
+    run::{CONFIG, PLACES},
 };
-use parhelia_ledger::LedgerView as _;
-use parhelia_store::{OpenOptions, Store, name, store::default_path};
+use parhelia_store::{OpenOptions, Store};
+
+pub use parhelia_host::authority::default_store;
 
 use crate::{
+    context::environment,
     exit::{Failure, Result},
     global::Global,
     hook, hook_log, limits,
 };
 
-/// The variable with what a call said in place of what was put back, as JSON.
-pub const OVERRULED: &str = "PARHELIA_OVERRULED";
-const STORE: &str = "PARHELIA_STORE";
-/// Variables of places that steer nothing of what a person has set.
-const HARMLESS: [&str; 2] = ["XDG_CACHE_HOME", "XDG_RUNTIME_DIR"];
-
-/// A command line of ours, as far as it matters here.
-pub struct CommandLine {
-    /// Flags of every verb.
-    pub global: Global,
-    /// True if only agents ask for what it does.
-    pub is_of_an_agent: bool,
-    /// True if it starts an agent, and waits for it.
-    pub starts_an_agent: bool,
-}
-
-/// Reads a command line, whatever the variables of this process say; none where it is none of ours.
+/// Reads a command line; none where it is none of ours.
 pub type Grammar = fn(&[OsString]) -> Option<CommandLine>;
 
 static GRAMMAR: OnceLock<Grammar> = OnceLock::new();
@@ -58,8 +38,17 @@ pub fn read_by(grammar: Grammar) {
     let _ = GRAMMAR.set(grammar);
 }
 
-fn parsed(argv: &[OsString]) -> Option<CommandLine> {
-    GRAMMAR.get().and_then(|read| read(argv))
+/// Does something with this process as it was started.
+fn with_process<T>(work: impl FnOnce(&Process<'_>) -> T) -> T {
+    let argv: Vec<OsString> = std::env::args_os().collect();
+    work(&Process {
+        variable: &environment,
+        argv: &argv,
+        program: std::env::current_exe().ok(),
+        is_hook: hook::is_called(),
+        grammar: &|argv| GRAMMAR.get().and_then(|read| read(argv)),
+        open: &opened,
+    })
 }
 
 /// The authority of this process over options of the user's.
@@ -73,30 +62,13 @@ pub fn is_agents() -> bool {
     IS_AGENTS.load(Ordering::Relaxed)
 }
 
-/// True if that agent is among the processes that this one descends from.
-pub fn is_below() -> bool {
-    IS_BELOW.load(Ordering::Relaxed)
-}
-
 /// True if this process bears the marker of a run that counts: of one that is open in a store which the call concerns, or below an agent. A shell
 /// that was begun by an agent keeps the marker when the run is long over, and is a person's by then.
 pub fn bears_marker() -> bool {
     static BEARS: OnceLock<bool> = OnceLock::new();
-    *BEARS.get_or_init(|| marker().is_some_and(|run| is_below() || is_open(&run)))
-}
-
-/// The marker of a run in this process's environment.
-fn marker() -> Option<OsString> {
-    std::env::var_os(RUN_MARKER).filter(|run| !run.is_empty())
-}
-
-/// True if a run is open in one of the stores that the call concerns.
-fn is_open(run: &OsStr) -> bool {
-    let Some(run) = run.to_str() else { return false };
-    stores().into_iter().any(|path| {
-        let store = opened(&path);
-        store.is_some_and(|store| store.view().run(run).is_ok_and(|run| run.is_some_and(|run| run.is_open())))
-    })
+    let bears =
+        || with_process(|process| process.marker().is_some_and(|run| IS_BELOW.load(Ordering::Relaxed) || process.is_open(&run)));
+    *BEARS.get_or_init(bears)
 }
 
 /// A store to look into before the verb opens it itself; none where that cannot be done, which the verb says then.
@@ -132,61 +104,23 @@ static IS_APART: AtomicBool = AtomicBool::new(false);
 static IS_AGENTS: AtomicBool = AtomicBool::new(false);
 static IS_BELOW: AtomicBool = AtomicBool::new(false);
 
-/// True if nothing shows what this process descends from.
-fn is_unseen() -> bool {
-    Identity::of(std::process::id() as i32).is_err()
-}
-
-/// The call behind variables that were put back. A configuration file that they name is the call's.
-fn call_of(mut said: Vec<(String, Option<OsString>)>, is_below: bool) -> Call {
-    let named = said.iter().position(|(name, _)| name == CONFIG).map(|at| said.remove(at));
-    let file = named.and_then(|(_, path)| path).map(PathBuf::from);
-    Call { is_agents: true, is_below, is_unseen: is_unseen(), variables: said, file }
-}
-
 /// Sentences about settings that this process has told.
 static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
 impl Authority {
     /// Finds out whose word this process has. Starts the program anew where its variables have to be others.
     pub fn settle() -> Result<Self> {
-        let mut said = carried();
-        let outer = Outer::above(&supervises);
-        let origin = origin(outer.as_ref(), !said.is_empty());
-        let is_below = outer.is_some() || origin.as_ref().is_some_and(|origin| origin.seen.is_some());
-        let wanted = match (&outer, &origin) {
-            (_, Some(origin)) => of_origin(origin),
-            (Some(outer), None) => launched(outer),
-            (None, None) if is_apart() => without_options(),
-            (None, None) if said.is_empty() => return Ok(Authority { call: Call { is_unseen: is_unseen(), ..Call::default() } }),
-            (None, None) => Vec::new(),
+        let Settled { call, is_apart, unseen } = match with_process(|process| process.settle()) {
+            authority::Authority::Settled(settled) => *settled,
+            authority::Authority::Anew { changed, said } => return start_anew(&changed, &said),
         };
-        let is_other = |(name, value): &(String, Option<OsString>)| {
-            let own = std::env::var_os(name);
-            let paths = own.as_ref().zip(value.as_ref()).filter(|_| PLACES.contains(&name.as_str()));
-            own != *value && !paths.is_some_and(|(own, value)| is_one(Path::new(own), Path::new(value)))
-        };
-        let changed: Vec<_> = wanted.into_iter().filter(is_other).collect();
-        if changed.is_empty() {
-            IS_AGENTS.store(true, Ordering::Relaxed);
-            IS_BELOW.store(is_below, Ordering::Relaxed);
-            let is_apart = origin.as_ref().is_some_and(|origin| origin.seen.is_none() && !origin.is_marked);
-            IS_APART.store(is_apart, Ordering::Relaxed);
-            let has_said = !said.is_empty() || names_config();
-            if let Some(hidden) = origin.filter(|origin| has_said && origin.seen.is_none()) {
-                tell(&[unseen(&hidden)], hook::is_called());
-            }
-            return Ok(Authority { call: call_of(said, is_below) });
+        IS_AGENTS.store(call.is_agents, Ordering::Relaxed);
+        IS_BELOW.store(call.is_below, Ordering::Relaxed);
+        IS_APART.store(is_apart, Ordering::Relaxed);
+        if let Some(unseen) = unseen {
+            tell(&[unseen], hook::is_called());
         }
-        for (name, _) in &changed {
-            // What only reads otherwise, as a path from another folder, is the user's as it is; so is what was taken away.
-            let own = std::env::var_os(name).filter(|value| !value.is_empty());
-            let is_users = outer.as_ref().is_some_and(|outer| outer.is_ours && outer.variable(name) == own);
-            if own.is_some() && !is_users && !said.iter().any(|(known, _)| known == name) {
-                said.push((name.clone(), own));
-            }
-        }
-        start_anew(&changed, &said)
+        Ok(Authority { call })
     }
 
     /// Takes the flags' part: a configuration file that a call names is the call's.
@@ -222,15 +156,12 @@ pub fn told() -> Vec<String> {
     TOLD.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
 }
 
-/// Variables that were put back when the program was started anew, with their values before that. Whoever sets [`OVERRULED`] says no more by it than by
-/// the variables themselves.
-pub fn carried() -> Vec<(String, Option<OsString>)> {
-    let Some(text) = std::env::var_os(OVERRULED).and_then(|text| text.into_string().ok()) else { return Vec::new() };
-    let found: Vec<(String, Option<String>)> = serde_json::from_str(&text).unwrap_or_default();
-    found.into_iter().map(|(name, value)| (name, value.map(|value| name::as_path(&name::parse(&value)).into()))).collect()
+/// Variables that were put back when the program was started anew, with their values before that.
+pub fn carried() -> Values {
+    authority::carried(&environment)
 }
 
-fn start_anew(changed: &[(String, Option<OsString>)], said: &[(String, Option<OsString>)]) -> Result<Authority> {
+fn start_anew(changed: &Values, said: &Values) -> Result<Authority> {
     let failed = |source| Failure::File { action: "start anew", path: "the program itself".into(), source };
     // Without /proc, the program is the one that was called by its name.
     let called = || std::env::args_os().next().map(PathBuf::from);
@@ -244,189 +175,6 @@ fn start_anew(changed: &[(String, Option<OsString>)], said: &[(String, Option<Os
             None => command.env_remove(name),
         };
     }
-    let shown = |value: &OsString| name::display(value.as_encoded_bytes());
-    let said: Vec<_> = said.iter().map(|(name, value)| (name, value.as_ref().map(shown))).collect();
-    command.env(OVERRULED, serde_json::to_string(&said).unwrap_or_default());
+    command.env(OVERRULED, carrying(said));
     Err(failed(command.exec()))
-}
-
-/// The run from whose agent this process comes, or may come unseen, where its launch says more than what is seen above this process: all of that is of
-/// the agent's making. Nobody asks a store where this process says nothing of settings.
-fn origin(outer: Option<&Outer>, has_said: bool) -> Option<Origin> {
-    // An agent may have had another server start this process, as tmux does: then the marker alone is left of it.
-    let marked = outer.map_or_else(marker, |outer| outer.variable(RUN_MARKER));
-    // What is seen above this process on a machine of which all is seen is what a person has started, but where its supervisor was killed.
-    if !has_said && !says_anything() || outer.is_some() && marked.is_none() && sees_all() && !is_unseen() {
-        return None;
-    }
-    let found = stores().into_iter().find_map(|path| {
-        let store = opened(&path)?;
-        Origin::of(&store, is_unseen(), (marked.as_deref(), outer.map(|outer| &outer.process))).ok()?
-    })?;
-    let is_same = |outer: &Outer| found.seen.as_ref().is_some_and(|seen| seen.is_same(&outer.process));
-    (!outer.is_some_and(is_same)).then_some(found)
-}
-
-/// True if the call says what the user's settings are, or where.
-fn says_anything() -> bool {
-    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    let is_place = |name: &&str| !HARMLESS.contains(name) && *name != "HOME" && is_set(name);
-    of_options().any(is_set)
-        || is_set(CONFIG)
-        || PLACES.iter().any(is_place)
-        || std::env::var_os("HOME") != account_home()
-        || names_config()
-}
-
-/// True if the command line may name a configuration file.
-fn names_config() -> bool {
-    std::env::args_os().any(|word| word.as_encoded_bytes().starts_with(b"--conf"))
-}
-
-/// The stores in which a run may be recorded whose agent has started this process: that of the call, and those in the default places.
-fn stores() -> Vec<PathBuf> {
-    let words: Vec<OsString> = std::env::args_os().collect();
-    let flags = parsed(&words).map(|line| line.global);
-    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-    let account = |name: &str| if name == "HOME" { account_home() } else { None };
-    let named = flags.and_then(|flags| flags.store).or_else(|| variable(STORE).map(PathBuf::from));
-    let configured =
-        || [own_config(&variable, None), own_config(&account, None)].into_iter().flatten().filter_map(|own| own.store);
-    let mut found: Vec<PathBuf> =
-        named.into_iter().chain(default_store(&variable)).chain(default_store(&account)).chain(configured()).collect();
-    let mut known = BTreeSet::new();
-    found.retain(|path| path.canonicalize().is_ok_and(|path| known.insert(path)));
-    found
-}
-
-/// The variables as the launch of a run had them.
-fn of_origin(origin: &Origin) -> Vec<(String, Option<OsString>)> {
-    let own = std::env::var_os("HOME");
-    let home = match account_home() {
-        // The account's is as good as that of the launch.
-        home @ Some(_) if home == own => home,
-        home => origin.folder("HOME").or(home).or(own),
-    };
-    let places = PLACES.into_iter().filter(|name| *name != "HOME").map(|name| (name, origin.folder(name)));
-    let options = of_options().map(|name| (name, origin.variable(name)));
-    let all = [("HOME", home)].into_iter().chain(places).chain(options).chain([(CONFIG, origin.variable(CONFIG))]);
-    all.map(|(name, value)| (name.to_owned(), value)).collect()
-}
-
-/// The reason for which settings of a call count less where nothing shows who has started it, and what to do about it.
-fn unseen(origin: &Origin) -> Ignored {
-    let (run, session) = (&origin.run.id, &origin.run.session);
-    let why = match origin.is_marked {
-        true => format!(
-            "this process bears the marker of run {run} of session {session}, which is open: it counts where it is stricter; call from a terminal of \
-             your own, or once that run has ended, for more"
-        ),
-        false => format!(
-            "run {run} of session {session} is open, whose agent may have started this process, which cannot be seen from in here; it counts where it is \
-             stricter; call from outside, or once that run has ended, for more"
-        ),
-    };
-    Ignored { place: "what this call says of its user's settings".into(), why, file: None }
-}
-
-/// Every variable that sets an option of the user's, or says as much.
-fn of_options() -> impl Iterator<Item = &'static str> {
-    user_variables().filter(|name| *name != "PARHELIA_LOCK_TIMEOUT")
-}
-
-/// The variables as the outermost process has them, each with the value that this one has to have.
-fn launched(outer: &Outer) -> Vec<(String, Option<OsString>)> {
-    let flags = if outer.is_ours { parsed(&outer.argv).map(|line| line.global) } else { None };
-    let absolute = |path: PathBuf| outer.folder.as_ref().map_or(path.clone(), |folder| folder.join(&path)).into_os_string();
-    // Who starts an agent by hand may mean these variables for it, and so may a file of the project that it reads first: the user's file counts.
-    let of_ours = |name: &str| if outer.is_ours { outer.variable(name) } else { None };
-    let flag = flags.as_ref().and_then(|flags| flags.config.clone());
-    let config = flag.or_else(|| of_ours(CONFIG).map(PathBuf::from)).map(absolute);
-    let mut wanted: Vec<(String, Option<OsString>)> = Vec::new();
-    // Two values of one variable would have the program start anew for ever.
-    let mut want = |name: &str, value: Option<OsString>| {
-        if !wanted.iter().any(|(known, _)| known == name) {
-            wanted.push((name.to_owned(), value));
-        }
-    };
-    let place = |name: &str| match (&outer.variables, name) {
-        (Some(_), _) => outer.variable(name),
-        // The account's, where another user's process shows none.
-        (None, "HOME") => account_home(),
-        (None, _) => None,
-    };
-    PLACES.into_iter().for_each(|name| want(name, place(name)));
-    user_variables().for_each(|name| want(name, of_ours(name)));
-    want(CONFIG, config.clone());
-    let files = |name: &str| if name == CONFIG { config.clone() } else { place(name).or_else(|| outer.variable(name)) };
-    let own = own_config(&files, config.as_ref().map(PathBuf::from));
-    if let Some(own) = &own {
-        own.secret_variables().iter().chain(&own.summary.key_variable).for_each(|name| want(name, outer.variable(name)));
-    }
-    let store = flags.and_then(|flags| flags.store).or_else(|| outer.variable(STORE).map(PathBuf::from)).map(absolute);
-    let store = store.or_else(|| Some(own?.store?.into_os_string()));
-    let found = std::env::var_os(STORE).filter(|path| !path.is_empty());
-    let is_same = |path: &Path| found.as_ref().is_some_and(|found| Path::new(found) == path || is_one(Path::new(found), path));
-    match store {
-        Some(store) if !is_same(Path::new(&store)) => want(STORE, Some(store)),
-        // What a supervisor of ours tells its agent is where the default store is.
-        None if found.is_some() && outer.variables.is_some() && !default_store(&files).is_some_and(|store| is_same(&store)) => {
-            want(STORE, None);
-        }
-        _ => {}
-    }
-    wanted
-}
-
-fn is_one(one: &Path, other: &Path) -> bool {
-    one.canonicalize().ok().zip(other.canonicalize().ok()).is_some_and(|(one, other)| one == other)
-}
-
-/// The user's own options with these variables; none where they cannot be read, which whoever needs them will say.
-fn own_config(variable: &dyn Fn(&str) -> Option<OsString>, named: Option<PathBuf>) -> Option<Config> {
-    let files = ConfigFiles { project: None, ..ConfigFiles::usual(variable, Path::new("/"), named) };
-    Some(load(&files, &|_| None).ok()?.config)
-}
-
-/// The place of the store that nothing names, with these variables; none without a home.
-pub fn default_store(variable: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
-    let absolute = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let data = absolute("XDG_DATA_HOME").or_else(|| absolute("HOME").map(|home| home.join(".local/share")));
-    data.map(|data| default_path(&data))
-}
-
-/// The home of the account that this process runs as.
-fn account_home() -> Option<OsString> {
-    Some(person::home_of(rustix::process::getuid().as_raw())?.into_os_string())
-}
-
-/// True if nothing is seen of an agent above this process, but one has called it: it bears the marker of a run, or does what only agents ask for.
-fn is_apart() -> bool {
-    let words: Vec<OsString> = std::env::args_os().skip(1).collect();
-    let is = |verb: &str| words.iter().any(|word| word == verb);
-    if hook::is_called() && is("--work") {
-        // The hook that started it has gone before, with an agent above it.
-        return false;
-    }
-    let is_of_an_agent = match parsed(&[vec![OsString::from("parhelia")], words.clone()].concat()) {
-        Some(line) => line.is_of_an_agent,
-        None => is("hook"),
-    };
-    is_of_an_agent || marker().is_some_and(|run| is_open(&run))
-}
-
-/// The variables of the user's options, each taken away.
-fn without_options() -> Vec<(String, Option<OsString>)> {
-    of_options().filter(|name| std::env::var_os(name).is_some()).map(|name| (name.to_owned(), None)).collect()
-}
-
-/// True if a process is a supervisor of ours: it starts an agent, and waits for it. The service starts supervisors, and gives each what its agent may
-/// have.
-fn supervises(program: &Path, argv: &[OsString]) -> bool {
-    let is_ours = || {
-        let name = program.file_name().unwrap_or_default().as_encoded_bytes();
-        // A program that was replaced since has another name.
-        name.strip_suffix(b" (deleted)").unwrap_or(name) == b"parhelia" || std::env::current_exe().is_ok_and(|own| own == program)
-    };
-    is_ours() && parsed(argv).is_some_and(|line| line.starts_an_agent)
 }

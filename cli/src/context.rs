@@ -237,7 +237,8 @@ impl Context {
 
     /// This process as the host of workflows.
     pub fn host(&self) -> Result<Shell> {
-        Ok(Shell::new(self.named_config()?, self.authority.call(), self.global.json))
+        self.named_config()?;
+        Ok(Shell::new(self.global.clone(), self.authority.call()))
     }
 
     /// The same for a hook. A configuration file that is not there keeps no agent from being answered.

@@ -104,9 +104,6 @@ pub enum Failure {
     },
 }
 
-/// The action that fails where a workspace that was named is not there, for [`Failure::File`].
-pub const OPEN_WORKSPACE: &str = "open the workspace";
-
 /// Results of verbs.
 pub type Result<T, E = Failure> = std::result::Result<T, E>;
 
@@ -135,9 +132,7 @@ impl Failure {
             Failure::Mount(_) | Failure::Agent(_) | Failure::Service(_) | Failure::Outbox(_) => Code::Failed,
             Failure::Background { code, .. } => *code,
             // A path that was to be read. Where something cannot be made or started, more is missing than that.
-            Failure::File { action: "open" | "read" | OPEN_WORKSPACE, source, .. } if source.kind() == IoKind::NotFound => {
-                Code::NotFound
-            }
+            Failure::File { action: "open" | "read", source, .. } if source.kind() == IoKind::NotFound => Code::NotFound,
             Failure::Output(_) | Failure::File { .. } => Code::Failed,
         }
     }

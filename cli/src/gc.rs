@@ -1,7 +1,6 @@
 //! `gc`: frees what no checkpoint needs.
 
-use parhelia_knowledge::summary;
-use parhelia_oversight::search;
+use parhelia_life::collect::{Collected, collect};
 use parhelia_store::gc::{self, GcOptions, GcPlan, GcReport};
 use parhelia_wire::{Summary, summary::Collection};
 
@@ -24,16 +23,15 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     context.warns_of_older = false;
     let store = context.open()?;
     let progress = context.progress();
-    let options = GcOptions::default();
     if args.dry_run {
-        let plan = gc::plan(&store, &options, &progress)?;
+        let plan = gc::plan(&store, &GcOptions::default(), &progress)?;
         drop(progress);
         print_plan(context, &plan)?;
         context.out.summary(Summary::Gc(Box::new(Collection { dry_run: true, plan: (&plan).into(), done: None })))?;
     } else {
-        let report = gc::run(&store, &options, &progress)?;
-        search::forget_deleted(&store, &context.host()?, &progress)?;
-        summary::kept::forget_deleted(&store, &progress)?;
+        let Collected { freed, forgotten } = collect(&store, &context.host()?, &progress);
+        let report = freed?;
+        forgotten?;
         drop(progress);
         context.out.did(format!("gc has freed {}", human::size(report.freed_bytes)));
         print_report(context, &report)?;

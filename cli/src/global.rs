@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use clap::Args as ClapArgs;
 
 /// The flags, as given.
-#[derive(Clone, Debug, ClapArgs)]
+#[derive(Clone, Debug, Default, ClapArgs)]
 #[command(next_help_heading = "Global options")]
 pub struct Global {
     /// The store [default: $XDG_DATA_HOME/parhelia or ~/.local/share/parhelia]

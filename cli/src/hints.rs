@@ -112,7 +112,7 @@ fn commands(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// The reason for which no such command exists.
-fn fault(root: &Command, span: &str) -> Option<String> {
+pub fn fault(root: &Command, span: &str) -> Option<String> {
     let mut command = root;
     let mut is_verb = true;
     let mut words = span.split_whitespace().skip(1).peekable();

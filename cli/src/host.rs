@@ -16,9 +16,10 @@ use std::{
 use parhelia_agent::process::RUN_MARKER;
 use parhelia_host::{
     Error, Host, Observer,
-    config::{Call, Ignored},
+    config::{Call, Ignored, call::OVERRULED},
     mcp::Client,
     notice::Notice,
+    pane::PaneWork,
     person::{self, Via},
     run::hook_actor,
 };
@@ -26,31 +27,31 @@ use parhelia_mcp::client::Http;
 use parhelia_store::{Store, event::Actor, id::Ulid, record::Checkpoint};
 
 use crate::{
-    authority, hook_log as log, limits, progress::Bar, relay, session::summary::ASK_WORDS, terminal::Terminal,
-    thinned::removed_list, told_settings, words, workspace::current_folder,
+    authority, global::Global, hook_log as log, limits, pane, progress::Bar, relay, session::summary::ASK_WORDS,
+    terminal::Terminal, thinned::removed_list, told_settings, words, workspace::current_folder,
 };
 
 /// This process as a host.
 #[derive(Debug, Default)]
 pub struct Shell {
-    named_config: Option<PathBuf>,
+    /// Flags of its verb. Of `--json`, standard output has objects alone, so that an agent's output goes to standard error.
+    global: Global,
     call: Call,
     is_hook: bool,
-    /// True if standard output has objects alone, so that an agent's output goes to standard error.
-    is_json: bool,
     /// The terminal as it was before an agent was started.
     terminal: Mutex<Option<Terminal>>,
 }
 
 impl Shell {
-    /// The host of a verb, with the configuration file that its flags name, what a call from inside an agent says, and true if it prints objects.
-    pub fn new(named_config: Option<PathBuf>, call: Call, is_json: bool) -> Self {
-        Shell { named_config, call, is_json, ..Shell::default() }
+    /// The host of a verb with these flags, and what a call from inside an agent says.
+    pub fn new(global: Global, call: Call) -> Self {
+        Shell { global, call, ..Shell::default() }
     }
 
     /// The host of a hook.
     pub fn of_hook(named_config: Option<PathBuf>, call: Call) -> Self {
-        Shell { named_config, call, is_hook: true, ..Shell::default() }
+        let global = Global { config: named_config, ..Global::default() };
+        Shell { global, call, is_hook: true, ..Shell::default() }
     }
 }
 
@@ -74,7 +75,7 @@ impl Host for Shell {
     }
 
     fn named_config(&self) -> Option<PathBuf> {
-        self.named_config.clone()
+        self.global.config.clone()
     }
 
     fn call(&self) -> Call {
@@ -94,16 +95,28 @@ impl Host for Shell {
         std::env::current_exe()
     }
 
+    fn pane_command(&self, folder: &Path) -> io::Result<Vec<OsString>> {
+        Ok(pane::command(self.program()?, folder))
+    }
+
+    fn pane_arguments(&self, store: &Path, work: &PaneWork, prompt: Option<&Path>) -> io::Result<Vec<OsString>> {
+        pane::arguments(&pane::flags(&self.global)?, store, work, prompt)
+    }
+
+    fn umask(&self) -> u32 {
+        limits::users_umask()
+    }
+
     fn start_agent(&self, command: &mut Command) -> io::Result<Child> {
         // What a call has said is no agent's matter.
-        command.env_remove(authority::OVERRULED);
+        command.env_remove(OVERRULED);
         authority::with_original_places(command);
         *self.terminal.lock().unwrap_or_else(PoisonError::into_inner) = Terminal::here();
         limits::for_others(|| command.spawn())
     }
 
     fn agents_output(&self) -> io::Result<Option<OwnedFd>> {
-        self.is_json.then(|| io::stderr().as_fd().try_clone_to_owned()).transpose()
+        self.global.json.then(|| io::stderr().as_fd().try_clone_to_owned()).transpose()
     }
 
     fn start_relay(&self, input: OwnedFd, supervisor: OwnedFd) -> io::Result<bool> {
@@ -129,7 +142,7 @@ impl Host for Shell {
     }
 
     fn gives_terminal(&self) -> bool {
-        let output = if self.is_json { io::stderr().is_terminal() } else { io::stdout().is_terminal() };
+        let output = if self.global.json { io::stderr().is_terminal() } else { io::stdout().is_terminal() };
         io::stdin().is_terminal() && output
     }
 
@@ -140,7 +153,7 @@ impl Host for Shell {
     fn ask_model(&self, store: &Path, session: &str) -> io::Result<()> {
         let mut command = Command::new(std::env::current_exe()?);
         command.arg("--store").arg(std::path::absolute(store)?);
-        if let Some(config) = &self.named_config {
+        if let Some(config) = &self.global.config {
             command.arg("--config").arg(std::path::absolute(config)?);
         }
         command.args(ASK_WORDS).arg("--").arg(session);

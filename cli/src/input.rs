@@ -8,14 +8,6 @@ use std::{
 
 use crate::exit::{Failure, Result};
 
-/// The mark with which some editors begin UTF-8 text.
-const MARK: &[u8] = b"\xef\xbb\xbf";
-
-/// Text without the mark that it may begin with.
-pub fn without_mark(text: &[u8]) -> &[u8] {
-    text.strip_prefix(MARK).unwrap_or(text)
-}
-
 /// Reads all of standard input. One byte more than `bytes_max` is read, which tells that it is too long.
 pub fn text(bytes_max: u64) -> Result<String> {
     read(&mut io::stdin().lock(), Path::new("standard input"), bytes_max)

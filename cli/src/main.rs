@@ -53,6 +53,7 @@ mod notify;
 mod outbox;
 mod output;
 mod pager;
+mod pane;
 mod phase;
 mod progress;
 mod relay;
@@ -85,6 +86,7 @@ fn main() -> ExitCode {
     if relay::is_called() {
         return relay::run();
     }
+    parhelia_store::name::step::name_by(words::step::name);
     authority::read_by(args::command_line);
     // No shell completes a hook; a project can set the variable.
     if !hook::is_called() {

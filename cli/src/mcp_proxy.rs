@@ -6,6 +6,7 @@ use std::{
 };
 
 use parhelia_agent::process::{Identity, SESSION_MARKER, ancestors};
+use parhelia_host::config::call::OVERRULED;
 use parhelia_mcp::proxy::{self, Proxied};
 
 use crate::{
@@ -55,7 +56,7 @@ pub fn run(context: &Context, args: &Args) -> Result<Code> {
                 None => command.env_remove(name),
             };
         }
-        command.env_remove(authority::OVERRULED);
+        command.env_remove(OVERRULED);
         limits::for_others(|| command.spawn())
     };
     match proxy::run(proxied, start) {

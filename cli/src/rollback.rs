@@ -1,6 +1,6 @@
 //! The flags, the questions and the outcome of a rollback, whichever verb asks for it.
 
-mod report;
+pub mod report;
 
 use std::{io::IsTerminal, os::unix::ffi::OsStrExt, path::PathBuf};
 

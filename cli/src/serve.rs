@@ -4,27 +4,18 @@ mod browsers;
 mod unit;
 
 use std::{
-    ffi::{OsStr, OsString},
     net::{SocketAddr, TcpListener},
-    os::unix::process::CommandExt as _,
-    path::PathBuf,
-    process::{Child, Command, Stdio},
+    path::{PathBuf, absolute},
 };
 
 use parhelia_host::Host;
-use parhelia_life::prompt;
-use parhelia_service::{
-    Address, CertificateFiles, NewSession, Options, Passed, PassedSocket, Place, Socket, Start, Tcp, Variables, serve,
-    socket_path, token_path,
-};
+use parhelia_service::{Address, CertificateFiles, Options, Passed, PassedSocket, Socket, Tcp, serve, socket_path, token_path};
 use parhelia_store::{id::Ulid, name::Shown as _};
 use parhelia_wire::{Line, Summary, tool::Service};
 
 use crate::{
     context::Context,
     exit::{Code, Failure, Result},
-    limits,
-    session::tmux::{absolute_of, own_words},
 };
 
 /// Flags of `serve`.
@@ -83,9 +74,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let socket = match (passed.socket, &args.socket) {
         (Some(passed), named) => Socket::Passed(instead_of(passed, named)),
         (None, Some(named)) => Socket::At(named.clone()),
-        (None, None) => Socket::At(usual(&host, store.config().id).ok_or_else(|| {
-            Failure::Usage("there is neither XDG_RUNTIME_DIR nor a home for the socket; give --socket PATH".into())
-        })?),
+        (None, None) => Socket::At(usual(&host, store.config().id)?),
     };
     let mut shown = Service {
         store: store.path().shown(),
@@ -94,26 +83,10 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         token: None,
         process: std::process::id(),
     };
-    let program = host.program().map_err(|source| Failure::File { action: "find", path: "the program itself".into(), source })?;
-    let mut words = own_words(context)?;
-    words.push("session".into());
-    let tmux_socket = args.tmux_socket.as_deref().map(absolute_of).transpose()?;
-    let starter = move |start: &Start, given: &Variables, out: Stdio, errors: Stdio| -> std::io::Result<Child> {
-        let mut command = Command::new(&program);
-        command.args(&words).args(start_words(start, tmux_socket.as_deref()));
-        // An agent does what it likes with what it finds there: it gets what it needs, and no key that the service was started with for others.
-        command.env_clear().envs(given.iter().map(|(name, value)| (name, value)));
-        let input = match start {
-            Start::Resume { prompt: Some(prompt), .. } | Start::New(NewSession { prompt: Some(prompt), .. }) => {
-                prompt::held(prompt)?
-            }
-            _ => Stdio::null(),
-        };
-        command.stdin(input).stdout(out).stderr(errors).process_group(0);
-        limits::for_others(|| command.spawn())
-    };
+    let absolute = |path: &PathBuf| absolute(path).map_err(|source| Failure::File { action: "use", path: path.clone(), source });
+    let tmux_socket = args.tmux_socket.as_ref().map(absolute).transpose()?;
     let program_words = context.command_words(store.path());
-    let options = Options { socket, tcp, program: program_words, resumes: !args.no_resume, starter: Box::new(starter) };
+    let options = Options { socket, tcp, program: program_words, resumes: !args.no_resume, tmux_socket };
     let mut said = Ok(());
     serve(store, Box::new(host), options, |page| {
         shown.page = page.map(|page| page.url.clone());
@@ -127,41 +100,11 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
 
 /// The file of the token of a service with these flags, whether it runs or not.
 fn token_file(context: &mut Context, args: &Args) -> Result<PathBuf> {
-    let socket = match (&args.token_file, &args.socket) {
-        (Some(file), _) => return Ok(file.clone()),
-        (None, Some(socket)) => Some(socket.clone()),
-        (None, None) => usual(&context.host()?, context.open()?.config().id),
-    };
-    let missing = || Failure::Usage("there is neither XDG_RUNTIME_DIR nor a home for the socket; give --socket PATH".into());
-    Ok(token_path(&socket.ok_or_else(missing)?))
-}
-
-/// The words behind `session` that start an agent.
-fn start_words(start: &Start, tmux_socket: Option<&OsStr>) -> Vec<OsString> {
-    let flag = |name: &str, value: &str| OsString::from(format!("--{name}={value}"));
-    let verb = if matches!(start, Start::New(_)) { "run" } else { "resume" };
-    let mut words: Vec<OsString> = [verb, "--tmux", "--detach"].map(Into::into).into();
-    words.extend(tmux_socket.into_iter().flat_map(|path| ["--tmux-socket".into(), path.to_owned()]));
-    match start {
-        Start::Resume { session, prompt } => {
-            words.extend(prompt.iter().map(|_| flag("prompt-file", "-")));
-            words.extend(["--".into(), session.into()]);
-        }
-        Start::New(new) => {
-            let (name, folder) = match &new.place {
-                Place::Workspace(folder) => ("--workspace", folder),
-                Place::CopyOf(folder) => ("--agent-folder", folder),
-            };
-            words.extend(["--json".into(), name.into(), folder.into()]);
-            words.extend(new.name.iter().map(|name| flag("name", name)));
-            words.extend(new.policy.iter().map(|policy| flag("policy", policy)));
-            words.extend(new.prompt.iter().map(|_| flag("prompt-file", "-")));
-            words.extend(new.interval.iter().map(|seconds| flag("interval", &seconds.to_string())));
-            words.push("--".into());
-            words.extend(new.command.iter().map(Into::into));
-        }
-    }
-    words
+    Ok(match (&args.token_file, &args.socket) {
+        (Some(file), _) => file.clone(),
+        (None, Some(socket)) => token_path(socket),
+        (None, None) => token_path(&usual(&context.host()?, context.open()?.config().id)?),
+    })
 }
 
 /// Says that programs can connect.
@@ -218,7 +161,8 @@ fn address(text: &str) -> std::result::Result<SocketAddr, String> {
 }
 
 /// The place of a store's socket, where somebody who knows only the store looks for it.
-fn usual(host: &dyn Host, store: Ulid) -> Option<PathBuf> {
+fn usual(host: &dyn Host, store: Ulid) -> Result<PathBuf> {
     let runtime = host.variable("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
     socket_path(runtime.as_deref(), host.cache_folder().as_deref(), store)
+        .ok_or_else(|| Failure::Usage("there is neither XDG_RUNTIME_DIR nor a home for the socket; give --socket PATH".into()))
 }

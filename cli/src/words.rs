@@ -1,5 +1,7 @@
 //! Sentences of the library with the flag or the command that leads further: the library knows neither.
 
+pub mod step;
+
 use std::{os::unix::ffi::OsStrExt, path::Path};
 
 use parhelia_agent::briefing::GO_ON;

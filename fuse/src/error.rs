@@ -1,6 +1,6 @@
 //! The one error type of this crate.
 
-use parhelia_store::name::Shown as _;
+use parhelia_store::name::{Shown as _, step::Step};
 use std::{fmt, io, path::PathBuf};
 
 /// A failure of mounting or unmounting.
@@ -34,7 +34,7 @@ pub enum Error {
         /// The system's answer, or fusermount3's.
         source: io::Error,
         /// The next step; begins with a semicolon where there is one.
-        hint: &'static str,
+        hint: String,
     },
     /// Somebody uses the mount.
     #[error("cannot unmount {}: {}", mountpoint.shown(), busy(holders, inside))]
@@ -47,7 +47,7 @@ pub enum Error {
         inside: Vec<PathBuf>,
     },
     /// Nothing of ours is mounted there.
-    #[error("{} is no parhelia mount; `parhelia mounts` lists them", mountpoint.shown())]
+    #[error("{} is no parhelia mount; {} lists them", mountpoint.shown(), Step::Mounts)]
     NotMounted {
         /// The path.
         mountpoint: PathBuf,

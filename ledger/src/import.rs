@@ -1,5 +1,6 @@
 //! The session of what is imported.
 
+use parhelia_store::name::step::Step;
 use parhelia_store::{Error, Result, fold::Kept, name};
 
 use crate::{fold::Ledger, maker::works_in, session::Session};
@@ -26,7 +27,8 @@ impl Ledger {
             }
         }
         Err(Error::Refused(format!(
-            "session {exported} works in a folder here, and what is imported needs another name: give it with --session"
+            "session {exported} works in a folder here, and what is imported needs another name: give it with {}",
+            Step::SessionOption
         )))
     }
 

@@ -1,5 +1,6 @@
 //! The folder of a session: which one its checkpoints are of, and what becomes of that with each.
 
+use parhelia_store::name::step::Step;
 use std::{fs, os::unix::fs::MetadataExt};
 
 use parhelia_store::{Error, Result, create::Maker, event::NewEvent, fold::Kept, name, place::Place, record::Record};
@@ -18,8 +19,9 @@ impl Ledger {
             && let Some(lost) = known.lost()
         {
             return Err(Error::Refused(format!(
-                "{} is empty, and {lost}: mount that, or record with `parhelia session move` where session {session} works now",
-                known.path
+                "{} is empty, and {lost}: mount that, or record with {} where session {session} works now",
+                known.path,
+                Step::MoveSession(String::new())
             )));
         }
         let folder = |path: &str| fs::metadata(name::as_path(&name::parse(path))).ok().map(|meta| (meta.dev(), meta.ino()));
@@ -60,8 +62,9 @@ impl Ledger {
 /// The refusal of an import into a session that works in a folder.
 pub(crate) fn works_in(session: &str, place: &Place) -> Error {
     Error::Refused(format!(
-        "session {session} works in {}, and what is imported would be its latest checkpoint; --session gives another name",
-        place.path
+        "session {session} works in {}, and what is imported would be its latest checkpoint; {} gives another name",
+        place.path,
+        Step::SessionOption
     ))
 }
 

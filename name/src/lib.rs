@@ -4,6 +4,7 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 mod pattern;
+pub mod step;
 
 use std::{borrow::Cow, ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 

@@ -1,6 +1,7 @@
 //! The state that requests share, and the threads that work for them.
 
 use std::{
+    path::PathBuf,
     sync::{Arc, atomic::AtomicU64},
     time::Duration,
 };
@@ -13,9 +14,7 @@ use tokio::{
     task,
 };
 
-use crate::{
-    api::problem::Problem, feed::Feed, listing::Listing, metrics::Metrics, start::Starter, turns::Turns, verdict::Verdicts,
-};
+use crate::{api::problem::Problem, feed::Feed, listing::Listing, metrics::Metrics, turns::Turns, verdict::Verdicts};
 
 /// So many requests read at a time; others wait.
 const READERS: usize = 16;
@@ -37,8 +36,8 @@ pub struct Shared {
     pub store: Store,
     /// The service as a host.
     pub host: Box<ServiceHost>,
-    /// Starts agents.
-    pub starter: Box<Starter>,
+    /// The socket of the tmux server in which agents are started, where one is named.
+    pub tmux_socket: Option<PathBuf>,
     /// New events.
     pub feed: Feed,
     /// Numbers for a monitor.
@@ -64,7 +63,7 @@ pub type App = Arc<Shared>;
 
 impl Shared {
     /// The state of a service that starts now.
-    pub fn new(store: Store, host: Box<ServiceHost>, starter: Box<Starter>) -> App {
+    pub fn new(store: Store, host: Box<ServiceHost>, tmux_socket: Option<PathBuf>) -> App {
         let of = |permits| Arc::new(Semaphore::new(permits));
         let (feed, metrics, started_at) = (Feed::default(), Metrics::default(), clock::timestamp());
         let (readers, workers, writers, captures) = (of(READERS), of(WORKERS), of(WRITERS), of(CAPTURES));
@@ -72,7 +71,7 @@ impl Shared {
         Arc::new(Shared {
             store,
             host,
-            starter,
+            tmux_socket,
             feed,
             metrics,
             beginning,
@@ -147,7 +146,6 @@ mod tests {
     use std::{
         ffi::OsString,
         io,
-        path::PathBuf,
         process::{Child, Command},
     };
 
@@ -184,7 +182,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let options = OpenOptions { create: true, ..Default::default() };
         let store = parhelia_ledger::open(&folder.path().join("store"), &options).unwrap();
-        let app = Shared::new(store, Box::new(Nobody), Box::new(|_, _, _, _| Err(io::Error::other("nobody starts"))));
+        let app = Shared::new(store, Box::new(Nobody), None);
         for (taken, count) in
             [(&app.readers, READERS), (&app.workers, WORKERS), (&app.writers, WRITERS), (&app.captures, CAPTURES)]
         {

@@ -1,5 +1,6 @@
 //! The places at which the service can be connected to: its socket, and an address of TCP, each of its own or passed by systemd.
 
+use parhelia_store::name::step::Step;
 use std::{
     ffi::OsString,
     io::{self, ErrorKind},
@@ -146,7 +147,8 @@ async fn listen_at(address: Address) -> Result<Option<TcpListener>, Error> {
         // It may be another user's, who is not to keep the service from its work.
         Err(e) if e.kind() == ErrorKind::AddrInUse => {
             say(&format!(
-                "there is no page: another program listens at {address}; choose another address with --listen, or a free port with --listen 127.0.0.1:0"
+                "there is no page: another program listens at {address}; choose another address with {listen}, or a free port with {listen} 127.0.0.1:0",
+                listen = Step::Listen
             ));
             Ok(None)
         }

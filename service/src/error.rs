@@ -1,5 +1,6 @@
 //! The errors of the service.
 
+use parhelia_store::name::step::Step;
 use std::{io, net::SocketAddr, path::PathBuf};
 
 use parhelia_store::name::Shown as _;
@@ -36,8 +37,10 @@ pub enum Error {
     },
     /// An address that other machines can reach, without TLS.
     #[error(
-        "cannot listen at {address}: without TLS only addresses of this machine are taken, such as 127.0.0.1\nGive --tls-cert FILE and \
-         --tls-key FILE, or listen at 127.0.0.1 and come through ssh -L"
+        "cannot listen at {address}: without TLS only addresses of this machine are taken, such as 127.0.0.1\nGive {} FILE and {} FILE, or \
+         listen at 127.0.0.1 and come through ssh -L",
+        Step::TlsCertificate,
+        Step::TlsKey
     )]
     Unprotected {
         /// The address.
@@ -53,7 +56,7 @@ pub enum Error {
         /// The reason.
         why: String,
         /// The next step.
-        next: &'static str,
+        next: String,
     },
     /// A socket that systemd has passed cannot be used.
     #[error("cannot use file descriptor {number}, which systemd has passed: {why}\n{next}")]

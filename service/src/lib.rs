@@ -26,10 +26,10 @@
 //! | `repeated/` | requests with a key, which are done once; `file` keeps their answers |
 //! | `gzip` | answers that are compressed for those who take them so |
 //! | `listing` | sessions as they were recorded and seen last, for lists and numbers |
-//! | `emitter` | the other end of a run on another machine: begins it at a service, says that it lives |
+//! | `emitter` `heartbeat` | the other end of a run on another machine: begins it at a service, says that it lives until its agent has ended |
 //! | `metrics` | numbers for a monitor |
 //! | `feed` | new entries of the journal, for everybody who listens |
-//! | `start` | processes that begin and resume sessions, apart from the service |
+//! | `start` | sessions that are begun and resumed, in tmux, apart from the service |
 //! | `watch/` | one thread that waits for deaths and for the journal to grow: checkpoints where nobody else makes them (`capture`), resumes (`recovery`), handing over before a container's end (`lifetime`), retention and gc (`upkeep`) |
 //! | `outbox/` | what follows from events outside of the store, as deliveries: kept in files beside the store until they are done, tried again, and failed for good in the end |
 //! | `notify/` | which events are told to whom (`told`), in which words (`text`), and each kind of channel |
@@ -53,6 +53,7 @@ mod feed;
 mod guard;
 mod guests;
 mod gzip;
+mod heartbeat;
 mod http;
 mod listen;
 mod listing;
@@ -83,7 +84,7 @@ pub use browsers::{Browser, Table as Browsers};
 pub use doors::{Address, Page, Socket, Tcp, token_path};
 pub use emitter::{BeginRun, EmitError, Emitter, Reach};
 pub use error::Error;
+pub use heartbeat::{HeartbeatFailure, supervise};
 pub use listen::socket_path;
 pub use serve::{Options, serve};
-pub use start::{NewSession, Place, Start, Starter, Variables};
 pub use tls::CertificateFiles;

@@ -2,6 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "its socket is in the user's runtime folder")]
 
+use parhelia_store::name::step::Step;
 use std::{
     fs,
     io::{self, ErrorKind},
@@ -51,7 +52,10 @@ async fn is_abandoned(path: &Path) -> io::Result<()> {
         Err(e) if e.kind() == ErrorKind::ConnectionRefused => Ok(()),
         // One whose queue is full does not accept, and is there.
         Err(e) if e.kind() != ErrorKind::WouldBlock => Err(e),
-        _ => Err(io::Error::other("another program listens there; end it, or choose another socket with --socket PATH")),
+        _ => Err(io::Error::other(format!(
+            "another program listens there; end it, or choose another socket with {} PATH",
+            Step::Socket
+        ))),
     }
 }
 

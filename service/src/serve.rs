@@ -20,8 +20,7 @@ use crate::{
     log::say,
     outbox,
     signals::Signals,
-    start::{self, Starter},
-    systemd,
+    start, systemd,
     tls::Tls,
     watch,
 };
@@ -44,8 +43,8 @@ pub struct Options {
     pub program: String,
     /// True if sessions whose agents died go on by themselves.
     pub resumes: bool,
-    /// Starts agents.
-    pub starter: Box<Starter>,
+    /// The socket of the tmux server in which agents are started; none for the one in which an agent was, or else the user's own.
+    pub tmux_socket: Option<PathBuf>,
 }
 
 /// Serves until a signal asks it to end; a second signal ends it at once. Calls `ready` once programs can connect, with the page where it has one.
@@ -59,8 +58,8 @@ pub fn serve(store: Store, host: Box<ServiceHost>, options: Options, ready: impl
         .build()
         .map_err(Error::Threads)?;
     let mut signals = Signals::new().map_err(Error::Threads)?;
-    let Options { socket, tcp, program, resumes, starter } = options;
-    let app = Shared::new(store, host, starter);
+    let Options { socket, tcp, program, resumes, tmux_socket } = options;
+    let app = Shared::new(store, host, tmux_socket);
     start::say_what_is_left(&app);
     let router = api::router(app.clone());
     let (stop, stopped) = channel(false);

@@ -1,57 +1,42 @@
-//! Starting agents: a process of its own does it, as if somebody had given the command at a terminal. It is no child for long: the agent is in
-//! tmux, and outlives the service.
+//! Starting agents in tmux, so that they outlive the service: the process in the pane, which starts the agent and watches over it, is a child of the
+//! tmux server and none of ours.
 
 use std::{
     ffi::OsString,
     io,
     path::{Path, PathBuf},
-    process::{Child, Output, Stdio},
+    process::{Child, Command},
     sync::mpsc,
     thread,
     time::Duration,
 };
 
-use parhelia_agent::environment::{is_given, is_missed};
-use serde_json::Value;
+use parhelia_agent::{
+    environment::{is_given, is_missed},
+    process::Identity,
+};
+use parhelia_host::{Error, Host, Observer, Result, notice::Notice};
+use parhelia_life::{
+    place::workspace,
+    resume::{Background, ResumeRequest, in_background},
+    supervise::{Launch, LaunchRequest},
+    template::Copied,
+    tmux::server,
+};
+use parhelia_store::{event::Actor, progress::Progress};
 
-use crate::{api::problem::Problem, app::Shared, log::say};
+use crate::{
+    api::problem::Problem,
+    app::{App, ServiceHost, Shared},
+    log::say,
+};
 
 /// Nobody waits longer until an agent has been started, as where a workspace of millions of files is restored for it.
 const LIMIT: Duration = Duration::from_secs(600);
-
-/// An agent that is to be started.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Start {
-    /// In a new session.
-    New(NewSession),
-    /// In a session whose agent is dead.
-    Resume {
-        /// The session, by its id.
-        session: String,
-        /// The words that are said to the agent first.
-        prompt: Option<String>,
-    },
-}
-
-/// A session that is to begin.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewSession {
-    /// Its name; none for that of its folder.
-    pub name: Option<String>,
-    /// Its policy of approval; none for the configured one.
-    pub policy: Option<String>,
-    /// Its folder.
-    pub place: Place,
-    /// Seconds between checkpoints, made where something has changed; 0 for never, none for the usual ones.
-    pub interval: Option<u64>,
-    /// The agent's command line.
-    pub command: Vec<String>,
-    /// The words that are said to the agent first.
-    pub prompt: Option<String>,
-}
+/// The usual interval between checkpoints.
+pub const INTERVAL: Duration = Duration::from_secs(300);
 
 /// The folder of a session that is to begin.
-#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// One that is there.
     Workspace(PathBuf),
@@ -69,22 +54,65 @@ impl Place {
 }
 
 /// Variables of an environment.
-pub type Variables = Vec<(OsString, OsString)>;
+type Variables = Vec<(OsString, OsString)>;
 
-/// Starts the process that starts an agent, with these variables alone, with its standard output and its standard error: in a process group of its
-/// own, so that it outlives the service.
-pub type Starter = dyn Fn(&Start, &Variables, Stdio, Stdio) -> io::Result<Child> + Send + Sync;
+/// The service as the host of agents that it starts. An agent does what it likes with what it finds in its environment: it gets what it needs, and no
+/// key that the service was started with for others.
+struct Starter<'a> {
+    service: &'a ServiceHost,
+    given: Variables,
+}
 
-/// Starts the process that starts an agent.
-pub fn process(app: &Shared, start: &Start, out: Stdio, errors: Stdio) -> io::Result<Child> {
-    let (given, _) = variables(app)?;
-    (app.starter)(start, &given, out, errors)
+impl Host for Starter<'_> {
+    fn behind(&self) -> Option<&dyn Host> {
+        Some(self.service)
+    }
+
+    fn variable(&self, name: &str) -> Option<OsString> {
+        self.given.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
+    }
+
+    fn variables(&self) -> Variables {
+        self.given.clone()
+    }
+
+    fn actor(&self) -> Actor {
+        self.service.actor()
+    }
+
+    // A run that is being started names the service as its launcher, of which no other start is the work.
+    fn line(&self) -> Vec<Identity> {
+        self.service.line().into_iter().skip(1).collect()
+    }
+
+    fn program(&self) -> io::Result<PathBuf> {
+        self.service.program()
+    }
+
+    fn start_agent(&self, command: &mut Command) -> io::Result<Child> {
+        self.service.start_agent(command)
+    }
+}
+
+/// The log as the observer of a start.
+struct Log;
+
+impl Progress for Log {
+    fn notice(&self, text: &str) {
+        say(text);
+    }
+}
+
+impl Observer for Log {
+    fn warn(&self, notice: &Notice) {
+        say(&notice.to_string());
+    }
 }
 
 /// The service's variables that an agent gets: the usual ones and those that the user lists, without the secrets that the service needs for
 /// channels and trackers. And the names of the others.
-fn variables(app: &Shared) -> io::Result<(Variables, Vec<String>)> {
-    let config = app.host.config(Path::new("/")).map_err(io::Error::other)?;
+fn variables(app: &Shared) -> Result<(Variables, Vec<String>)> {
+    let config = app.host.config(Path::new("/"))?;
     let (secrets, also) = (config.secret_variables(), config.service.agent_variables);
     let is_own = |name: &OsString| name.to_str().is_some_and(|name| is_given(name, &also) && !secrets.contains(name));
     let (given, left): (Variables, Variables) = app.host.variables().into_iter().partition(|(name, _)| is_own(name));
@@ -109,63 +137,67 @@ pub fn say_what_is_left(app: &Shared) {
 }
 
 /// Begins a session, and waits until its agent lives. Returns its id.
-pub fn begin(app: &Shared, new: NewSession) -> Result<String, Problem> {
-    let output = done(app, &Start::New(new))?;
-    let lines = String::from_utf8_lossy(&output.stdout);
-    let summary = lines.lines().rev().find_map(|line| serde_json::from_str::<Value>(line).ok());
-    let id = summary.as_ref().and_then(|summary| summary["id"].as_str());
-    id.map(str::to_owned).ok_or_else(|| Problem::failed("the process that begins a session does not say which one it has begun"))
+pub fn begin(app: &App, request: LaunchRequest, place: Place) -> Result<String, Problem> {
+    let folder = workspace(place.folder())?;
+    within_limit(start(app, move |app, host| {
+        let launch = |request| -> Result<String> {
+            let launch = Launch::new(&app.store, host, request, &Log)?;
+            let server = server(host, app.tmux_socket.as_deref(), None)?;
+            Ok(launch.start_in_tmux(&app.store, host, &server, &Log)?.run.session)
+        };
+        match place {
+            Place::Workspace(_) => launch(LaunchRequest { workspace: folder, ..request }),
+            Place::CopyOf(_) => {
+                let copied = Copied::make(host, folder, &Log)?;
+                copied.or_removed(&app.store, launch(request.in_copy(&copied)))
+            }
+        }
+    }))
 }
 
 /// Resumes a session, and waits until its agent lives.
-pub fn resume(app: &Shared, session: String, prompt: Option<String>) -> Result<(), Problem> {
-    done(app, &Start::Resume { session, prompt }).map(drop)
+pub fn resume(app: &App, session: String, prompt: Option<String>) -> Result<(), Problem> {
+    within_limit(begin_resume(app, session, prompt))
 }
 
-/// The output of the process, once it is done. Fails with its own words where it fails.
-fn done(app: &Shared, start: &Start) -> Result<Output, Problem> {
-    let failed = |e: io::Error| Problem::failed(format!("the process that starts an agent cannot be started: {e}"));
-    let process = process(app, start, Stdio::piped(), Stdio::piped()).map_err(failed)?;
-    let Some(output) = output_within(process, LIMIT).map_err(failed)? else {
-        return Err(Problem::busy(format!("the agent has not started within {} s; it still may", LIMIT.as_secs())));
-    };
-    if output.status.success() {
-        return Ok(output);
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let said = said.trim().trim_start_matches("parhelia: ");
-    Err(Problem::of_start(output.status.code(), said))
-}
-
-/// The output of a process that ends within a time; none of another one, which goes on and is waited for by a thread.
-fn output_within(process: Child, limit: Duration) -> io::Result<Option<Output>> {
-    let (tell, done) = mpsc::channel();
-    thread::Builder::new().name("start".into()).spawn(move || tell.send(process.wait_with_output()))?;
-    done.recv_timeout(limit).ok().transpose()
-}
-
-#[cfg(test)]
-mod tests {
-    use std::{io::Write, process::Command};
-
-    use super::*;
-
-    #[test]
-    fn a_process_that_takes_too_long_goes_on_without_us() {
-        let start = |script: &str| {
-            let mut command = Command::new("sh");
-            command.args(["-c", script]).stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
-        };
-        let done = output_within(start("echo words >&2; exit 3"), Duration::from_secs(60)).unwrap().unwrap();
-        assert_eq!((done.status.code(), &done.stderr[..]), (Some(3), &b"words\n"[..]));
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("done");
-        let mut process = start(&format!("read line; echo done > '{}'", file.display()));
-        let mut input = process.stdin.take().unwrap();
-        assert!(output_within(process, Duration::from_millis(50)).unwrap().is_none());
-        input.write_all(b"go on\n").unwrap();
-        while !file.exists() {
-            thread::sleep(Duration::from_millis(10));
+/// Begins to resume a session. The result comes when its agent lives.
+pub fn begin_resume(app: &App, session: String, prompt: Option<String>) -> mpsc::Receiver<Result<()>> {
+    start(app, move |app, host| {
+        let request = ResumeRequest { prompt, interval: Some(INTERVAL), ..ResumeRequest::default() };
+        let done = in_background(&app.store, host, &session, &request, app.tmux_socket.as_deref(), &Log)?;
+        if let Background::Started(_, made) = done
+            && let Some(trouble) = made.waits()
+        {
+            say(trouble.text());
         }
+        Ok(())
+    })
+}
+
+/// Does something that starts an agent, on a thread of its own, which goes on where nobody waits any more.
+fn start<T: Send + 'static>(
+    app: &App,
+    work: impl FnOnce(&Shared, &dyn Host) -> Result<T> + Send + 'static,
+) -> mpsc::Receiver<Result<T>> {
+    let (tell, done) = mpsc::channel();
+    let (app, failed) = (app.clone(), tell.clone());
+    let started = thread::Builder::new().name("start".into()).spawn(move || {
+        let outcome = variables(&app).and_then(|(given, _)| work(&app, &Starter { service: &*app.host, given }));
+        let _ = tell.send(outcome);
+    });
+    if let Err(e) = started {
+        let _ = failed.send(Err(Error::Background(format!("there is no thread that starts an agent: {e}"))));
+    }
+    done
+}
+
+/// The result, if it comes within the limit.
+fn within_limit<T>(done: mpsc::Receiver<Result<T>>) -> Result<T, Problem> {
+    match done.recv_timeout(LIMIT) {
+        Ok(outcome) => outcome.map_err(Problem::of_start),
+        Err(mpsc::RecvTimeoutError::Timeout) => {
+            Err(Problem::busy(format!("the agent has not started within {} s; it still may", LIMIT.as_secs())))
+        }
+        Err(mpsc::RecvTimeoutError::Disconnected) => Err(Problem::failed("the agent could not be started to its end")),
     }
 }

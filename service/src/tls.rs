@@ -1,5 +1,6 @@
 //! TLS: a certificate with its key, read from files, and the handshake of a connection.
 
+use parhelia_store::name::step::Step;
 use std::{
     io::{self, ErrorKind, Read},
     os::unix::fs::MetadataExt,
@@ -82,8 +83,9 @@ fn acceptor(files: &CertificateFiles) -> Result<TlsAcceptor, Error> {
 
 /// The certificates of a file.
 fn chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
-    const NEXT: &str = "Give --tls-cert a file in PEM: the certificate of this service first, then those of its issuers";
-    let failed = |why: String| Error::Certificate { what: "certificate", path: path.to_owned(), why, next: NEXT };
+    let next = "a file in PEM: the certificate of this service first, then those of its issuers";
+    let next = || format!("Give {} {next}", Step::TlsCertificate);
+    let failed = |why: String| Error::Certificate { what: "certificate", path: path.to_owned(), why, next: next() };
     let (bytes, _) = read(path).map_err(|e| failed(e.to_string()))?;
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
     let chain = chain.map_err(|e| failed(format!("it is damaged: {e}")))?;
@@ -92,8 +94,8 @@ fn chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
 
 /// The private key of a file.
 fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, Error> {
-    const NEXT: &str = "Give --tls-key the certificate's key in PEM, without a passphrase";
-    let failed = |why: String| Error::Certificate { what: "key", path: path.to_owned(), why, next: NEXT };
+    let next = || format!("Give {} the certificate's key in PEM, without a passphrase", Step::TlsKey);
+    let failed = |why: String| Error::Certificate { what: "key", path: path.to_owned(), why, next: next() };
     let (bytes, is_open) = read(path).map_err(|e| failed(e.to_string()))?;
     let key = PrivateKeyDer::from_pem_slice(&bytes).map_err(|e| match e {
         rustls::pki_types::pem::Error::NoItemsFound => failed("it holds no private key in PEM, or an encrypted one".into()),
@@ -107,19 +109,24 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, Error> {
 
 /// The reason why a certificate and a key, each of which could be read, are not used.
 fn refused(CertificateFiles { certificate, key }: &CertificateFiles, error: &rustls::Error) -> Error {
-    let of_key = |why: String, next: &'static str| Error::Certificate { what: "key", path: key.clone(), why, next };
+    let of_key = |why: String, next: String| Error::Certificate { what: "key", path: key.clone(), why, next };
     match error {
         rustls::Error::InvalidCertificate(why) => Error::Certificate {
             what: "certificate",
             path: certificate.clone(),
             why: format!("it is damaged: {why}"),
-            next: "Have it issued anew",
+            next: "Have it issued anew".into(),
         },
         rustls::Error::InconsistentKeys(_) => of_key(
             format!("it is not the key of the first certificate in {}", certificate.shown()),
-            "Give --tls-key the key for which the certificate was issued, and put that certificate first in its file",
+            format!(
+                "Give {} the key for which the certificate was issued, and put that certificate first in its file",
+                Step::TlsKey
+            ),
         ),
-        e => of_key(e.to_string(), "Use a key of a usual kind: ECDSA P-256 or P-384, Ed25519, or RSA of 2048 bits or more"),
+        e => {
+            of_key(e.to_string(), "Use a key of a usual kind: ECDSA P-256 or P-384, Ed25519, or RSA of 2048 bits or more".into())
+        }
     }
 }
 

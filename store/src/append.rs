@@ -1,5 +1,6 @@
 //! Appending events: under the writer lock, each at most once, as a chain, and nothing by a run that a newer one has taken over from.
 
+use parhelia_name::step::Step;
 use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
 use ulid::Ulid;
@@ -77,7 +78,7 @@ impl Store {
         let host = files::host(&self.layout().root);
         if let Some(uid) = host.filter(|_| self.view().wants_absorbing()) {
             let text = format!("{done}; the index, which is long out of date, is left to the store's owner (uid {uid})");
-            progress.notice(&format!("{text}: run `parhelia check --rebuild-index` as that user"));
+            progress.notice(&format!("{text}: run {} as that user", Step::RebuildIndex));
         }
         let is_due = |current: &View| host.is_none() && !self.absorbs_later && current.wants_absorbing() || !tables.is_empty();
         let absorbed = self.refresh().and_then(|current| match is_due(&current) {
@@ -123,8 +124,9 @@ impl<'a> Chain<'a> {
             return Ok(());
         }
         progress.notice(&format!(
-            "the journal has lost its last {} records, and is gone on with; gc keeps the packs that they told of; run `parhelia check`",
-            tail.missing
+            "the journal has lost its last {} records, and is gone on with; gc keeps the packs that they told of; run {}",
+            tail.missing,
+            Step::Check
         ));
         let event = NewEvent::new(kind::JOURNAL_CUT, "journal", Actor::program("store"));
         self.add(&event.with("records", tail.missing)).map(|_| ())

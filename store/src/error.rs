@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use parhelia_name::Shown as _;
+use parhelia_name::{Shown as _, step::Step};
 
 pub(crate) use self::side::TargetContext;
 pub use self::{kind::ErrorKind, side::Side};
@@ -35,7 +35,7 @@ pub enum Error {
         /// The path that was tried.
         path: PathBuf,
         /// The next step.
-        hint: &'static str,
+        hint: String,
     },
     /// The folder exists and is not a store.
     #[error("{} is not a parhelia store: {reason}", path.shown())]
@@ -54,7 +54,7 @@ pub enum Error {
         needs: String,
     },
     /// Another process holds the writer lock.
-    #[error("the store at {} is locked by {holder}; waited {waited_ms} ms (raise --lock-timeout, or try again)", path.shown())]
+    #[error("the store at {} is locked by {holder}; waited {waited_ms} ms (raise {}, or try again)", path.shown(), Step::LockTimeout)]
     Locked {
         /// The store.
         path: PathBuf,
@@ -88,7 +88,7 @@ pub enum Error {
         reason: String,
     },
     /// An object that something refers to is in no pack.
-    #[error("corrupt: {kind} {id} is missing from the store; run `parhelia check`")]
+    #[error("corrupt: {kind} {id} is missing from the store; run {}", Step::Check)]
     Missing {
         /// Chunk, recipe, tree or record.
         kind: &'static str,
@@ -107,8 +107,9 @@ pub enum Error {
     },
     /// Folders nest deeper than a checkpoint may have them.
     #[error(
-        "cannot capture {path}/…: folders nest in it deeper than {}, which could not be restored; leave it out with --exclude",
-        crate::format::TREE_DEPTH_MAX
+        "cannot capture {path}/…: folders nest in it deeper than {}, which could not be restored; leave it out with {}",
+        crate::format::TREE_DEPTH_MAX,
+        Step::Exclude
     )]
     TooDeep {
         /// The beginning of the path, from the workspace folder.
@@ -116,7 +117,8 @@ pub enum Error {
     },
     /// Nothing was captured, where that is no checkpoint.
     #[error(
-        "cannot create a checkpoint: nothing that was asked for is left to capture ({left_out} entries are left out); --dry-run names them"
+        "cannot create a checkpoint: nothing that was asked for is left to capture ({left_out} entries are left out); {} names them",
+        Step::DryRun
     )]
     NothingCaptured {
         /// Number of entries that were left out.
@@ -139,7 +141,7 @@ pub enum Error {
         source: Box<Error>,
     },
     /// The index (RocksDB) failed; it can be derived anew.
-    #[error("the index in {} failed: {reason}; run `parhelia check --rebuild-index`", path.shown())]
+    #[error("the index in {} failed: {reason}; run {}", path.shown(), Step::RebuildIndex)]
     Index {
         /// The RocksDB folder.
         path: PathBuf,
@@ -147,7 +149,7 @@ pub enum Error {
         reason: String,
     },
     /// No checkpoint matches.
-    #[error("no checkpoint matches '{selector}'; `parhelia checkpoint list` shows what there is")]
+    #[error("no checkpoint matches '{selector}'; {} shows what there is", Step::Checkpoints)]
     NoCheckpoint {
         /// The thing that was asked for.
         selector: String,
@@ -188,8 +190,9 @@ pub enum Error {
     },
     /// Patterns that say what to restore, and leave nothing of it.
     #[error(
-        "cannot restore anything: nothing in checkpoint {checkpoint} {}; `parhelia checkpoint ls {checkpoint} --recursive` shows what there is",
-        matches(include, exclude)
+        "cannot restore anything: nothing in checkpoint {checkpoint} {}; {} shows what there is",
+        matches(include, exclude),
+        Step::Paths(checkpoint.clone())
     )]
     NoMatch {
         /// The checkpoint.
@@ -218,7 +221,7 @@ pub enum Error {
         reason: String,
     },
     /// No session has this id or name.
-    #[error("no session '{session}'; `parhelia session list` shows what there is")]
+    #[error("no session '{session}'; {} shows what there is", Step::Sessions)]
     NoSession {
         /// The thing that was asked for.
         session: String,
@@ -232,7 +235,7 @@ pub enum Error {
         candidates: Vec<String>,
     },
     /// No run has this id.
-    #[error("no run '{run}'; `parhelia log` shows what was recorded")]
+    #[error("no run '{run}'; {} shows what was recorded", Step::Events)]
     NoRun {
         /// The thing that was asked for.
         run: String,
@@ -270,11 +273,7 @@ pub enum Error {
     #[error(
         "{} exists and is {}",
         path.shown(),
-        if *is_folder {
-            "not an empty folder; use another --to, or --in-place, which changes it into the checkpoint (--dry-run shows how)"
-        } else {
-            "no folder; use another --to, or --in-place to replace it"
-        }
+        in_the_way(*is_folder)
     )]
     TargetNotEmpty {
         /// The target.
@@ -338,28 +337,42 @@ impl Error {
 
 /// A message's words for tags that may have been meant.
 fn tags_hint(near: &[String]) -> String {
-    let all = "`parhelia checkpoint tags` lists those in use";
+    let all = format!("{} lists those in use", Step::Tags);
     match near {
-        [] => all.to_owned(),
+        [] => all,
         near => format!("similar: {}; {all}", near.join(", ")),
     }
 }
 
+/// A message's words for what is in a restore's way.
+fn in_the_way(is_folder: bool) -> String {
+    let (to, in_place) = (Step::To, Step::InPlace);
+    match is_folder {
+        true => format!(
+            "not an empty folder; use another {to}, or {in_place}, which changes it into the checkpoint ({} shows how)",
+            Step::DryRun
+        ),
+        false => format!("no folder; use another {to}, or {in_place} to replace it"),
+    }
+}
+
 /// The next step where a file of a store is damaged.
-fn remedy(place: &Path) -> &'static str {
+fn remedy(place: &Path) -> String {
+    let salvage = || format!("{} makes a new store of what the packs hold", Step::Salvage);
     if place.ends_with("journal") {
-        return "`parhelia check --salvage` makes a new store of what the packs hold";
+        return salvage();
     }
     if place.ends_with("packs") {
-        return "if they are on another disk, mount it; `parhelia check --repair` gives up what is lost, and then new checkpoints can be made";
+        return format!(
+            "if they are on another disk, mount it; {} gives up what is lost, and then new checkpoints can be made",
+            Step::Repair
+        );
     }
     let is_in_journal = place.parent().is_some_and(|folder| folder.ends_with("journal"));
     match place.extension().and_then(|extension| extension.to_str()) {
-        Some("log") if is_in_journal => {
-            "`parhelia check --repair` mends what can be mended; `parhelia check --salvage` makes a new store of what the packs hold"
-        }
-        Some("json") if place.ends_with("store.json") => "`parhelia check --salvage` makes a new store of what the packs hold",
-        _ => "run `parhelia check --read-data`",
+        Some("log") if is_in_journal => format!("{} mends what can be mended; {}", Step::Repair, salvage()),
+        Some("json") if place.ends_with("store.json") => salvage(),
+        _ => format!("run {}", Step::CheckData),
     }
 }
 
@@ -378,7 +391,7 @@ fn some(candidates: &[String]) -> String {
 /// A message's words for patterns that nothing fits.
 fn matches(include: &[String], exclude: &[String]) -> String {
     let wanted = (!include.is_empty()).then(|| format!("matches {}", include.join(" or ")));
-    let left = (!exclude.is_empty()).then(|| format!("is left by --exclude {}", exclude.join(" and ")));
+    let left = (!exclude.is_empty()).then(|| format!("is left by {} {}", Step::Exclude, exclude.join(" and ")));
     wanted.into_iter().chain(left).collect::<Vec<_>>().join(" and ")
 }
 

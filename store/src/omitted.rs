@@ -46,11 +46,6 @@ impl Reason {
     pub fn is_regenerable(&self) -> bool {
         matches!(self, Reason::Excluded(rule) if REGENERABLE.contains(&rule.as_str()))
     }
-
-    /// True if the entry is not in the checkpoint as it was, though no rule says so.
-    pub fn is_shortfall(&self) -> bool {
-        !matches!(self, Reason::Excluded(_))
-    }
 }
 
 /// One entry that was left out.

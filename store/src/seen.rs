@@ -9,6 +9,7 @@
 
 mod missing;
 
+use parhelia_name::step::Step;
 use std::{
     collections::BTreeSet,
     fmt, fs,
@@ -84,9 +85,10 @@ impl fmt::Display for Younger {
         if let Some(lost) = lost {
             write!(f, "; {lost}")?;
         }
-        f.write_str(
-            ": an older copy seems to be in its place\nIf its disk is not mounted, mount it. If this copy is to be the store from now on: \
-             `parhelia init --accept-older`",
+        write!(
+            f,
+            ": an older copy seems to be in its place\nIf its disk is not mounted, mount it. If this copy is to be the store from now on: {}",
+            Step::AcceptOlder
         )
     }
 }

@@ -256,7 +256,8 @@ impl Store {
         let is_gone = is_missing && !Config::has_copy(&self.layout) && !has_content(&self.layout);
         is_gone.then(|| Error::NoStore {
             path: self.path().to_owned(),
-            hint: "it was there and is moved, deleted, or on a disk that is not mounted any more; move it back there, or mount its disk",
+            hint: "it was there and is moved, deleted, or on a disk that is not mounted any more; move it back there, or mount its disk"
+                .into(),
         })
     }
 

@@ -1,5 +1,6 @@
 //! One tmux server, by its socket.
 
+use parhelia_name::step::Step;
 use std::{
     ffi::{OsStr, OsString},
     fs,
@@ -122,7 +123,8 @@ impl Server {
         }
         let socket = self.socket.as_ref().map_or_else(String::new, |path| format!(" of {}", path.display()));
         Err(Error::Invalid(format!(
-            "the tmux server{socket} runs outside of this container, and so would all that it starts; give --tmux-socket PATH for another one"
+            "the tmux server{socket} runs outside of this container, and so would all that it starts; give {} PATH for another one",
+            Step::TmuxSocket
         )))
     }
 

@@ -1,13 +1,12 @@
 //! `checkpoint create`: captures a folder.
 
 mod dry_run;
-mod listed;
 mod report;
-mod subject;
 
 use std::{
     ffi::OsString,
     fs,
+    io::Read,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     time::Instant,
@@ -19,6 +18,8 @@ use parhelia_ledger::{LedgerView as _, Status, selector};
 use parhelia_life::{
     checkpoint::{self, CheckpointRequest, Conversation},
     environment,
+    listed::Listed,
+    subject::Subject,
     target::{self, Target},
 };
 use parhelia_oversight::{review::acts, scan};
@@ -29,10 +30,9 @@ use parhelia_store::{
     record::{Rules, Trigger},
 };
 
-use self::{listed::Listed, subject::Subject};
 use super::state;
 use crate::{
-    complete,
+    changed, complete,
     context::Context,
     exit::{Code, Failure, Result},
     human,
@@ -134,9 +134,35 @@ impl RuleArgs {
 
 /// Captures each folder, and prints the outcomes. A folder that fails keeps none of the others from being captured.
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
-    let subjects = subject::subjects(&args.named, args.workspace.as_deref())?;
+    let subjects = subjects(&args.named, args.workspace.as_deref())?;
     let [only] = &subjects[..] else { return each(context, args, &subjects) };
     one(context, args, only)
+}
+
+fn subjects(words: &[OsString], folder: Option<&Path>) -> Result<Vec<Subject>> {
+    Ok(match (words, folder) {
+        ([], folder) => vec![Subject::of_folder(folder.unwrap_or(Path::new(".")))?],
+        ([word], Some(folder)) => vec![Subject::of_session(&word.to_string_lossy(), folder)?],
+        (_, Some(_)) => {
+            return Err(Failure::Usage("with --workspace, give one session's name; without it, folders to capture".into()));
+        }
+        ([word], None) => vec![Subject::of_word(word)?],
+        (words, None) => words.iter().map(|word| Subject::of_one(word)).collect::<parhelia_host::Result<_>>()?,
+    })
+}
+
+/// The list of a file, or of standard input. Where it names nothing that exists, what it names is said.
+fn listed(file: &Path, has_nulls: bool, workspace: &Path) -> Result<Listed> {
+    let failed = |source| Failure::File { action: "read", path: file.to_owned(), source };
+    let mut input: Box<dyn Read> = match file.as_os_str() == "-" {
+        true => Box::new(std::io::stdin()),
+        false => Box::new(fs::File::open(file).map_err(failed)?),
+    };
+    let listed = Listed::read(&mut *input, file, has_nulls, workspace)?;
+    listed.ensure_of_use(file, workspace).inspect_err(|_| {
+        listed.missing.iter().for_each(|omission| tell!("parhelia: {}", changed::omission_text(omission)));
+    })?;
+    Ok(listed)
 }
 
 fn each(context: &mut Context, args: &Args, subjects: &[Subject]) -> Result<Code> {
@@ -162,7 +188,7 @@ fn one(context: &mut Context, args: &Args, subject: &Subject) -> Result<Code> {
     let workspace = subject.workspace.clone();
     let host = context.host()?;
     let config = context.config(&workspace)?;
-    let listed = args.files_from.as_deref().map(|file| Listed::read(file, args.null, &workspace)).transpose()?;
+    let listed = args.files_from.as_deref().map(|file| listed(file, args.null, &workspace)).transpose()?;
     let rules = args.rules.rules(config.capture.rules(), listed.is_some())?;
     let (store, _empty) = if args.dry_run { context.open_or_empty()? } else { (context.open_or_make()?, None) };
     let named = subject.session(&store, &host)?;

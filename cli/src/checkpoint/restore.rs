@@ -10,7 +10,7 @@ use std::{
 
 use parhelia_host::{notice::Notice, run::has_agent};
 use parhelia_ledger::{LedgerView as _, selector::is_relative};
-use parhelia_life::restore::{InPlace, Planned, RestoreRequest};
+use parhelia_life::restore::{InPlace, Planned, RestoreRequest, into_new_folder};
 use parhelia_store::{Store, name, record::Checkpoint, restore::Options};
 
 use crate::{
@@ -116,29 +116,6 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
 /// Patterns as text, in which bytes of no text are written as paths show them.
 fn patterns(typed: &[OsString]) -> Vec<String> {
     typed.iter().map(|pattern| name::lossless(pattern.as_bytes()).into_owned()).collect()
-}
-
-/// A single file goes into the folder that is named with a slash at its end, also where that is to be made: it is then the folder that holds
-/// the file, with the file alone.
-fn into_new_folder(store: &Store, checkpoint: &Checkpoint, options: &mut Options) -> Result<()> {
-    let is_new_folder = options.target.as_os_str().as_bytes().ends_with(b"/") && !options.target.exists();
-    if !is_new_folder || !options.include.is_empty() || store.node_at(checkpoint, &options.subpath)?.as_folder().is_some() {
-        return Ok(());
-    }
-    let (folder, file) = match options.subpath.iter().rposition(|byte| *byte == b'/') {
-        Some(slash) => (options.subpath[..slash].to_vec(), options.subpath[slash + 1..].to_vec()),
-        None => (Vec::new(), options.subpath.clone()),
-    };
-    options.subpath = folder;
-    options.include = vec![format!("/{}", escaped(&file))];
-    Ok(())
-}
-
-/// A name as a pattern that matches it alone.
-fn escaped(name: &[u8]) -> String {
-    let special = |c: char| matches!(c, '\\' | '*' | '?' | '[' | ']' | '{' | '}' | '!' | '#' | ' ');
-    let part = |text: &str| text.chars().flat_map(|c| special(c).then_some('\\').into_iter().chain([c])).collect::<String>();
-    name.utf8_chunks().map(|chunk| part(chunk.valid()) + &human::path(chunk.invalid())).collect()
 }
 
 /// The error where no folder is given, with what may have been meant. A path alone can only be restored to a folder.

@@ -11,19 +11,19 @@ use parhelia_agent::hooks::Event;
 use parhelia_host::run::Sender;
 use parhelia_life::{
     checkpoint::SavedWork,
-    hook::{Taken, fullness, work},
+    hook::{Taken, fullness, handed_over, take_over, work},
 };
 use parhelia_store::record::Cause;
-use serde_json::json;
 
-use crate::authority;
-use crate::hook_log::{self as log, Log};
-use crate::{context::Context, exit::Result, thinned::removed_text};
+use crate::{
+    context::Context,
+    exit::Result,
+    hook_log::{self as log, Log},
+    thinned::removed_text,
+};
 
 /// The first words of that process's command line.
 const WORDS: [&str; 2] = ["hook", "--work"];
-/// The field of a handed-over event that tells of the process that it comes from: the one that does the work has no agent above it.
-const SENDER: &str = "parhelia_sender";
 
 /// Starts the process that does it, and gives it the event.
 pub fn hand_over(context: &Context, event: &Event, sender: &Sender) -> io::Result<()> {
@@ -42,29 +42,8 @@ pub fn hand_over(context: &Context, event: &Event, sender: &Sender) -> io::Resul
         // Signals that end the agent's group do not reach it.
         .process_group(0)
         .spawn()?;
-    // No more than it needs: a tool's whole output may be in an event.
-    let short = json!({
-        "hook_event_name": event.hook_event_name,
-        "session_id": event.session_id,
-        "transcript_path": event.transcript_path,
-        "cwd": event.cwd,
-        "permission_mode": event.permission_mode,
-        "tool_name": event.tool_name,
-        "source": event.source,
-        "prompt": event.prompt.as_ref().map(|text| text.chars().take(4_000).collect::<String>()),
-        "trigger": event.trigger,
-        "reason": event.reason,
-        "last_assistant_message": event.last_assistant_message.as_ref().map(|text| text.chars().take(4_000).collect::<String>()),
-        "agent_id": event.agent_id,
-        "error": event.error,
-        "notification_type": event.notification_type,
-        "message": event.asked(),
-        "old_cwd": event.old_cwd,
-        "new_cwd": event.new_cwd,
-        SENDER: sender,
-    });
     match child.stdin.take() {
-        Some(mut pipe) => pipe.write_all(short.to_string().as_bytes()),
+        Some(mut pipe) => pipe.write_all(handed_over(event, sender).as_bytes()),
         None => Ok(()),
     }
 }
@@ -74,11 +53,11 @@ pub fn run(context: &Context) {
     let began = Instant::now();
     // Its own session: a terminal that closes does not take it along.
     let _ = rustix::process::setsid();
-    let event = match Event::read(io::stdin().lock()) {
-        Ok(event) => event,
+    let (event, sender) = match take_over(&context.hook_host(), io::stdin().lock()) {
+        Ok(found) => found,
         Err(e) => return log::line(&format!("the event cannot be read: {e}")),
     };
-    match take(context, &event) {
+    match take(context, &event, &sender) {
         Ok(done) => log::line(&format!("{}: {done} in {} ms", event.hook_event_name, began.elapsed().as_millis())),
         Err(e) => log::line(&format!("{}: {e}", event.hook_event_name)),
     }
@@ -87,14 +66,9 @@ pub fn run(context: &Context) {
     }
 }
 
-fn take(context: &Context, event: &Event) -> Result<String> {
+fn take(context: &Context, event: &Event, sender: &Sender) -> Result<String> {
     let store = context.open_or_make()?;
-    let told: Option<Sender> = event.more.get(SENDER).and_then(|value| serde_json::from_value(value.clone()).ok());
-    // Whoever has an agent above them is believed no other one, and nobody what could not be seen from here.
-    let here = || Sender::here(&|name| std::env::var_os(name));
-    let told = told.filter(|told| !authority::is_below() && told.is_from_here());
-    let sender = told.unwrap_or_else(here);
-    let made = match work(&store, &context.hook_host(), event, &sender, &Log(&event.hook_event_name))? {
+    let made = match work(&store, &context.hook_host(), event, sender, &Log(&event.hook_event_name))? {
         Taken::OfNoSession => return Ok("belongs to no session".into()),
         Taken::Busy => {
             return Ok("nothing was captured: another process still captures the session, or rolls it back".into());

@@ -12,17 +12,10 @@ use std::{
     time::Duration,
 };
 
-use parhelia_agent::{
-    command::Agent,
-    hooks::Event,
-    process::{Identity, command_of},
-};
-use parhelia_host::{
-    Host as _,
-    run::{Sender, is_nested, meaning},
-};
-use parhelia_knowledge::{budget::Budget, summary::model::ASKING};
-use parhelia_life::hook::{Answer, answer};
+use parhelia_agent::hooks::Event;
+use parhelia_host::run::Sender;
+use parhelia_knowledge::budget::Budget;
+use parhelia_life::hook::{Answer, Received, answer, receive};
 use parhelia_store::OpenOptions;
 
 use crate::{
@@ -65,23 +58,15 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
 }
 
 fn take(context: &Context, event: Event) {
-    let sender = Sender::here(&|name| std::env::var_os(name));
-    // A project can set the variable for hooks; an agent that is asked has it from its start, also where it is asked for its version alone.
-    let has_it = |agent: &Identity| agent.variables().is_ok_and(|found| found.iter().any(|(name, _)| name == ASKING));
-    let is_agent = |process: &&Identity| {
-        let argv = command_of(process.process);
-        Agent::of(&argv).is_some() || Agent::managing(&argv).is_some()
+    let name = event.hook_event_name.clone();
+    let (sender, is_answered, is_handed_over) = match receive(&context.hook_host(), &event) {
+        Received::OfAsked => {
+            return log::line(&format!("{name}: of an agent that is asked for a summary, or for its version"));
+        }
+        Received::OfNested => return log::line(&format!("{name}: left to the agent that has started this one")),
+        Received::Own { sender, is_answered, is_handed_over } => (sender, is_answered, is_handed_over),
     };
-    let nearest = sender.line.iter().skip(1).find(is_agent).or(sender.agent.as_ref());
-    if std::env::var_os(ASKING).is_some() && nearest.is_none_or(has_it) {
-        return log::line(&format!("{}: of an agent that is asked for a summary, or for its version", event.hook_event_name));
-    }
-    if is_nested() {
-        return log::line(&format!("{}: left to the agent that has started this one", event.hook_event_name));
-    }
-    // Which of them it is only matters to whoever makes the checkpoint.
-    let meaning = meaning(&event, false);
-    if meaning.tells {
+    if is_answered {
         let (asked, store, host, sender) = (event.clone(), context.store_place(), context.hook_host(), sender.clone());
         let workspace = event.cwd.clone().unwrap_or_else(|| PathBuf::from("."));
         let budget = context.config(&workspace).map_or_else(|_| Budget::default(), |config| Budget::from(&config.inject));
@@ -89,23 +74,15 @@ fn take(context: &Context, event: Event) {
             Some(Ok(Some(answer))) => {
                 // The agent may be gone by now.
                 let _ = writeln!(std::io::stdout(), "{}", answer.text);
-                log::line(&format!("{}: {}", event.hook_event_name, answer.measured));
+                log::line(&format!("{name}: {}", answer.measured));
             }
             Some(Ok(None)) => {}
-            Some(Err(e)) => log::line(&format!("{}: {e}", event.hook_event_name)),
-            None => log::line(&format!("{}: there was no answer in time", event.hook_event_name)),
+            Some(Err(e)) => log::line(&format!("{name}: {e}")),
+            None => log::line(&format!("{name}: there was no answer in time")),
         }
     }
-    // Most changes of folder stay in the project.
-    let is_inside = |folder: &Option<PathBuf>| {
-        let project = context.hook_host().variable("CLAUDE_PROJECT_DIR").map(PathBuf::from);
-        project.zip(folder.as_ref()).is_some_and(|(project, folder)| folder.starts_with(project))
-    };
-    let moves = meaning.moves && !is_inside(&event.new_cwd);
-    if (meaning.checkpoint.is_some() || meaning.ends || meaning.says.is_some() || moves)
-        && let Err(e) = hand_over::hand_over(context, &event, &sender)
-    {
-        log::line(&format!("{}: cannot start what makes checkpoints: {e}", event.hook_event_name));
+    if is_handed_over && let Err(e) = hand_over::hand_over(context, &event, &sender) {
+        log::line(&format!("{name}: cannot start what makes checkpoints: {e}"));
     }
 }
 

@@ -21,7 +21,7 @@ use crate::{context::Context, exit::Result, human, output::Style, words};
 const NAMED_MAX: usize = 20;
 
 /// The letter for a change, and words for it when it is done and before.
-fn mark(change: RestoreChange) -> (char, [&'static str; 2], Style) {
+pub fn mark(change: RestoreChange) -> (char, [&'static str; 2], Style) {
     match change {
         RestoreChange::Create => ('A', ["made again", "to be made again"], Style::Green),
         RestoreChange::Replace => ('M', ["restored", "to be restored"], Style::Yellow),
@@ -82,7 +82,7 @@ fn tell_spared(spared: &[Vec<u8>], stays: &str) {
 }
 
 /// Names entries that stay as they are because they cannot be put back, or because that was asked for.
-fn print_left(context: &mut Context, left: &[Skipped]) -> Result<()> {
+pub fn print_left(context: &mut Context, left: &[Skipped]) -> Result<()> {
     for entry in left {
         context.out.object(Line::Skipped(entry.into()))?;
         let path = if entry.path.is_empty() { ".".to_owned() } else { human::path(&entry.path) };

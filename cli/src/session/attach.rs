@@ -7,6 +7,7 @@ use parhelia_host::{
     Refusal,
     run::{self, has_agent},
 };
+use parhelia_life::tmux::Shown;
 use parhelia_wire::Summary;
 
 use super::tmux;
@@ -40,7 +41,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         let text = format!("cannot attach to session {id}: {what}\n`parhelia session resume {id} --tmux` starts it in tmux");
         return Err(Failure::Refused(text));
     };
-    let Some(place) = tmux::Shown::of(&run) else {
+    let Some(shown) = Shown::of(&run) else {
         return Err(Failure::Refused(format!(
             "cannot attach to session {id}: its agent is not in tmux, but in another terminal"
         )));
@@ -49,9 +50,10 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     if is_terminal && !context.out.json {
         context.out.flush()?;
         drop(store);
-        return Err(place.attach());
+        return Err(tmux::attach(&context.host()?, &shown));
     }
-    context.out.line(place.command())?;
-    context.out.summary(Summary::SessionAttach { id: id.clone(), attach: place.command() })?;
+    let attach = tmux::command_text(&shown);
+    context.out.line(&attach)?;
+    context.out.summary(Summary::SessionAttach { id: id.clone(), attach })?;
     Ok(Code::Done)
 }

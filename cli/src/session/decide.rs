@@ -1,6 +1,6 @@
 //! `session approve` and `session reject`: a person's decision about a checkpoint.
 
-use parhelia_host::Host;
+use parhelia_host::{Host, run::life_of};
 use parhelia_ledger::{Approval, LedgerView as _, Place};
 use parhelia_oversight::review::{
     annotation::Text,
@@ -9,7 +9,6 @@ use parhelia_oversight::review::{
 use parhelia_store::{Store, id::Ulid};
 use parhelia_wire::{Summary, summary::Decision};
 
-use super::recover::life;
 use crate::{
     complete,
     context::Context,
@@ -101,7 +100,7 @@ pub fn tell(
         context.out.remark(format!("{newer} of the session {verb} for a review now."))?;
     }
     if let Some(known) = store.view().session(&session)?
-        && life(store, &known)?.is_alive()
+        && life_of(store, &known)?.is_alive()
     {
         let id = human::shell(session.as_bytes());
         context.out.remark(format!("Its agent is at work: `parhelia session stop {id}` ends it first."))?;

@@ -25,6 +25,7 @@ use clap::Subcommand;
 use crate::{
     context::Context,
     exit::{Code, Result},
+    pane,
 };
 
 /// The verbs of `session`.
@@ -54,7 +55,7 @@ pub enum Verb {
     Pause(pause::PauseArgs),
     /// Take over what another process of ours does in a new pane of tmux; started by it
     #[command(hide = true)]
-    InPane(tmux::handover::Args),
+    InPane(pane::Args),
     /// Say something to the agent of a session
     Prompt(prompt::Args),
     /// Show how full the model's context window is, or the conversation made shorter
@@ -85,7 +86,7 @@ impl Verb {
             Verb::Resume(args) => resume::run(context, args),
             Verb::Unit(args) => unit::run(context, args),
             Verb::Recover(args) => recover::run(context, args),
-            Verb::InPane(args) => tmux::handover::take(context, args),
+            Verb::InPane(args) => pane::take(context, args),
             Verb::Attach(args) => attach::run(context, args),
             Verb::Stop(args) => stop::run(context, args),
             Verb::Pause(args) => pause::pause(context, args),

@@ -47,14 +47,10 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     Ok(Code::Done)
 }
 
-/// The prompt in a file that another process of ours has written, which is removed; of `-`, what is on standard input.
+/// The prompt in a file that another process of ours has written, which is removed.
 #[expect(clippy::disallowed_methods, reason = "the file is in a folder for what is handed over, and in no store")]
 pub(super) fn handed_over(path: &Path) -> Result<String> {
-    let bytes_max = prompt::BYTES_MAX as u64;
-    if path.as_os_str() == "-" {
-        return input::text(bytes_max);
-    }
-    let text = input::text_of(path, bytes_max)?;
+    let text = input::text_of(path, prompt::BYTES_MAX as u64)?;
     fs::remove_file(path).map_err(|source| Failure::File { action: "remove", path: path.to_owned(), source })?;
     Ok(text)
 }

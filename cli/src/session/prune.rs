@@ -4,8 +4,7 @@ use std::path::Path;
 
 use parhelia_ledger::LedgerView as _;
 use parhelia_life::retention::{self, Calendar, Forecast, Policy};
-use parhelia_oversight::review;
-use parhelia_store::{clock, event::Actor, record::Checkpoint};
+use parhelia_store::record::Checkpoint;
 use parhelia_wire::{Line, Summary, checkpoint::Retention, summary::Pruned};
 
 use crate::{
@@ -56,8 +55,12 @@ pub struct Args {
 impl Args {
     /// The configuration's rules, and those of the flags in their place.
     fn policy(&self, set: Policy) -> Policy {
+        let set = match self.keep_last {
+            Some(last) => set.keeping(last),
+            None => set,
+        }
+        .as_asked();
         Policy {
-            keep_last: self.keep_last.unwrap_or(set.keep_last),
             calendar: Calendar {
                 hourly: self.keep_hourly.unwrap_or(set.calendar.hourly),
                 daily: self.keep_daily.unwrap_or(set.calendar.daily),
@@ -65,12 +68,9 @@ impl Args {
                 monthly: self.keep_monthly.unwrap_or(set.calendar.monthly),
                 yearly: self.keep_yearly.unwrap_or(set.calendar.yearly),
             },
-            // Somebody who asks for the last five wants five; as a default it only guards them.
-            only_kept: self.keep_last.is_some_and(|number| number > 0),
             max_age_hours: self.max_age_hours.unwrap_or(set.max_age_hours),
             folder_max_age_hours: self.folder_max_age_hours.unwrap_or(set.folder_max_age_hours),
             max_store_bytes: self.max_store_bytes.unwrap_or(set.max_store_bytes),
-            thins_by_clock: true,
             ..set
         }
     }
@@ -82,18 +82,14 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let store = context.open()?;
     let session = args.session.as_ref().map(|name| store.view().session_named(name)).transpose()?.map(|session| session.id);
     let policy = args.policy(Policy::from(&context.config(Path::new("."))?.retention));
-    // Those who may not remove are not shown what would be.
-    review::ensure_may_prune(&store, &context.host()?, args.dry_run, &context.progress())?;
+    let (host, progress) = (context.host()?, context.progress());
     if args.dry_run {
-        let progress = context.progress();
-        let forecast = retention::forecast(&store, &policy, session.as_deref(), clock::timestamp(), &progress)?;
+        let forecast = retention::forecast_for(&store, &host, &policy, session.as_deref(), &progress)?;
         drop(progress);
         foretell(context, &forecast, policy.max_store_bytes)?;
         return Ok(Code::Done);
     }
-    let actor = Actor { via: "retention".into(), ..context.actor() };
-    let progress = context.progress();
-    let report = retention::prune(&store, &policy, session.as_deref(), &actor, clock::timestamp(), &progress)?;
+    let report = retention::prune_for(&store, &host, &policy, session.as_deref(), &progress)?;
     drop(progress);
     if let Some(removed) = thinned::removed_text(&report) {
         context.out.did(removed);

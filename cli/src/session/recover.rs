@@ -2,15 +2,12 @@
 
 use std::io::IsTerminal;
 
-use parhelia_host::{
-    Host, Refusal,
-    run::{self, Life},
-};
+use parhelia_host::{Host, Refusal, run::Life};
 use parhelia_ledger::{Goal, LedgerView as _, Session, Status};
 use parhelia_life::{
     observed::Observed,
     overview::{self, Overview},
-    resume::{self, Choice, Fate, Foreseen},
+    resume::{self, Diagnosis, Fate, Foreseen, left_alone as left_aside},
 };
 use parhelia_store::{Store, clock, id::Ulid, record::Checkpoint};
 use parhelia_wire::{
@@ -23,7 +20,7 @@ use super::{
     pause::{self, EndArgs},
     resume::{
         self as resume_verb,
-        all::{is_left_alone, tell_elsewhere, tell_unknown},
+        all::{tell_elsewhere, tell_unknown},
     },
 };
 use crate::{
@@ -63,13 +60,9 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     };
     let mut from = args.from.as_ref().map(|text| resume::chosen(&store, &session, text)).transpose()?;
     let host = context.host()?;
-    let prefer = resume::preference(&store, &host, &session)?;
-    let choice = resume::choose_ahead(&store, &session, from, prefer)?;
-    let overview = Overview::of(&store, &session)?;
-    let life = life(&store, &session)?;
-    let is_resumable = !life.is_alive() && session.status != Status::Ended;
-    let fate = is_resumable.then(|| Foreseen::of(&store, &host, &session, &choice, from.is_some()));
-    describe(context, &session, &choice, &life, fate.as_ref(), &overview)?;
+    let found = Diagnosis::of(&store, &host, session, from)?;
+    describe(context, &found)?;
+    let Diagnosis { session, fate, .. } = found;
     if args.end {
         return pause::end(context, &EndArgs::of(session.id));
     }
@@ -141,27 +134,20 @@ fn dead(store: &Store, host: &dyn Host) -> Result<Session> {
     for (session, found) in &unsupervised {
         tell!("parhelia: {}", unsupervised_text(session, found));
     }
-    if found.len() > 1 {
-        let (mut all, mut left) = (Vec::new(), Vec::new());
-        for session in found.iter().skip(1) {
-            all.push(session.id.as_str());
-            left.extend(is_left_alone(store, host, session)?.then_some(session.id.as_str()));
-        }
+    if let [_, others @ ..] = &found[..]
+        && !others.is_empty()
+    {
+        let left = left_aside(store, host, others)?;
         let each = "`parhelia session recover SESSION` says more of one";
         let hint = match left.len() {
             0 => "`parhelia session resume --all` resumes all of them in tmux".to_owned(),
-            number if number == all.len() => each.to_owned(),
+            number if number == others.len() => each.to_owned(),
             _ => format!("`parhelia session resume --all` resumes them in tmux, but for {}; {each}", left.join(", ")),
         };
+        let all: Vec<&str> = others.iter().map(|session| session.id.as_str()).collect();
         tell!("parhelia: also dead: {}; {hint}", all.join(", "));
     }
     found.into_iter().next().ok_or_else(|| Refusal::NothingToRecover.into())
-}
-
-/// The life of a session's agent.
-pub fn life(store: &Store, session: &Session) -> Result<Life> {
-    let run = store.view().newest_run(session)?;
-    Ok(run.map_or(Life::Over, |run| run::left_alive(&run).map_or_else(|| run::life(&run), Life::Agent)))
 }
 
 /// The effect that resuming would have on a workspace, in words.
@@ -213,18 +199,11 @@ fn from_text(from: Option<&Checkpoint>, goes_on: bool, has_ended: bool) -> Strin
     }
 }
 
-fn describe(
-    context: &mut Context,
-    session: &Session,
-    choice: &Choice,
-    life: &Life,
-    fate: Option<&Foreseen>,
-    overview: &Overview,
-) -> Result<()> {
+fn describe(context: &mut Context, found: &Diagnosis) -> Result<()> {
+    let Diagnosis { session, is_there, life, overview, choice, fate } = found;
     let agent = agent_text(session, life, overview);
+    let (is_there, has_ended) = (*is_there, found.has_ended());
     let workspace = session.workspace.as_ref().map(|place| place.path.clone()).unwrap_or_default();
-    let is_there = std::path::Path::new(&workspace).is_dir();
-    let has_ended = session.status == Status::Ended;
     let from = choice.checkpoint.as_ref().filter(|_| !has_ended);
     let wanted = match (&session.run, session.goal()) {
         (Some(_), Goal::Running) => "wanted running",
@@ -236,7 +215,7 @@ fn describe(
     }
     let interrupted = overview.interrupted_rollback;
     let state = match fate {
-        Some(Foreseen::Fate(Fate::Keep)) if interrupted.is_some() => "there",
+        Some(_) if found.is_half_rolled_back() => "there",
         Some(fate) => fate_text(fate, is_there),
         None if is_there => "there",
         None => "gone",
@@ -265,7 +244,7 @@ fn describe(
         why: overview.why.clone(),
         workspace,
         workspace_exists: is_there,
-        workspace_fate: fate.map(|fate| fate.name().into()),
+        workspace_fate: fate.as_ref().map(|fate| fate.name().into()),
         refused,
         from: from.map(|checkpoint| checkpoint.id()),
         skipped: skipped.collect(),

@@ -2,15 +2,16 @@
 
 pub(super) mod all;
 
-use std::{ffi::OsString, io::IsTerminal, path::PathBuf, time::Duration};
+use std::{io::IsTerminal, path::PathBuf, time::Duration};
 
 use parhelia_store::{Store, clock, name::Shown as _};
 
 use parhelia_host::{Host, Refusal, run};
 use parhelia_ledger::{LedgerView as _, Run, Session, Status};
 use parhelia_life::{
-    resume::{self, Alive, Begun, Consent, Resume, ResumeRequest},
+    resume::{self, Alive, Begun, Consent, Prepared, Resume, ResumeRequest},
     supervise,
+    tmux::{Shown, TmuxPlace},
 };
 use parhelia_wire::{Line, Summary, session::Started, summary::Ended};
 
@@ -22,7 +23,7 @@ use super::{
 use crate::{
     ask, complete,
     context::Context,
-    exit::{Code, Result},
+    exit::{Code, Failure, Result},
     host::Shell,
     human, interrupt, outbox,
     rollback::{Fate, How, is_askable, roll},
@@ -30,7 +31,7 @@ use crate::{
 };
 
 /// Flags of `session resume`.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub struct Args {
     /// The session, by id or name
     #[arg(required_unless_present = "all", add = complete::sessions())]
@@ -44,7 +45,7 @@ pub struct Args {
     /// The first prompt for the agent; without a terminal, an agent that answers a single prompt needs it
     #[arg(long, value_name = "TEXT")]
     prompt: Option<String>,
-    /// The file with the prompt, which another process of ours has written; `-` reads it from standard input
+    /// The file with the prompt, which another process of ours has written
     #[arg(long, hide = true, value_name = "FILE", conflicts_with = "prompt")]
     prompt_file: Option<PathBuf>,
     /// Begin a new conversation, which is told what is known of the old one; it waits for you unless there is a --prompt
@@ -84,24 +85,7 @@ pub struct Args {
 impl Args {
     /// To go on with a session from where it is.
     pub fn of(session: String) -> Self {
-        Args {
-            session: Some(session),
-            all: false,
-            from: None,
-            prompt: None,
-            prompt_file: None,
-            new_conversation: false,
-            interval: 300,
-            yes: false,
-            take_over: false,
-            from_rejected: false,
-            any_git_state: false,
-            launch_variables: false,
-            recreate_workspace: false,
-            no_tmux: false,
-            tmux: tmux::Flags::default(),
-            run: None,
-        }
+        Args { session: Some(session), interval: 300, ..Args::default() }
     }
 
     /// True if it resumes all that have died, each by a process of its own.
@@ -176,7 +160,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let mut resume = Resume::plan(&store, &host, session, &request, &context.progress())?;
     ask_for_command(context, &mut resume, args)?;
     ask_for_variables(context, &host, &mut resume, args)?;
-    let place = tmux::place(&store, &args.tmux, args.no_tmux, resume.prepared(), newest.as_ref())?;
+    let place = tmux_place(&store, &host, &args.tmux, args.no_tmux, resume.prepared(), newest.as_ref())?;
     if !is_put_back(context, &store, &host, &mut resume, (args, &request))? {
         return left_alone(context, id);
     }
@@ -187,13 +171,37 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let begun = resume.begin(&store, &host, &request, here, &context.progress())?;
     let reported = report(context, &begun);
     supervise::or_ended(&store, &host, &begun.current, &context.progress(), unless_closed(reported))?;
+    let Some(place) = place else {
+        drop(signals);
+        return start(context, &store, &host, begun, &request);
+    };
+    let made = begun.start_in_tmux(&store, &host, &place, &request, &context.progress())?;
     drop(signals);
-    let Some(place) = place else { return start(context, &store, &host, begun, &request) };
-    let words = in_pane(args, &begun);
-    let made = tmux::resume(context, &store, &args.tmux, &place, &begun.prepared, (args.prompt.as_deref(), &words));
-    let started = supervise::or_ended(&store, &host, &begun.current, &context.progress(), made)?;
+    let started = tmux::show(context, &args.tmux, &made)?;
     context.out.summary(Summary::SessionResume(started))?;
     Ok(Code::Done)
+}
+
+/// The place in tmux where the session is to live: where it did, or where the flags say so. None in this terminal, or in the pane around.
+fn tmux_place(
+    store: &Store,
+    host: &Shell,
+    flags: &tmux::Flags,
+    no_tmux: bool,
+    prepared: &Prepared,
+    newest: Option<&Run>,
+) -> Result<Option<TmuxPlace>> {
+    let socket = flags.tmux_socket.as_deref();
+    if flags.tmux {
+        return Ok(Some(TmuxPlace::wanted(store, host, socket, prepared, newest)?));
+    }
+    if no_tmux || host.tmux().is_some() {
+        return Ok(None);
+    }
+    match TmuxPlace::of(store, host, socket, prepared, newest)? {
+        None if flags.detach => Err(Failure::Usage("the session was not in tmux; --detach needs --tmux then".into())),
+        place => Ok(place),
+    }
 }
 
 /// The end where the user has called it off.
@@ -218,6 +226,13 @@ fn start(context: &mut Context, store: &Store, host: &Shell, begun: Begun, reque
 
 /// Says that there is nothing to resume, and where to look at it.
 fn already_alive(context: &mut Context, session: &str, alive: &Alive) -> Result<Code> {
+    print_alive(context, session, alive)?;
+    let (id, process) = (session.to_owned(), Some(alive.process));
+    context.out.summary(Summary::SessionResume(Ended { id, alive: true, process, ..Ended::default() }))?;
+    Ok(Code::Done)
+}
+
+fn print_alive(context: &mut Context, session: &str, alive: &Alive) -> Result<()> {
     let process = alive.process;
     if alive.is_active_again {
         context.out.did(format!("session {session} is active again"));
@@ -230,12 +245,10 @@ fn already_alive(context: &mut Context, session: &str, alive: &Alive) -> Result<
         let id = human::shell(session.as_bytes());
         tell!("parhelia: {warning}; `parhelia session stop {id}` and then `parhelia session resume {id}` restore it");
     }
-    if let Some(shown) = tmux::Shown::of(&alive.run) {
-        context.out.remark(format!("To look at it: parhelia session attach {session} ({})", shown.command()))?;
+    if let Some(shown) = Shown::of(&alive.run) {
+        context.out.remark(format!("To look at it: parhelia session attach {session} ({})", tmux::command_text(&shown)))?;
     }
-    let (id, process) = (session.to_owned(), Some(process));
-    context.out.summary(Summary::SessionResume(Ended { id, alive: true, process, ..Ended::default() }))?;
-    Ok(Code::Done)
+    Ok(())
 }
 
 /// True if somebody wants the program that would be started.
@@ -332,15 +345,4 @@ fn report(context: &mut Context, begun: &Begun) -> Result<()> {
         notices: prepared.notices.iter().map(ToString::to_string).collect(),
     })))?;
     context.out.flush()
-}
-
-/// The arguments of the process in a pane that does the rest. The prompt is none of them.
-fn in_pane(args: &Args, begun: &Begun) -> Vec<OsString> {
-    let current = &begun.current;
-    let mut words: Vec<OsString> = vec!["--run".into(), current.run.clone().into()];
-    words.extend(begun.prepared.may_steer().then(|| "--launch-variables".into()));
-    words.extend(["--interval".into(), args.interval.to_string().into()]);
-    words.extend(args.new_conversation.then(|| "--new-conversation".into()));
-    words.extend(["--".into(), current.session.clone().into()]);
-    words
 }

@@ -1,19 +1,12 @@
 //! `session run`: starts an agent with a conversation of a known id, records the run, and keeps checkpoints of it.
 
-#![expect(clippy::disallowed_methods, reason = "removes a workspace that it has made")]
-
-use std::{
-    ffi::OsString,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use parhelia_agent::command::Agent;
-use parhelia_host::run::new_session_id;
-use parhelia_ledger::LedgerView as _;
 use parhelia_life::{
     supervise::{self, Launch, LaunchRequest, ensure_launchable},
-    template,
+    template::Copied,
+    tmux::server,
 };
 use parhelia_store::Store;
 use parhelia_wire::{Line, Summary, session::Started, summary::Ended};
@@ -23,7 +16,7 @@ use crate::{
     context::Context,
     exit::{Code, Failure, Result},
     host::Shell,
-    outbox, told_settings,
+    interrupt, outbox, told_settings,
     workspace::workspace,
 };
 
@@ -46,7 +39,7 @@ pub struct Args {
     /// approval.default_policy]
     #[arg(long, value_name = "NAME")]
     policy: Option<String>,
-    /// The file with the first prompt, which another process of ours has written; `-` reads it from standard input
+    /// The file with the first prompt, which another process of ours has written
     #[arg(long, hide = true, value_name = "FILE")]
     prompt_file: Option<PathBuf>,
     #[command(flatten)]
@@ -63,7 +56,6 @@ pub struct Args {
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     ensure_launchable(&args.command)?;
     let prompt = args.prompt_file.as_deref().map(handed_over).transpose()?;
-    let what = What { args, prompt: prompt.as_deref() };
     told_settings::tell_all();
     if Agent::is_wrapped(&args.command) {
         tell!(
@@ -78,82 +70,41 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let store = context.open_or_make()?;
     outbox::after::watch(context);
     let host = context.host()?;
-    if args.agent_folder.is_none() {
-        let copied = args.copied.as_deref().and_then(Copied::of_words);
-        return launch(context, &what, (&store, &host), folder, copied);
+    let request = LaunchRequest {
+        name: args.name.clone(),
+        policy: args.policy.clone(),
+        command: args.command.clone(),
+        prompt,
+        interval: (args.interval > 0).then(|| Duration::from_secs(args.interval)),
+        is_quiet: context.global.quiet,
+        ..LaunchRequest::default()
+    };
+    if args.agent_folder.is_some() {
+        let copied = Copied::make(&host, folder, &context.progress())?;
+        let launched = launch(context, args, (&store, &host), request.in_copy(&copied));
+        return copied.or_removed(&store, launched);
     }
-    let id = new_session_id(&folder);
-    let workspace = template::workspace_of(&host, &id)?;
-    template::copy(&folder, &workspace, &context.progress())?;
-    let launched = launch(context, &what, (&store, &host), workspace.clone(), Some(Copied { id: id.clone(), folder }));
-    if launched.is_err() && store.refresh()?.session(&id)?.is_none() {
-        // Nothing has ever worked in it.
-        let _ = std::fs::remove_dir_all(&workspace);
-    }
-    launched
-}
-
-/// An agent that is to be launched.
-struct What<'a> {
-    args: &'a Args,
-    /// Its first prompt.
-    prompt: Option<&'a str>,
-}
-
-impl What<'_> {
-    /// The agent's command line.
-    fn command(&self) -> Result<Vec<OsString>> {
-        match self.prompt {
-            Some(prompt) => Ok(supervise::prompted(&self.args.command, prompt)?),
-            None => Ok(self.args.command.clone()),
+    let request = match args.copied.as_deref() {
+        // Another process of ours has made it.
+        Some([id, agents]) => {
+            let id = id.to_string_lossy().into_owned();
+            request.in_copy(&Copied { id, folder: agents.into(), workspace: folder })
         }
-    }
-}
-
-/// A session whose workspace is a copy of an agent folder.
-struct Copied {
-    id: String,
-    folder: PathBuf,
-}
-
-impl Copied {
-    /// One that another process of ours has made.
-    fn of_words(words: &[OsString]) -> Option<Self> {
-        let [id, folder] = words else { return None };
-        Some(Copied { id: id.to_str()?.to_owned(), folder: folder.into() })
-    }
-
-    /// The name of a session that is given none: the agent's, not the copy's.
-    fn name(&self) -> Option<String> {
-        self.folder.file_name().map(|name| name.to_string_lossy().into_owned())
-    }
+        _ => LaunchRequest { workspace: folder, ..request },
+    };
+    launch(context, args, (&store, &host), request)
 }
 
 /// Launches the agent in a workspace that is there.
-fn launch(
-    context: &mut Context,
-    what: &What<'_>,
-    (store, host): (&Store, &Shell),
-    workspace: PathBuf,
-    copied: Option<Copied>,
-) -> Result<Code> {
-    let (bar, args) = (context.progress(), what.args);
-    let request = LaunchRequest {
-        id: copied.as_ref().map(|copied| copied.id.clone()),
-        agent_folder: copied.as_ref().map(|copied| copied.folder.clone()),
-        name: args.name.clone().or_else(|| copied.as_ref().and_then(Copied::name)),
-        policy: args.policy.clone(),
-        workspace: workspace.clone(),
-        command: what.command()?,
-        interval: (args.interval > 0).then(|| Duration::from_secs(args.interval)),
-        is_quiet: context.global.quiet,
-    };
+fn launch(context: &mut Context, args: &Args, (store, host): (&Store, &Shell), request: LaunchRequest) -> Result<Code> {
+    let bar = context.progress();
     let launch = Launch::new(store, host, request, &bar)?;
     if args.tmux.tmux {
-        let words = in_pane(args, (launch.name(), launch.policy()), &workspace, copied);
-        let name = launch.name().unwrap_or_default();
-        let words = (what.prompt, words.as_slice());
-        let started = tmux::run(context, store, &args.tmux, name, &workspace, words, launch.agent())?;
+        let server = server(host, args.tmux.tmux_socket.as_deref(), None)?;
+        let signals = interrupt::install(&context.cancel())?;
+        let made = launch.start_in_tmux(store, host, &server, &bar)?;
+        drop(signals);
+        let started = tmux::show(context, &args.tmux, &made)?;
         context.out.summary(Summary::SessionRun(started))?;
         return Ok(Code::Done);
     }
@@ -189,16 +140,4 @@ pub fn exit_as_agent(context: &mut Context, code: u8, summary: Result<Summary>) 
         std::process::exit(if code == 0 { Code::Partly as i32 } else { code.into() });
     }
     std::process::exit(i32::from(code))
-}
-
-/// The same, as arguments for the process in a pane.
-fn in_pane(args: &Args, (name, policy): (Option<&str>, Option<&str>), workspace: &Path, copied: Option<Copied>) -> Vec<OsString> {
-    let mut words: Vec<OsString> = vec!["--workspace".into(), workspace.into()];
-    words.extend(["--interval".into(), args.interval.to_string().into()]);
-    words.extend(name.map(|name| format!("--name={name}").into()));
-    words.extend(policy.iter().map(|policy| format!("--policy={policy}").into()));
-    words.extend(copied.into_iter().flat_map(|Copied { id, folder }| ["--copied".into(), id.into(), folder.into()]));
-    words.push("--".into());
-    words.extend(args.command.iter().cloned());
-    words
 }

@@ -2,6 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "opens the kernel's device")]
 
+use parhelia_store::name::step::Step;
 use std::{
     ffi::CString,
     fs::{self, File},
@@ -146,13 +147,13 @@ fn config(options: &Options) -> Config {
 fn refused(mountpoint: &Path, source: io::Error, options: &Options) -> Error {
     let said = source.to_string();
     let hint = if said.contains("user_allow_other") {
-        "; let root add `user_allow_other` to /etc/fuse.conf, or mount without --allow-other"
+        format!("; let root add `user_allow_other` to /etc/fuse.conf, or mount without {}", Step::AllowOther)
     } else if !has_helper() && !rustix::process::geteuid().is_root() {
-        "; install fuse3 for fusermount3, by which users mount"
+        "; install fuse3 for fusermount3, by which users mount".to_owned()
     } else if options.allow_other {
-        "; --allow-other may be what is refused"
+        format!("; {} may be what is refused", Step::AllowOther)
     } else {
-        ""
+        String::new()
     };
     Error::Refused { mountpoint: mountpoint.to_owned(), source, hint }
 }

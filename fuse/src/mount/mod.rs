@@ -13,6 +13,7 @@ mod options;
 mod registry;
 mod unmount;
 
+use parhelia_store::name::step::Step;
 use std::{
     fs, io,
     path::Path,
@@ -58,7 +59,7 @@ pub fn mount(store: Arc<Store>, what: What, mountpoint: &Path, options: &Options
     check_device()?;
     // A mount of a store that cannot be written to serves as well; only nobody is told of it.
     let registration = Registration::new(&store, &mountpoint, what.text())
-        .map_err(|e| (options.log)(&format!("{e}; `parhelia mounts` does not list this mount")))
+        .map_err(|e| (options.log)(&format!("{e}; {} does not list this mount", Step::Mounts)))
         .ok();
     let (readahead, work) = Readahead::new();
     let filesystem = filesystem(&store, what, options, readahead.clone())?;

@@ -49,11 +49,12 @@ impl Problem {
         Problem { title: row.1, status: row.2.as_u16(), detail: plain(&detail), exit_code: row.3, has_begun: false }
     }
 
-    /// A process that was to start an agent has failed, with this exit code and these words. Where it is no other problem, it is the agent's.
-    pub fn of_start(code: Option<i32>, said: &str) -> Self {
-        let row = TABLE.into_iter().find(|row| row.0 != ErrorKind::Failed && code == Some(row.3.into()));
-        let problem = Self::of_kind(row.map_or(ErrorKind::Refused, |row| row.0), said.to_owned());
-        Problem { has_begun: row.is_none(), ..problem }
+    /// An agent could not be started. Where it is no other problem, it is the agent's.
+    pub fn of_start(error: Error) -> Self {
+        match error.kind() {
+            ErrorKind::Failed => Problem { has_begun: true, ..Self::refused(error.to_string()) },
+            _ => error.into(),
+        }
     }
 
     fn with_status(self, status: StatusCode) -> Self {

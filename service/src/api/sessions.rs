@@ -228,13 +228,14 @@ async fn resume(
     })
     .await?;
     if !is_alive {
-        let session = id.clone();
-        work(&app, move |app| start::resume(app, session, None)).await?;
+        let (session, starter) = (id.clone(), app.clone());
+        work(&app, move |_| start::resume(&starter, session, None)).await?;
     }
     read(&app, move |app, view| Ok(Json(One { session: of(&app.store, view, &id)?, warnings }))).await
 }
 
 async fn prompt(State(app): State<App>, Named(name): Named<String>, Given(prompt): Given<Prompt>) -> Answer<Prompted> {
+    let starter = app.clone();
     work(&app, move |app| {
         let session = app.store.refresh()?.session_named(&name)?;
         if session.status == Status::Ended {
@@ -242,7 +243,7 @@ async fn prompt(State(app): State<App>, Named(name): Named<String>, Given(prompt
         }
         let resumed = !prompt::type_in(&app.store, &session, &prompt.text)?;
         if resumed {
-            start::resume(app, session.id.clone(), Some(prompt.text))?;
+            start::resume(&starter, session.id.clone(), Some(prompt.text))?;
         }
         Ok(Json(Prompted { session: of(&app.store, &*app.store.refresh()?, &session.id)?, resumed }))
     })

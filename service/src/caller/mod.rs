@@ -6,7 +6,7 @@ use std::{
     ffi::OsString,
     io,
     net::{IpAddr, SocketAddr},
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Child, Command},
     sync::Arc,
 };
@@ -132,6 +132,10 @@ impl Caller<'_> {
 }
 
 impl Host for Caller<'_> {
+    fn behind(&self) -> Option<&dyn Host> {
+        Some(self.service)
+    }
+
     fn variable(&self, name: &str) -> Option<OsString> {
         if name == RUN_MARKER { self.peer.marker.clone() } else { self.service.variable(name) }
     }
@@ -158,32 +162,12 @@ impl Host for Caller<'_> {
         Call { is_agents: is_below || self.bears_marker(), is_below, is_unseen, ..Call::default() }
     }
 
-    fn named_config(&self) -> Option<PathBuf> {
-        self.service.named_config()
-    }
-
     fn program(&self) -> io::Result<PathBuf> {
         self.service.program()
     }
 
     fn start_agent(&self, command: &mut Command) -> io::Result<Child> {
         self.service.start_agent(command)
-    }
-
-    fn mcp_client(&self) -> Option<&'static dyn parhelia_host::mcp::Client> {
-        self.service.mcp_client()
-    }
-
-    fn ask_model(&self, store: &Path, session: &str) -> io::Result<()> {
-        self.service.ask_model(store, session)
-    }
-
-    fn with_own_limits(&self, work: &mut dyn FnMut()) {
-        self.service.with_own_limits(work);
-    }
-
-    fn by_umask(&self, work: &mut dyn FnMut()) {
-        self.service.by_umask(work);
     }
 }
 

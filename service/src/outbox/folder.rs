@@ -1,5 +1,6 @@
 //! The folder of the outbox: a file for each delivery, and one that says up to which event there are some.
 
+use parhelia_store::name::step::Step;
 use std::{
     ffi::{OsStr, OsString},
     fs::File,
@@ -34,7 +35,7 @@ pub enum Error {
         source: io::Error,
     },
     /// There is no such delivery.
-    #[error("there is no delivery '{id}'; `parhelia outbox list` names all")]
+    #[error("there is no delivery '{id}'; {} names all", Step::Deliveries)]
     Unknown {
         /// The id.
         id: String,

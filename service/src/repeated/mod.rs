@@ -360,7 +360,7 @@ mod tests {
         for (code, kept) in [(200, true), (400, false), (409, false), (410, false), (500, false), (503, false)] {
             assert_eq!(is_kept(StatusCode::from_u16(code).unwrap(), &Extensions::new()), kept, "{code}");
         }
-        let begun = Problem::of_start(Some(1), "the agent has ended").into_response();
+        let begun = Problem::of_start(parhelia_host::Error::Background("the agent has ended".into())).into_response();
         assert!(is_kept(begun.status(), begun.extensions()), "a session has begun");
     }
 }

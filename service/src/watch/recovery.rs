@@ -3,10 +3,7 @@
 
 use std::{
     collections::HashMap,
-    fs::File,
-    io,
-    os::unix::fs::FileExt as _,
-    process::{Child, Stdio},
+    sync::mpsc::{Receiver, TryRecvError},
     time::{Duration, Instant},
 };
 
@@ -23,12 +20,11 @@ use parhelia_store::{
     event::{Actor, NewEvent},
     view::View,
 };
-use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::{
     app::{App, Shared},
     log::say,
-    start::{self, Start},
+    start,
 };
 
 /// The time from a death to the resume.
@@ -45,10 +41,6 @@ const RETRY: Duration = Duration::from_secs(10);
 const TOLD_AFTER: u32 = 2;
 /// After so many, within some five minutes, it is left to a person: each try is a run more.
 const TRIES_MAX: u32 = 6;
-/// The width of a terminal in which an agent is started, in characters.
-const TERMINAL_COLUMNS: usize = 80;
-/// So much of the end of what a resume said is read, in bytes.
-const WORDS_BYTES_MAX: u64 = 4096;
 
 /// Sessions that are to be brought back.
 #[derive(Default)]
@@ -60,8 +52,8 @@ pub struct Recovery {
 struct Dead {
     /// The time at which it is resumed.
     due: Instant,
-    /// The process that resumes it, and the file of its words.
-    process: Option<(Child, File)>,
+    /// The resume that is under way.
+    resume: Option<Receiver<Result<()>>>,
     /// Resumes that have failed.
     failed: u32,
     /// True if it is left alone, which was said.
@@ -77,10 +69,10 @@ impl Recovery {
     pub fn note(&mut self, missing: &Missing) {
         self.dead.retain(|id, dead| {
             let is_dead = missing.dead.iter().any(|session| session.id == *id);
-            if !is_dead && dead.process.is_none() && !dead.is_left && dead.is_told {
+            if !is_dead && dead.resume.is_none() && !dead.is_left && dead.is_told {
                 say(&format!("session {id} lives again; it is not resumed"));
             }
-            is_dead || dead.process.is_some()
+            is_dead || dead.resume.is_some()
         });
         for session in &missing.dead {
             match self.dead.get_mut(&session.id) {
@@ -95,7 +87,7 @@ impl Recovery {
             let run = session.run.clone();
             // That it is left to a person was said when that was recorded.
             let is_told = was_left(session);
-            let dead = Dead { due: Instant::now() + DELAY, process: None, failed: 0, is_left: false, run, is_told };
+            let dead = Dead { due: Instant::now() + DELAY, resume: None, failed: 0, is_left: false, run, is_told };
             self.dead.insert(session.id.clone(), dead);
         }
     }
@@ -134,8 +126,7 @@ impl Recovery {
         outcome?;
         self.tell(&app.store)?;
         let now = Instant::now();
-        let is_due =
-            |(id, dead): &(&String, &Dead)| !dead.is_left && dead.process.is_none() && dead.due <= now && is_captured(id);
+        let is_due = |(id, dead): &(&String, &Dead)| !dead.is_left && dead.resume.is_none() && dead.due <= now && is_captured(id);
         let due: Vec<String> = self.dead.iter().filter(is_due).map(|(id, _)| id.clone()).collect();
         if due.is_empty() {
             return Ok(());
@@ -154,16 +145,7 @@ impl Recovery {
                 dead.is_left = true;
                 continue;
             }
-            let start = Start::Resume { session: id.clone(), prompt: None };
-            // A file: the process outlives the service, and a pipe would not.
-            let begun = memfd_create("words", MemfdFlags::CLOEXEC).map(File::from).map_err(io::Error::from).and_then(|words| {
-                let process = start::process(app, &start, Stdio::null(), Stdio::from(words.try_clone()?))?;
-                Ok((process, words))
-            });
-            match begun {
-                Ok(begun) => dead.process = Some(begun),
-                Err(e) => dead.has_failed(&id, app, &e.to_string())?,
-            }
+            dead.resume = Some(start::begin_resume(app, id, None));
         }
         Ok(())
     }
@@ -192,16 +174,18 @@ impl Dead {
         }
     }
 
-    /// True if the process that resumes it has done so. One that has failed is followed by another, later.
+    /// True if it is resumed. A resume that has failed is followed by another, later.
     fn is_resumed(&mut self, id: &str, app: &Shared) -> Result<bool> {
-        let ended = |(process, _): &mut (Child, File)| process.try_wait().ok().flatten();
-        let Some(done) = self.process.as_mut().and_then(ended) else { return Ok(false) };
-        let words = self.process.take().map(|(_, words)| end_of(&words)).unwrap_or_default();
-        words.lines().for_each(say);
-        app.metrics.resumed(done.success());
-        if !done.success() {
-            let last = last_words(&words);
-            self.has_failed(id, app, &if last.is_empty() { done.to_string() } else { last })?;
+        let outcome = match self.resume.as_ref().map(Receiver::try_recv) {
+            None | Some(Err(TryRecvError::Empty)) => return Ok(false),
+            Some(Err(TryRecvError::Disconnected)) => Err("it ended before it was done".to_owned()),
+            // It may have the lines of an agent's screen.
+            Some(Ok(outcome)) => outcome.map_err(|e| e.to_string().lines().map(str::trim_end).collect::<Vec<_>>().join(" ")),
+        };
+        self.resume = None;
+        app.metrics.resumed(outcome.is_ok());
+        if let Err(why) = outcome {
+            self.has_failed(id, app, &why)?;
             return Ok(false);
         }
         say(&format!("session {id} is resumed"));
@@ -209,30 +193,6 @@ impl Dead {
             attention::note(&app.store, &session, Some((State::Recovered, None)), Actor::program("service"))?;
         }
         Ok(true)
-    }
-}
-
-/// The last that this program said, with what follows as an agent's own words. Those come from a terminal, which breaks lines.
-fn last_words(words: &str) -> String {
-    const OWN: &str = "parhelia: ";
-    let lines: Vec<&str> = words.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
-    let from = lines.iter().rposition(|line| line.starts_with(OWN)).unwrap_or(lines.len().saturating_sub(1));
-    let (mut text, mut is_broken) = (String::new(), true);
-    for line in &lines[from..] {
-        text.push_str(if is_broken { "" } else { " " });
-        text.push_str(line.trim_start_matches(OWN));
-        is_broken = line.chars().count() >= TERMINAL_COLUMNS;
-    }
-    text
-}
-
-/// The end of what a process wrote into a file.
-fn end_of(file: &File) -> String {
-    let length = file.metadata().map_or(0, |found| found.len());
-    let mut bytes = vec![0; length.min(WORDS_BYTES_MAX) as usize];
-    match file.read_exact_at(&mut bytes, length.saturating_sub(WORDS_BYTES_MAX)) {
-        Ok(()) => String::from_utf8_lossy(&bytes).into_owned(),
-        Err(_) => String::new(),
     }
 }
 
@@ -299,17 +259,4 @@ fn has_crashed_often(view: &View, session: &Session) -> Result<bool> {
         count += usize::from(view.run(id)?.is_some_and(is_crash));
     }
     Ok(count >= RUNS_MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn last_words_are_whole() {
-        let long = format!("parhelia: cannot start {}", "x".repeat(57));
-        assert_eq!(last_words(&format!("parhelia: other\n{long}\ny z\n\n")), format!("{}y z", &long["parhelia: ".len()..]));
-        assert_eq!(last_words("parhelia: its last lines:\nError: no\n"), "its last lines: Error: no");
-        assert_eq!((last_words("").as_str(), last_words("a\nb").as_str()), ("", "b"));
-    }
 }

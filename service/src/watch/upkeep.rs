@@ -9,17 +9,12 @@ use std::{
 };
 
 use parhelia_host::{Result, config::Config};
-use parhelia_knowledge::summary;
 use parhelia_life::{
     checked,
+    collect::{Collected, collect},
     retention::{self, Policy},
 };
-use parhelia_oversight::search;
-use parhelia_store::{
-    clock,
-    event::Actor,
-    gc::{self, GcOptions},
-};
+use parhelia_store::{clock, event::Actor};
 
 use crate::{app::App, log::say};
 
@@ -76,7 +71,7 @@ fn keep_up(app: &App) -> Result<()> {
         }
     }
     app.store.note_unreadable();
-    let collected = gc::run(&app.store, &GcOptions::default(), &());
+    let Collected { freed: collected, forgotten } = collect(&app.store, &*app.host, &());
     let is_damage = |e: &parhelia_store::Error| e.is_damage() || e.kind() == parhelia_store::ErrorKind::Corrupt;
     if found.is_none() && collected.as_ref().is_err_and(is_damage) {
         found = said("checked", checked::of_damage(&app.store, &actor, &()));
@@ -89,8 +84,7 @@ fn keep_up(app: &App) -> Result<()> {
         say(&format!("the check of the store has read {} bytes of data and found {found} problems", report.bytes_read));
         report.findings.iter().take(10).for_each(|finding| say(&finding.message));
     }
-    search::forget_deleted(&app.store, &*app.host, &())?;
-    summary::kept::forget_deleted(&app.store, &())
+    forgotten
 }
 
 /// The result of one part of the upkeep. That one fails keeps no other from being done.

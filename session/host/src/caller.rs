@@ -24,10 +24,16 @@ use crate::{
     config::{self, Call, Config, ConfigFiles, Ignored},
     mcp,
     notice::Notice,
+    pane::PaneWork,
 };
 
 /// The caller of a workflow.
 pub trait Host: Sync {
+    /// The host behind this one, which answers for it wherever it has no answer of its own.
+    fn behind(&self) -> Option<&dyn Host> {
+        None
+    }
+
     /// An environment variable; none where it is not set.
     fn variable(&self, name: &str) -> Option<OsString>;
 
@@ -39,7 +45,7 @@ pub trait Host: Sync {
 
     /// The process that acts and those that it descends from, itself first, as the kernel says.
     fn line(&self) -> Vec<Identity> {
-        ancestors()
+        self.behind().map_or_else(ancestors, |host| host.line())
     }
 
     /// True if the caller is another process that came by the service's API. Its marker of a run then counts by itself.
@@ -49,12 +55,12 @@ pub trait Host: Sync {
 
     /// The configuration file that is named beside the usual ones.
     fn named_config(&self) -> Option<PathBuf> {
-        None
+        self.behind()?.named_config()
     }
 
     /// Tells whether an agent started the caller, and what that says of options then: it counts only where it makes them stricter.
     fn call(&self) -> Call {
-        Call::default()
+        self.behind().map(|host| host.call()).unwrap_or_default()
     }
 
     /// Told of settings that do not count, each time that configuration is read.
@@ -67,6 +73,21 @@ pub trait Host: Sync {
 
     /// This program, as hooks start it.
     fn program(&self) -> io::Result<PathBuf>;
+
+    /// The command line of the process in a pane of tmux that takes over what is in a folder.
+    fn pane_command(&self, folder: &Path) -> io::Result<Vec<OsString>> {
+        self.behind().ok_or(io::ErrorKind::Unsupported)?.pane_command(folder)
+    }
+
+    /// The arguments by which a process of ours does some work on a store, with a first prompt in a file, which it removes.
+    fn pane_arguments(&self, store: &Path, work: &PaneWork, prompt: Option<&Path>) -> io::Result<Vec<OsString>> {
+        self.behind().ok_or(io::ErrorKind::Unsupported)?.pane_arguments(store, work, prompt)
+    }
+
+    /// The umask of the caller's user.
+    fn umask(&self) -> u32 {
+        self.behind().map_or(0o022, |host| host.umask())
+    }
 
     /// Starts an agent, with the limits and the umask of the caller.
     fn start_agent(&self, command: &mut Command) -> io::Result<Child>;
@@ -84,12 +105,18 @@ pub trait Host: Sync {
 
     /// Does something that starts programs which are not ours, with the limits and the umask of the caller.
     fn with_own_limits(&self, work: &mut dyn FnMut()) {
-        work();
+        match self.behind() {
+            Some(host) => host.with_own_limits(work),
+            None => work(),
+        }
     }
 
     /// Does something by the umask of the caller: what is restored is theirs to share.
     fn by_umask(&self, work: &mut dyn FnMut()) {
-        work();
+        match self.behind() {
+            Some(host) => host.by_umask(work),
+            None => work(),
+        }
     }
 
     /// True if a person looks on: input and output are a terminal.
@@ -104,13 +131,13 @@ pub trait Host: Sync {
 
     /// The way to MCP servers over HTTP.
     fn mcp_client(&self) -> Option<&'static dyn mcp::Client> {
-        None
+        self.behind()?.mcp_client()
     }
 
     /// Starts a process that has a model sum a session up. Nobody waits for it. A caller without such a process has none
     /// asked.
-    fn ask_model(&self, _store: &Path, _session: &str) -> io::Result<()> {
-        Ok(())
+    fn ask_model(&self, store: &Path, session: &str) -> io::Result<()> {
+        self.behind().map_or(Ok(()), |host| host.ask_model(store, session))
     }
 
     /// The path at which a checkpoint is mounted, as text.

@@ -30,6 +30,14 @@ pub enum Error {
         /// The system's answer.
         source: io::Error,
     },
+    /// A workspace cannot be opened.
+    #[error("cannot open the workspace {}: {source}", path.shown())]
+    Workspace {
+        /// Its folder.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
     /// A configuration that cannot be used.
     #[error("{place}: {reason}")]
     Config {
@@ -129,6 +137,7 @@ impl Error {
             Error::Refused(refusal) => refusal.kind(),
             Error::Damaged(_) => ErrorKind::Corrupt,
             Error::Busy(_) => ErrorKind::Locked,
+            Error::Workspace { source, .. } if source.kind() == io::ErrorKind::NotFound => ErrorKind::NotFound,
             // Nothing is half done: who interrupted it has what was asked for.
             Error::RollbackFailed { why, .. } if why.kind() == ErrorKind::Cancelled => ErrorKind::Cancelled,
             _ => ErrorKind::Failed,

@@ -11,6 +11,7 @@
 //! | `caller` | the caller of a workflow (variables, person, terminal, way of starting programs), and its observer: a workflow knows no other |
 //! | `notice` `refusal` | what a workflow has to say, and why it is refused, as data; the command line adds flags and commands (`cli/src/words.rs`) |
 //! | `events` | the journal's entries with the sessions that they concern, from its end on where the last few are wanted |
+//! | `authority` | whose word a process has: a person's, or an agent's that has started it |
 //! | `person` | the person at whose wish something is recorded, as the kernel says |
 //! | `intent` | a session's turn, which one process has at a time, and the rollback under way that whoever comes next finishes |
 //! | `run/` | a session's runs: beginning, finding, leases, whether one lives, when it was last seen alive and why it died, what its agent's events mean, ending its agent |
@@ -20,12 +21,14 @@
 //! | `draft/` | a checkpoint that is asked for, and what the steps of its making have found so far |
 //! | `state` `job` | what a checkpoint has beside its workspace, read back; jobs that look at a part of it beside the walk |
 //! | `mcp` | the state of an MCP server as data, and the way to those over HTTP |
+//! | `pane` | work that a process in a pane of tmux takes over |
 //! | `safety` `age` | safety checkpoints of a session; ages in words |
 
 // Unit tests make and change files as they like.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 pub mod age;
+pub mod authority;
 pub mod caller;
 pub mod config;
 pub mod conversation;
@@ -36,6 +39,7 @@ pub mod intent;
 pub mod job;
 pub mod mcp;
 pub mod notice;
+pub mod pane;
 pub mod person;
 pub mod policy;
 pub mod refusal;

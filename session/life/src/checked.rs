@@ -1,5 +1,6 @@
 //! Checks of the whole store that nobody asked for: a share of its data each day, and what was found.
 
+use parhelia_store::name::step::Step;
 use std::collections::HashMap;
 
 use jiff::Timestamp;
@@ -96,7 +97,7 @@ pub fn note_checkpoints(store: &Store, report: &CheckReport, read_all: bool, act
 pub fn warning(last: &LastCheck) -> Option<String> {
     let (at, found) = (last.found_at().strftime("%Y-%m-%d"), last.findings);
     let problems = if found == 1 { "1 problem was".to_owned() } else { format!("{found} problems were") };
-    (found > 0).then(|| format!("{problems} found in the store on {at}; run `parhelia check`"))
+    (found > 0).then(|| format!("{problems} found in the store on {at}; run {}", Step::Check))
 }
 
 #[cfg(test)]

@@ -13,19 +13,20 @@
 //! | | |
 //! |---|---|
 //! | `checkpoint/` `target` | one request and one function for every checkpoint, whoever asks for it; which session a folder's belongs to |
+//! | `subject` `listed` | what somebody means to be captured, by the words that they gave, or by a list of paths |
 //! | `supervise/` | launching an agent and watching over it: signals, lease, checkpoints beside it, its end |
 //! | `prompt` `answer` `template` | a prompt, and an answer to a question, that are typed into a live agent's terminal; workspaces that are copies of an agent folder |
 //! | `ending/` | stopping an agent, setting a session aside, ending it for good |
 //! | `resume/` `tmux/` | going on from a checkpoint: planned, taken over, brought back, started; in tmux where it was |
 //! | `rollback/` `restore` | going back to a checkpoint, and undoing that; restoring in place |
-//! | `retention/` | thinning checkpoints |
+//! | `retention/` `collect` | thinning checkpoints; freeing what none needs |
 //! | `hook/` | what is done about an agent's event, and what the agent is told |
 //! | `mcp/` | the state of MCP servers: asked of live ones, kept, given back |
 //! | `manifest` `overview` | what a checkpoint says of itself to other programs (`manifest.json`, schema 1.2); a session at one glance |
 //! | `older/` | importing checkpoints as older tools keep them: a folder with a manifest of schema 1.0, 1.1 or 1.2, of which nothing is believed unseen |
 //! | `capture/` `environment` | what a checkpoint keeps beside the workspace |
 //! | `overwrite/` | which sessions' folders a restore changes, whether it may, and safety checkpoints of what it replaces |
-//! | `place` `position` `worktrees` `beside` | a workspace that was moved or whose disk is not mounted; the checkpoint at which a folder stands; working trees beside it, and sessions of those |
+//! | `moved` `place` `position` `worktrees` `beside` | a workspace that was moved or whose disk is not mounted; the checkpoint at which a folder stands; working trees beside it, and sessions of those |
 //! | `secrets` `verification` `checked` | agents' credentials, which stay out; whether what was made is whole |
 //! | `observed` `attention` | the state of an agent as it is seen from here; verdicts on those that need somebody |
 //! | `review_report` | everything that a person looks at before a decision |
@@ -41,11 +42,14 @@ pub mod beside;
 pub mod capture;
 pub mod checked;
 pub mod checkpoint;
+pub mod collect;
 pub mod ending;
 pub mod environment;
 pub mod hook;
+pub mod listed;
 pub mod manifest;
 pub mod mcp;
+pub mod moved;
 pub mod observed;
 pub mod older;
 pub mod overview;
@@ -62,6 +66,7 @@ pub mod rollback;
 mod search_tests;
 pub mod secrets;
 pub mod session_name;
+pub mod subject;
 pub mod supervise;
 pub mod target;
 pub mod template;

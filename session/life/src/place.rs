@@ -17,7 +17,9 @@ use parhelia_ledger::{Place, Session, kind};
 use parhelia_store::{
     Store,
     event::{Actor, NewEvent},
-    mounts, name, restore,
+    mounts,
+    name::{self, Shown as _, step::Step},
+    restore,
 };
 use serde_json::json;
 
@@ -26,6 +28,16 @@ use parhelia_host::{Error, MoveRefusal, Refusal, Result, error::IoContext, inten
 
 /// The field of a session with the paths that its workspace had before, oldest first.
 const MOVED_FROM: &str = "moved_from";
+
+/// The absolute path of a workspace, symlinks resolved.
+pub fn workspace(path: &Path) -> Result<PathBuf> {
+    let failed = |source| Error::Workspace { path: path.to_owned(), source };
+    let absolute = path.canonicalize().map_err(failed)?;
+    match absolute.metadata().map_err(failed)?.is_dir() {
+        true => Ok(absolute),
+        false => Err(Error::Invalid(format!("the workspace {} is not a folder", path.shown()))),
+    }
+}
 
 /// Checks whether a workspace is missing or empty. Leftovers of a restore that was killed do not count.
 pub(crate) fn is_gone(store: &Store, workspace: &Path) -> Result<bool> {
@@ -119,7 +131,8 @@ impl Standing {
                 Some(format!("{path} is another folder than at the last checkpoint of session {id}, which goes on with it"))
             }
             Standing::Another(own) => Some(format!(
-                "{path} is another folder than session {id} works in; {own}. `parhelia session move {id} FOLDER` says which one is meant"
+                "{path} is another folder than session {id} works in; {own}. {} says which one is meant",
+                Step::MoveSession(format!("{id} FOLDER"))
             )),
         }
     }
@@ -143,7 +156,7 @@ const ABOVE_MAX: usize = 3;
 
 /// The path of a folder that was moved: one in which a process works, one near its old place, or one anywhere on its mount, as far as that can
 /// be looked through quickly. Other mounts than its own are not touched: `mv` does not lead there, and a server that is gone would be waited for.
-pub fn moved_to(place: &Place) -> Option<PathBuf> {
+pub(crate) fn moved_to(place: &Place) -> Option<PathBuf> {
     look_for(place, true)
 }
 

@@ -159,7 +159,7 @@ fn is_in_foreground(process: i32) -> bool {
 }
 
 /// A text to be read by another process, on no disk and on no command line, which every user of the machine can read.
-pub fn held(text: &str) -> io::Result<Stdio> {
+fn held(text: &str) -> io::Result<Stdio> {
     let mut file = File::from(memfd_create("prompt", MemfdFlags::CLOEXEC)?);
     file.write_all(text.as_bytes())?;
     file.rewind()?;

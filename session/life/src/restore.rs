@@ -2,6 +2,7 @@
 
 mod ahead;
 mod said;
+mod single;
 
 use std::{
     collections::BTreeSet,
@@ -16,6 +17,7 @@ use parhelia_store::{
 };
 
 use self::said::Said;
+pub use self::single::into_new_folder;
 use crate::{
     checkpoint::Conversation,
     environment::request_for_safety,

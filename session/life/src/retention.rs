@@ -1,6 +1,7 @@
 //! Retention of checkpoints: by number, by calendar, by age, thinned with age. Checkpoints that are needed stay whatever the rules say.
 
 mod age;
+mod asked;
 mod calendar;
 mod due;
 mod held;
@@ -16,6 +17,7 @@ use std::{
     collections::{BTreeMap, HashMap, HashSet},
 };
 
+pub use asked::{forecast_for, prune_for};
 pub use calendar::Calendar;
 use jiff::{Timestamp, tz::TimeZone};
 pub use keep::{Kept, Removed, SAFETY};

@@ -8,11 +8,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use parhelia_ledger::Session;
-use parhelia_store::{name, progress::Progress};
+use parhelia_ledger::{LedgerView as _, Session};
+use parhelia_store::{Store, name, progress::Progress};
 use serde_json::Value;
 
-use parhelia_host::{Error, Host, Refusal, Result, error::IoContext, run::AGENT_FOLDER};
+use parhelia_host::{
+    Error, Host, Refusal, Result,
+    error::IoContext,
+    run::{AGENT_FOLDER, new_session_id},
+};
 
 /// The agent folder of which a session's workspace is a copy.
 pub fn agent_folder(session: &Session) -> Option<PathBuf> {
@@ -21,15 +25,49 @@ pub fn agent_folder(session: &Session) -> Option<PathBuf> {
 }
 
 /// The workspace of a session that is a copy of an agent folder: the same for the same id, below the user's folder for data.
-pub fn workspace_of(host: &dyn Host, session: &str) -> Result<PathBuf> {
+fn workspace_of(host: &dyn Host, session: &str) -> Result<PathBuf> {
     let absolute = |name: &str| host.variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let data = absolute("XDG_DATA_HOME").or_else(|| absolute("HOME").map(|home| home.join(".local/share")));
     let data = data.ok_or_else(|| Error::Invalid("there is neither XDG_DATA_HOME nor a home for the workspace".into()))?;
     Ok(data.join("parhelia-workspaces").join(session))
 }
 
+/// A new session's workspace that is a copy of an agent folder.
+#[derive(Clone, Debug)]
+pub struct Copied {
+    /// The id of the session.
+    pub id: String,
+    /// The agent folder.
+    pub folder: PathBuf,
+    /// The workspace.
+    pub workspace: PathBuf,
+}
+
+impl Copied {
+    /// Makes it.
+    pub fn make(host: &dyn Host, folder: PathBuf, progress: &dyn Progress) -> Result<Self> {
+        let id = new_session_id(&folder);
+        let workspace = workspace_of(host, &id)?;
+        copy(&folder, &workspace, progress)?;
+        Ok(Copied { id, folder, workspace })
+    }
+
+    /// The name of a session that is given none: the agent's, not the copy's.
+    pub(crate) fn name(&self) -> Option<String> {
+        self.folder.file_name().map(|name| name.to_string_lossy().into_owned())
+    }
+
+    /// The result of a launch in it. Where that failed before the session began, the copy is removed: nothing has ever worked in it.
+    pub fn or_removed<T, E: From<parhelia_store::Error>>(&self, store: &Store, launched: Result<T, E>) -> Result<T, E> {
+        if launched.is_err() && store.refresh()?.session(&self.id)?.is_none() {
+            let _ = fs::remove_dir_all(&self.workspace);
+        }
+        launched
+    }
+}
+
 /// Makes a workspace of an agent folder, whole or not at all. Sockets, pipes and devices are left out, which the observer is told.
-pub fn copy(folder: &Path, workspace: &Path, progress: &dyn Progress) -> Result<()> {
+pub(crate) fn copy(folder: &Path, workspace: &Path, progress: &dyn Progress) -> Result<()> {
     let folder = folder.canonicalize().at("read the agent folder", folder)?;
     if !folder.is_dir() {
         return Err(Error::Invalid(format!("the agent folder {} is no folder", folder.display())));

@@ -22,9 +22,6 @@ use parhelia_host::{
     state::{CONVERSATION, files_below, state_bytes, state_file},
 };
 
-/// Bytes of content that are read where nothing else is said.
-pub const CONTENT_BYTES: u64 = 1 << 30;
-
 /// Verifies a checkpoint: its trees, so many bytes of its content, and whether what it says it has of the session is there.
 pub fn verify(store: &Store, checkpoint: &Checkpoint, content_bytes_max: u64, progress: &dyn Progress) -> Result<VerifyReport> {
     Ok(with_conversation(store, checkpoint, check::verify_up_to(store, checkpoint, content_bytes_max, progress)?))

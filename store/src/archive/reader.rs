@@ -8,6 +8,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use parhelia_name::step::Step;
+
 use super::source::{Expanding, Source, ZSTD_MAGIC};
 use crate::{
     error::{Error, Result},
@@ -137,10 +139,8 @@ impl<'a> Reader<'a> {
     pub(super) fn not_an_archive(&self, beginning: &[u8]) -> Error {
         let found = OTHERS.iter().find(|(magic, ..)| beginning.starts_with(magic));
         let hint = found.map(|(_, name, program)| {
-            format!(
-                "; it looks like {name}\n`{program} {} | parhelia import -` imports a tar in it",
-                name::shell(self.path.as_os_str().as_bytes())
-            )
+            let unpacks = format!("{program} {}", name::shell(self.path.as_os_str().as_bytes()));
+            format!("; it looks like {name}\n{} imports a tar in it", Step::ImportBehind(unpacks))
         });
         Error::NotAnArchive { path: self.path.clone(), hint: hint.unwrap_or_default() }
     }

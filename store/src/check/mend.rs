@@ -251,7 +251,7 @@ mod tests {
             assert_eq!(found, ids, "byte {at}");
             assert!(store.view().damage().is_some(), "byte {at}");
             let refused = store.append_events(&[NewEvent::new("note", "x", Actor::program("test"))], &()).unwrap_err();
-            assert!(refused.is_damage() && refused.to_string().contains("check --repair"), "byte {at}: {refused}");
+            assert!(refused.is_damage() && refused.to_string().contains("a repair of the store"), "byte {at}: {refused}");
             assert_eq!(fs::read(&path).unwrap(), bytes, "byte {at}");
             assert!(!run(test.store.layout(), &CheckOptions::default(), &()).unwrap().is_clean());
             let mended = mend(test.store.layout(), &[], PATIENCE, &()).unwrap();

@@ -43,6 +43,7 @@ use crate::{
     record::Checkpoint,
     store::{OpenOptions, Store},
 };
+use parhelia_name::step::Step;
 
 /// Options of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -81,7 +82,7 @@ pub fn run_naming(
         other => other?,
     }
     if let Some(fault) = Config::faults(layout)? {
-        let message = format!("{}; its other copy is whole and counts; `parhelia check --repair` writes it anew", fault.reason);
+        let message = format!("{}; its other copy is whole and counts; {} writes it anew", fault.reason, Step::Repair);
         report.add(FindingKind::Config, message);
     }
     let view = store.view();

@@ -4,6 +4,7 @@
 mod order;
 mod visit;
 
+use parhelia_name::step::Step;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, btree_map};
 
 use self::order::{Ends, UNORDERED, levelled};
@@ -225,8 +226,11 @@ impl<'a> Reach<'a> {
             Ok(block) => match block.object(id) {
                 Some(bytes) => return Some(read(bytes)),
                 None => {
-                    let message =
-                        format!("the index places {} in a block that does not hold it; run --rebuild-index", describe(kind, id));
+                    let message = format!(
+                        "the index places {} in a block that does not hold it; run {}",
+                        describe(kind, id),
+                        Step::RebuildInCheck
+                    );
                     self.blame(FindingKind::Index, id, Some(location.pack), message);
                 }
             },

@@ -1,6 +1,7 @@
 //! Records that a journal has lost and that the journal of another copy of the store still has. They fill a gap where the chain of hashes fits
 //! at both of its ends, so that they are the very records that stood there; at the journal's end, they follow where it fits.
 
+use parhelia_name::step::Step;
 use std::path::PathBuf;
 
 use crate::{
@@ -105,10 +106,11 @@ impl Copies {
                 Some((other, others)) if others.iter().zip(&bodies).any(|(one, another)| one != another) => {
                     return Err(Error::Refused(format!(
                         "the copies at {} and {} tell different things behind record {}: one of them was written to by itself; name only the one that \
-                         is right with --from",
+                         is right with {}",
                         other.from.display(),
                         path.display(),
-                        end.first - 1
+                        end.first - 1,
+                        Step::From
                     )));
                 }
                 Some((_, others)) if others.len() >= bodies.len() => {}

@@ -3,6 +3,7 @@
 mod index;
 mod journal;
 
+use parhelia_name::step::Step;
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
     sync::{
@@ -94,7 +95,8 @@ pub(super) fn check_packs(
     packs.drop_without_bases(view)?;
     not_indexed += packs.on_bases.iter().map(|block| block.not_indexed.len() as u64).sum::<u64>();
     if not_indexed > 0 {
-        report.add(FindingKind::Index, format!("the index lacks {not_indexed} objects of the packs; run --rebuild-index"));
+        report
+            .add(FindingKind::Index, format!("the index lacks {not_indexed} objects of the packs; run {}", Step::RebuildInCheck));
     }
     note_strangers(layout, view, report);
     Ok(packs)
@@ -293,12 +295,14 @@ fn note_strangers(layout: &Layout, view: &View, report: &mut CheckReport) {
                 FindingKind::Journal,
                 format!(
                     "the journal does not know {packs} whole packs in {place}, as if it were an older copy; gc keeps them. They hold {checkpoints}. \
-                     Put the newer journal back, finish a `copy-store` that was interrupted, or \
-                     have `parhelia check --repair` take them in"
+                     Put the newer journal back, finish {} that was interrupted, or have {} take them in",
+                    Step::Copy,
+                    Step::Repair
                 ),
             ),
             false => report.notes.push(format!(
-                "the journal does not know {packs} whole packs in {place}: a run did not end, or a record was lost. gc keeps them, and `parhelia check --repair` takes them in. They hold {checkpoints}"
+                "the journal does not know {packs} whole packs in {place}: a run did not end, or a record was lost. gc keeps them, and {} takes them in. They hold {checkpoints}",
+                Step::Repair
             )),
         }
     }

@@ -240,7 +240,7 @@ mod tests {
         fs::remove_file(layout.config_copy()).unwrap();
         fs::remove_file(layout.config()).unwrap();
         let error = Store::open(&layout.root, &OpenOptions { create: true, ..OpenOptions::default() }).unwrap_err();
-        assert!(error.to_string().contains("check --salvage"), "{error}");
+        assert!(error.to_string().contains("a salvage of what the packs hold"), "{error}");
         assert!(!layout.config().exists());
     }
 

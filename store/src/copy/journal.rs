@@ -1,5 +1,6 @@
 //! The journal of a copy: the same bytes, up to an end that was settled when the copy began.
 
+use parhelia_name::step::Step;
 use std::{
     collections::HashMap,
     fs::File,
@@ -93,8 +94,9 @@ pub(super) fn meet(from: &Layout, to: &Layout, end: &Position) -> Result<Meeting
     }
     if let Some(fault) = fault {
         return Err(Error::Damage(format!(
-            "cannot copy the store at {here} to {there}: the copy's journal is damaged, and may tell of more than the store's: {fault}\n`parhelia --store \
-             {there} check --repair` mends what can be mended; nothing was changed"
+            "cannot copy the store at {here} to {there}: the copy's journal is damaged, and may tell of more than the store's: {fault}\n{} \
+             mends what can be mended; nothing was changed",
+            Step::RepairOf(to.root.clone())
         )));
     }
     Err(Error::Refused(match their_end {

@@ -1,5 +1,6 @@
 //! Losses of the store. A copy that still has it must not be made like the store.
 
+use parhelia_name::step::Step;
 use std::collections::BTreeMap;
 
 use super::target::Target;
@@ -34,8 +35,9 @@ pub(super) fn ensure_none_is_spread(store: &Store, target: &Target, view: &View,
     let (from, to) = (store.layout().root.display(), target.layout.root.display());
     Err(Error::Damage(format!(
         "cannot copy the store at {from} to {to}: the store has lost {} that its checkpoints need, and the copy still has {whole} of them\n\
-         `parhelia check --repair --from {to}` takes them from there; nothing was changed in the copy",
-        objects(unreadable.len())
+         {} takes them from there; nothing was changed in the copy",
+        objects(unreadable.len()),
+        Step::RepairFrom(Some(target.layout.root.clone()))
     )))
 }
 
@@ -52,15 +54,16 @@ pub(super) fn ensure_nothing_is_lost(store: &Store, target: &Target, progress: &
     if lost.is_empty() && !is_known(store.layout()) && !is_known(&target.layout) {
         return Ok(());
     }
-    let to = target.layout.root.display();
+    let to = || target.layout.root.clone();
     let what = match lost.len() {
         0 => "damage is known of the store or the copy".to_owned(),
         lost => format!("the store has lost {} that its checkpoints need", objects(lost)),
     };
     Err(Error::Damage(format!(
         "the copy is made, but nothing is removed from it: {what}, and packs that the store does not know any more may hold that\n\
-         `parhelia check --repair --from {to}` takes back what the copy has; `parhelia --store {to} check --salvage` makes a new store of all packs \
-         in it"
+         {} takes back what the copy has; {} makes a new store of all packs in it",
+        Step::RepairFrom(Some(to())),
+        Step::SalvageOf(to())
     )))
 }
 

@@ -23,6 +23,7 @@ mod target;
 #[cfg(test)]
 mod tests;
 
+use parhelia_name::step::Step;
 use std::{path::Path, sync::Arc};
 
 use self::{journal::Meeting, target::Target};
@@ -133,7 +134,8 @@ fn copy_packs(store: &Store, target: &Target, report: &mut CopyReport, progress:
                 let (from, to) = (store.layout().root.display(), target.layout.root.display());
                 return Err(Error::Damage(format!(
                     "cannot copy the store at {from} to {to}: the copy's journal goes its own way, and the store has damage that the copy may \
-                     make up for: pack {pack}: {fault}\n`parhelia check --repair --from {to}` takes from there what is lost; then copy again"
+                     make up for: pack {pack}: {fault}\n{} takes from there what is lost; then copy again",
+                    Step::RepairFrom(Some(target.layout.root.clone()))
                 )));
             }
             return Ok((end, meeting));
@@ -155,8 +157,8 @@ fn whole_view(store: &Store, to: &Path, progress: &dyn Progress) -> Result<Arc<V
     };
     let (from, to) = (store.layout().root.display(), to.display());
     Err(Error::Damage(format!(
-        "cannot copy the store at {from} to {to}: {damage}\n`parhelia check --repair --dry-run` says what can be mended, and a copy may have the rest; \
-         nothing was copied"
+        "cannot copy the store at {from} to {to}: {damage}\n{} says what can be mended, and a copy may have the rest; nothing was copied",
+        Step::PlanRepair
     )))
 }
 

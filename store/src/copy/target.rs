@@ -1,5 +1,6 @@
 //! The folder of a copy.
 
+use parhelia_name::step::Step;
 use std::{
     ffi::OsStr,
     fs,
@@ -186,7 +187,7 @@ fn begin(store: &Store, to: &Path, make: bool) -> Result<()> {
         Err(e) => return Err(e).at("open the copy", to),
     }
     if !make {
-        let hint = "if its disk is not mounted, mount it; `parhelia copy-store DEST --init` makes a first copy there";
+        let hint = format!("if its disk is not mounted, mount it; {} makes a first copy there", Step::CopyFirst);
         return Err(Error::NoStore { path: to.to_owned(), hint });
     }
     disk::make_folder_durable(to)?;

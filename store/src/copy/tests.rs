@@ -235,7 +235,7 @@ fn what_the_store_has_lost_stays_in_the_copy_until_it_was_taken_from_there() {
         let options = CopyOptions { remove_freed, ..CopyOptions::default() };
         let refused = run(&place.store, &place.path("copy"), &options, &()).unwrap_err();
         assert_eq!(refused.kind(), crate::ErrorKind::Corrupt, "{refused}");
-        assert!(refused.to_string().contains("check --repair --from"), "{refused}");
+        assert!(refused.to_string().contains("a repair from a copy"), "{refused}");
         assert!(files(&place.path("copy")) == whole);
     }
     place.assert_whole("copy");

@@ -1,5 +1,6 @@
 //! Rules of capture for leaving entries out: the user's patterns, and proof that they can be made again.
 
+use parhelia_name::step::Step;
 use std::{
     io::Read,
     os::fd::BorrowedFd,
@@ -190,7 +191,7 @@ impl Excluder {
         if let Some(listed) = &self.listed
             && !is_listed(listed, path, is_folder)
         {
-            return Verdict::Exclude("not in --files-from".into());
+            return Verdict::Exclude(format!("not in {}", Step::FilesFrom));
         }
         if !self.patterns.is_empty() {
             let matched = self.patterns.matched(name::as_path(path), is_folder);

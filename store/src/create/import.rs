@@ -4,6 +4,7 @@ mod gather;
 mod items;
 
 use jiff::Timestamp;
+use parhelia_name::step::Step;
 use serde_json::Value;
 
 use self::gather::{Gathered, gather};
@@ -120,7 +121,7 @@ fn gather_and_store(
 ) -> Result<(Gathered, Vec<Omission>, Roots)> {
     let gathered = gather(store, archive, sink, progress)?;
     if let Some(origin) = archive.record().filter(|_| options.session.is_none()) {
-        let unfit = |e: Error| archive.refused(b"", &format!("{e}; --session gives another"));
+        let unfit = |e: Error| archive.refused(b"", &format!("{e}; {} gives another", Step::SessionOption));
         name::check_session(&origin.session).map_err(unfit)?;
     }
     let mut omissions = archive.omissions()?;

@@ -27,6 +27,7 @@ mod tests;
 mod unchanged;
 mod walk;
 
+use parhelia_name::step::Step;
 use std::{
     os::fd::{AsFd, OwnedFd},
     path::{Path, PathBuf},
@@ -187,9 +188,10 @@ fn attempt(
     };
     // What was found damaged on the way may be vouched for by the stat cache: everything is read once more.
     if (store.note_unreadable() || compared == Head::IsNewlyDamaged) && is_first {
-        progress.notice(
-            "the store holds damage: every file is read, and what is lost of this folder is stored again; run `parhelia check`",
-        );
+        progress.notice(&format!(
+            "the store holds damage: every file is read, and what is lost of this folder is stored again; run {}",
+            Step::Check
+        ));
         discard(store, pin, sink);
         return Ok(None);
     }

@@ -1,5 +1,6 @@
 //! The folder to capture.
 
+use parhelia_name::step::Step;
 use std::{
     fs,
     os::fd::OwnedFd,
@@ -51,8 +52,9 @@ impl Target {
         }
         let path = self.path.display();
         Err(Error::Refused(format!(
-            "{path} shows a mounted checkpoint, which is not what session {session} works on; unmount it with `parhelia umount`, \
-             or give a checkpoint of what it shows a session of its own"
+            "{path} shows a mounted checkpoint, which is not what session {session} works on; unmount it with {}, \
+             or give a checkpoint of what it shows a session of its own",
+            Step::Unmount
         )))
     }
 }

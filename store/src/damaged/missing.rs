@@ -1,5 +1,6 @@
 //! Packs that are gone behind the index's back.
 
+use parhelia_name::step::Step;
 use std::{collections::HashSet, fs, io, os::unix::ffi::OsStrExt};
 
 use super::{Damaged, note, whole};
@@ -33,7 +34,7 @@ pub(crate) fn note_missing_packs(store: &Store, progress: &dyn Progress) -> Resu
     ensure_any_is_there(store, &missing)?;
     let missing = missing.into_iter().filter(|id| !is_healed(layout, *id));
     let new: Vec<Location> = missing.map(whole).filter(|at| !known.has_block(*at)).collect();
-    let next = "what this checkpoint needs of it is stored again; run `parhelia check` to see what else needs it";
+    let next = format!("what this checkpoint needs of it is stored again; run {} to see what else needs it", Step::Check);
     match new.as_slice() {
         [] => return Ok(()),
         [at] => progress.warning(&format!("pack {} is missing or cut off: {next}", at.pack)),
@@ -65,7 +66,8 @@ fn ensure_any_is_there(store: &Store, missing: &[PackId]) -> Result<()> {
         let (packs, place) = (missing.len(), name::display(layout.packs().as_os_str().as_bytes()));
         return Err(Error::Damage(format!(
             "none of the store's {packs} packs is in {place}: if they are on a disk of their own, mount it\nIf they are lost, a second copy of the \
-             store may have them: `parhelia check --repair --from COPY`"
+             store may have them: {}",
+            Step::RepairFrom(None)
         )));
     }
     Ok(())

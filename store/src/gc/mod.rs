@@ -44,6 +44,7 @@ mod sweep;
 mod tests;
 mod unexplained;
 
+use parhelia_name::step::Step;
 use std::collections::{BTreeSet, HashSet};
 
 use serde::{Deserialize, Serialize};
@@ -310,7 +311,8 @@ fn choose(store: &Store, survey: &mut Survey<'_>, options: &GcOptions, progress:
         return Ok(Choice::default());
     }
     if survey.view.lacks_records() {
-        progress.notice("records of the journal are missing or damaged, so gc removes nothing; run `parhelia check`");
+        let text = format!("records of the journal are missing or damaged, so gc removes nothing; run {}", Step::Check);
+        progress.notice(&text);
         return Ok(Choice::default());
     }
     // The end of a dead writer is told by its pin, so these were committed. They may need anything.
@@ -318,13 +320,15 @@ fn choose(store: &Store, survey: &mut Survey<'_>, options: &GcOptions, progress:
     if older.is_journal_whole && !older.checkpoints.is_empty() {
         progress.notice(&format!(
             "packs hold checkpoints that the journal does not know ({}), as if it were an older copy, so gc removes nothing in use; put the \
-             newer journal back, or run `parhelia check --repair`, which takes them in",
-            older.checkpoints.len()
+             newer journal back, or run {}, which takes them in",
+            older.checkpoints.len(),
+            Step::Repair
         ));
         return Ok(Choice::default());
     }
     if survey.has_unreadable_blocks {
-        progress.notice("blocks cannot be read that may build on others, so gc removes nothing; run `parhelia check --repair`");
+        let text = format!("blocks cannot be read that may build on others, so gc removes nothing; run {}", Step::Repair);
+        progress.notice(&text);
         return Ok(Choice::default());
     }
     loop {

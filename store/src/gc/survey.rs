@@ -7,6 +7,7 @@ mod flatten;
 mod pinned;
 mod recipes;
 
+use parhelia_name::step::Step;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,
@@ -111,8 +112,9 @@ impl<'a> Survey<'a> {
             };
             let named = named.join(", ");
             progress.warning(&format!(
-                "gc removes nothing, because nobody knows what these checkpoints need: {named}{more} ({error}); `parhelia check --repair \
-                 --from COPY` may bring back what they lack; without a copy, gc works again once they are deleted"
+                "gc removes nothing, because nobody knows what these checkpoints need: {named}{more} ({error}); {} may bring \
+                 back what they lack; without a copy, gc works again once they are deleted",
+                Step::RepairFrom(None)
             ));
             return Err(hurt.swap_remove(0).1);
         }

@@ -4,6 +4,7 @@
 //!
 //! Each step leaves a journal that can be read as far as it could before, and the next call goes on from there.
 
+use parhelia_name::step::Step;
 use std::{ffi::OsStr, os::unix::fs::FileExt, path::PathBuf};
 
 use super::{
@@ -52,8 +53,9 @@ impl Journal {
             mended.push(gap);
         }
         Err(Error::Invalid(format!(
-            "the journal in {} cannot be mended; `parhelia check --salvage` makes a new store of what the packs hold",
-            self.folder.display()
+            "the journal in {} cannot be mended; {} makes a new store of what the packs hold",
+            self.folder.display(),
+            Step::Salvage
         )))
     }
 

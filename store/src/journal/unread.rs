@@ -1,6 +1,7 @@
 //! Segments that the disk cannot read all of. What fails now may be read later, so they are looked at twice, and their files are kept under names
 //! that nothing else takes.
 
+use parhelia_name::step::Step;
 use std::{
     ffi::OsStr,
     io,
@@ -61,8 +62,12 @@ impl Journal {
             };
             segment.fill(other);
             if segment.is_all_unread() {
-                let text = "the disk reads nothing of it; it may be whole, so nothing was mended: see that it can be read, and try again. If that cannot be, `parhelia check --salvage` makes a new store of what the packs hold";
-                return Err(self.unread_because(*first, text));
+                let text = format!(
+                    "the disk reads nothing of it; it may be whole, so nothing was mended: see that it can be read, and try again. If that cannot be, \
+                     {} makes a new store of what the packs hold",
+                    Step::Salvage
+                );
+                return Err(self.unread_because(*first, &text));
             }
         }
         Ok(unread)

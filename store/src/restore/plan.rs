@@ -5,6 +5,7 @@ mod room;
 mod settle;
 mod walk;
 
+use parhelia_name::step::Step;
 use std::{
     collections::HashMap,
     os::{
@@ -209,7 +210,8 @@ fn is_distrusted(store: &Store, checkpoint: &Checkpoint, options: &Options, prog
     if let Some(reason) = &distrusted {
         progress.notice(&format!(
             "{reason}: setuid and setgid bits, devices, and attributes that give privileges are left out; \
-             `checkpoint restore --to DIR --preserve-special` restores them"
+             {} restores them",
+            Step::RestorePrivileged
         ));
     }
     distrusted.is_some()

@@ -21,7 +21,7 @@ use super::{
     staged,
     table::{Action, Stamp},
     target::Target,
-    walk::{HOLDS_HELD, HOLDS_SPARED, NOT_EMPTY},
+    walk::{HOLDS_HELD, HOLDS_SPARED, not_empty},
 };
 use crate::{
     clock,
@@ -202,7 +202,7 @@ impl Run<'_> {
         let goes = match (is_folder, self.plan.options.delete) {
             (false, _) => Ok(()),
             (true, deletes) => match foresee(fd.as_fd(), name, &path, &self.plan.spared) {
-                foreseen if !foreseen.kept && !deletes && foreseen.entries > 1 => Err(NOT_EMPTY.to_owned()),
+                foreseen if !foreseen.kept && !deletes && foreseen.entries > 1 => Err(not_empty()),
                 foreseen => goes(&foreseen, &path),
             },
         };
@@ -267,7 +267,7 @@ impl Run<'_> {
             }
         };
         unlinked.map_err(|e| match e {
-            Errno::NOTEMPTY | Errno::EXIST => NOT_EMPTY.to_owned(),
+            Errno::NOTEMPTY | Errno::EXIST => not_empty(),
             e => self.why(fd, old, e).to_string(),
         })
     }

@@ -1,5 +1,6 @@
 //! A store that a user had at a place where there is none: its disk may only not be mounted, and a new store would hide that.
 
+use parhelia_name::step::Step;
 use std::{
     fmt, fs,
     os::unix::ffi::OsStrExt,
@@ -32,9 +33,11 @@ impl fmt::Display for Missing {
         if let Some(lost) = lost {
             write!(f, "; {lost}")?;
         }
-        f.write_str(
-            "\nIf its disk is not mounted, mount it; --store names another place. If that store is gone for good, `parhelia init --new` makes \
-             a new, empty one there",
+        write!(
+            f,
+            "\nIf its disk is not mounted, mount it; {} names another place. If that store is gone for good, {} makes a new, empty one there",
+            Step::StoreOption,
+            Step::InitAnew
         )
     }
 }

@@ -1,5 +1,6 @@
 //! Makes a new store.
 
+use parhelia_name::step::Step;
 use std::{
     fs,
     io::{self, Write},
@@ -22,12 +23,14 @@ use crate::{
 };
 
 /// The settings are gone, and what they were for is not.
-const SETTINGS_LOST: &str = "it has packs and no store.json; `parhelia check --salvage` makes a store of them in another folder";
+fn settings_lost() -> String {
+    format!("it has packs and no store.json; {} makes a store of them in another folder", Step::Salvage)
+}
 
 pub(crate) fn missing(layout: &Layout) -> Error {
     let root = &layout.root;
     if has_content(layout) {
-        return Error::NotAStore { path: root.to_owned(), reason: SETTINGS_LOST.into() };
+        return Error::NotAStore { path: root.to_owned(), reason: settings_lost() };
     }
     if let Some(error) = leads_nowhere(root) {
         return error;
@@ -35,7 +38,7 @@ pub(crate) fn missing(layout: &Layout) -> Error {
     match files::entries(root) {
         Ok(0) => Error::NoStore {
             path: root.to_owned(),
-            hint: "the folder is empty; if a disk belongs there, mount it; `parhelia init` makes a new store",
+            hint: format!("the folder is empty; if a disk belongs there, mount it; {} makes a new store", Step::Init),
         },
         Ok(_) => Error::NotAStore { path: root.to_owned(), reason: "it has no store.json".into() },
         Err(e) if e.kind() == std::io::ErrorKind::NotADirectory => {
@@ -46,7 +49,11 @@ pub(crate) fn missing(layout: &Layout) -> Error {
         }
         Err(_) => Error::NoStore {
             path: root.to_owned(),
-            hint: "if its disk is not mounted, mount it; `parhelia init` makes a new store there; --store names another",
+            hint: format!(
+                "if its disk is not mounted, mount it; {} makes a new store there; {} names another",
+                Step::Init,
+                Step::StoreOption
+            ),
         },
     }
 }
@@ -55,8 +62,11 @@ pub(crate) fn missing(layout: &Layout) -> Error {
 fn leads_nowhere(root: &Path) -> Option<Error> {
     let is_missing = |path: &Path| fs::metadata(path).is_err_and(|e| e.kind() == io::ErrorKind::NotFound);
     let link = root.ancestors().find(|path| path.is_symlink() && is_missing(path))?;
-    let reason =
-        format!("the symlink {} leads to nothing; if it leads to a disk, mount that; --store names another place", link.shown());
+    let reason = format!(
+        "the symlink {} leads to nothing; if it leads to a disk, mount that; {} names another place",
+        link.shown(),
+        Step::StoreOption
+    );
     Some(Error::NotAStore { path: root.to_owned(), reason })
 }
 
@@ -85,7 +95,7 @@ pub(crate) fn make(layout: &Layout, config: &Config) -> Result<bool> {
     }
     // A store writes nothing into these before its settings are there.
     if has_content(layout) {
-        return Err(Error::NotAStore { path: root.clone(), reason: SETTINGS_LOST.into() });
+        return Err(Error::NotAStore { path: root.clone(), reason: settings_lost() });
     }
     for folder in layout.folders() {
         files::make_folder(&folder).at("create folder", &folder)?;

@@ -10,6 +10,7 @@ mod packs;
 mod stored;
 mod tail;
 
+use parhelia_name::step::Step;
 use std::{
     collections::HashMap,
     path::PathBuf,
@@ -276,7 +277,9 @@ impl View {
         };
         let place = place.shown();
         Some(format!(
-            "the journal in {place} {what}; checkpoints may be missing here. Run `parhelia check`; `parhelia check --repair` looks for them in packs"
+            "the journal in {place} {what}; checkpoints may be missing here. Run {}; {} looks for them in packs",
+            Step::Check,
+            Step::Repair
         ))
     }
 

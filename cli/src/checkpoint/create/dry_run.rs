@@ -3,11 +3,10 @@
 use std::os::unix::ffi::OsStrExt;
 
 use parhelia_ledger::LedgerView as _;
-use parhelia_life::rollback;
+use parhelia_life::{listed::Listed, rollback};
 use parhelia_store::{Store, create::Options, diff::Summary, omitted::Reason};
 use parhelia_wire::{self as wire, Line, summary::Created};
 
-use super::listed::Listed;
 use crate::{
     changed,
     context::Context,

@@ -14,8 +14,8 @@ use crate::{
     context::Context,
     exit::{Code, Result},
     human,
-    output::Style,
     progress::Bar,
+    rollback::report::{mark, print_left},
     words,
 };
 
@@ -24,7 +24,7 @@ pub fn dry_run(context: &mut Context, checkpoint: &Checkpoint, planned: &Planned
     let plan = planned.plan();
     print_changes(context, plan)?;
     let skipped: Vec<Skipped> = plan.blocked().collect();
-    print_skipped(context, &skipped)?;
+    print_left(context, &skipped)?;
     planned.ensure_of_use()?;
     let counts = counts_text(&plan.summary.counts, "to write", skipped.len());
     context.out.remark(format!("Would restore {} to {}: {counts}.", checkpoint.id(), shown(&plan.target())))?;
@@ -85,7 +85,7 @@ pub fn print(context: &mut Context, args: &Args, checkpoint: &Checkpoint, restor
         progress.notice(&format!("{entries} belong to you instead of their owner; only root can give files away"));
     }
     drop(progress);
-    print_skipped(context, &report.skipped)?;
+    print_left(context, &report.skipped)?;
     for safety in safeties {
         context.out.remark(words::safety_remark(safety))?;
     }
@@ -117,28 +117,12 @@ pub fn print_changes(context: &mut Context, plan: &Plan) -> Result<()> {
     plan.each_change(&mut |change, path| changes.push((is_kept(change), path.to_vec(), change)))?;
     changes.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
     for (_, path, change) in changes {
-        let (mark, style) = match change {
-            RestoreChange::Create => ('A', Style::Green),
-            RestoreChange::Replace => ('M', Style::Yellow),
-            RestoreChange::Metadata => ('m', Style::Dim),
-            RestoreChange::Link => ('L', Style::Cyan),
-            RestoreChange::Delete | RestoreChange::Empty => ('D', Style::Red),
-            RestoreChange::Keep => ('K', Style::Dim),
-        };
+        let (mark, _, style) = mark(change);
         let action = Action::of(&path, change);
         let mark = context.out.styled(style, mark);
         let rest = if change == RestoreChange::Empty { " (emptied, but for what stays)" } else { "" };
         context.out.line(format!("{mark} {}{rest}", action.path))?;
         context.out.object(Line::Action(action))?;
-    }
-    Ok(())
-}
-
-fn print_skipped(context: &mut Context, skipped: &[Skipped]) -> Result<()> {
-    for skipped in skipped {
-        context.out.object(Line::Skipped(skipped.into()))?;
-        let path = if skipped.path.is_empty() { ".".to_owned() } else { human::path(&skipped.path) };
-        tell!("parhelia: {path}: {}", skipped.error);
     }
     Ok(())
 }

@@ -1,37 +1,31 @@
 //! `session resume --all`: every session whose agent has died though nobody wanted that, each in tmux, in the background.
 
-use std::{
-    ffi::OsString,
-    path::Path,
-    process::{Command, Stdio},
-};
-
 use jiff::Timestamp;
-use parhelia_host::Host;
 use parhelia_ledger::Session;
 use parhelia_life::{
-    overview, prompt,
-    resume::{Unasked, set_aside, unasked},
+    overview,
+    resume::{Background, ResumeRequest, Unasked, in_background, set_aside, unasked},
 };
 use parhelia_store::Store;
 use parhelia_wire::{
     Summary,
     summary::{Elsewhere, NotResumed, ResumedAll},
 };
-use serde_json::Value;
 
 use super::Args;
 use crate::{
     context::Context,
     exit::{Code, Failure, Result},
-    human, limits,
-    session::tmux::{absolute_of, own_words},
+    host::Shell,
+    human, interrupt,
+    session::tmux,
 };
 
 /// Resumes them, one after the other. One that fails stands in no other's way.
 pub(super) fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let store = context.open()?;
     let host = context.host()?;
+    let _signals = interrupt::install(&context.cancel())?;
     let (mut resumed, mut failed, mut left) = (Vec::new(), Vec::new(), Vec::new());
     let mut missing = overview::missing(&store)?;
     if args.take_over {
@@ -50,12 +44,12 @@ pub(super) fn run(context: &mut Context, args: &Args) -> Result<Code> {
             left.push(session.id);
             continue;
         }
-        match resume(context, args, &session)? {
+        match resume(context, args, &store, &host, &session)? {
             Ok(()) => {
                 context.out.did(format!("session {} is resumed", session.id));
                 resumed.push(session.id);
             }
-            Err(error) => failed.push(NotResumed { id: session.id, error }),
+            Err(error) => failed.push(NotResumed { id: session.id, error: Some(error) }),
         }
     }
     for (session, why) in missing.unknown {
@@ -99,53 +93,24 @@ pub fn tell_unknown(session: &str, why: &str) {
     );
 }
 
-/// True if `resume --all` leaves a session alone, where no prompt is given.
-pub fn is_left_alone(store: &Store, host: &dyn Host, session: &Session) -> Result<bool> {
-    Ok(unasked(store, host, session, None)?.is_some())
-}
-
-/// The words behind this program's name by which another process resumes a session in tmux, in the background; its id follows.
-fn words_to_resume(context: &Context, tmux_socket: Option<&Path>) -> Result<Vec<OsString>> {
-    let mut words = own_words(context)?;
-    words.extend(["session", "resume", "--tmux", "--detach"].map(Into::into));
-    if let Some(socket) = tmux_socket {
-        words.extend(["--tmux-socket".into(), absolute_of(socket)?]);
-    }
-    Ok(words)
-}
-
-/// A process of its own does it, as if somebody had given the command. Inside, the error of that process, which only `--json` makes readable.
-fn resume(context: &mut Context, args: &Args, session: &Session) -> Result<Result<(), Option<String>>> {
-    let failed = |source| Failure::File { action: "start", path: "the program itself".into(), source };
-    let mut command = Command::new(std::env::current_exe().map_err(failed)?);
-    command.args(words_to_resume(context, args.tmux.tmux_socket.as_deref())?);
-    command.args(["--interval".to_owned(), args.interval.to_string()]);
-    command.args(context.out.json.then_some("--json"));
-    command.args(args.take_over.then_some("--take-over"));
-    command.args(args.launch_variables.then_some("--launch-variables"));
-    command.args(args.prompt.as_ref().map(|_| "--prompt-file=-"));
-    command.args(["--", &session.id]).stdin(match &args.prompt {
-        Some(prompt) => prompt::held(prompt).map_err(failed)?,
-        None => Stdio::null(),
-    });
-    context.out.flush()?;
-    if context.out.json {
-        command.stdout(Stdio::piped());
-    }
-    let ended = limits::for_others(|| command.spawn()?.wait_with_output()).map_err(failed)?;
-    let mut error = None;
-    for line in ended.stdout.split_inclusive(|byte| *byte == b'\n') {
-        let read = serde_json::from_slice::<Value>(line).unwrap_or_default();
-        // The last line is this process's own.
-        match read["type"].as_str() {
-            None | Some("summary") => {}
-            Some("error") => error = read["message"].as_str().map(str::to_owned),
-            Some(_) => context.out.bytes(line)?,
+/// Resumes one. Inside, the failure, which is told; one that the user has called for ends all.
+fn resume(context: &mut Context, args: &Args, store: &Store, host: &Shell, session: &Session) -> Result<Result<(), String>> {
+    let request = ResumeRequest { from: None, ..args.request(context.global.quiet) };
+    let socket = args.tmux.tmux_socket.as_deref();
+    let done = in_background(store, host, &session.id, &request, socket, &context.progress());
+    let shown = done.map_err(Failure::from).and_then(|done| match done {
+        Background::Alive(alive) => super::print_alive(context, &session.id, &alive),
+        Background::Started(begun, made) => {
+            super::report(context, &begun)?;
+            tmux::print(context, &made).map(drop)
         }
+    });
+    match shown {
+        Err(failure) if failure.code() == Code::Interrupted || failure.is_broken_pipe() => Err(failure),
+        Err(failure) => {
+            tell!("parhelia: {failure}\nparhelia: session {} was not resumed", session.id);
+            Ok(Err(failure.to_string()))
+        }
+        Ok(()) => Ok(Ok(())),
     }
-    if ended.status.success() {
-        return Ok(Ok(()));
-    }
-    tell!("parhelia: session {} was not resumed", session.id);
-    Ok(Err(error))
 }

@@ -1,6 +1,6 @@
 //! New sessions, whose agents start in tmux.
 
-use std::{collections::BTreeMap, ffi::OsString, path::PathBuf};
+use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, time::Duration};
 
 use axum::{
     Extension, Json,
@@ -14,7 +14,7 @@ use parhelia_ledger::{Goal, LedgerView as _, Session, Status};
 use parhelia_life::{
     overview,
     session_name::check_given,
-    supervise::{policy_of_outer, prompted},
+    supervise::{LaunchRequest, policy_of_outer, prompted},
 };
 use parhelia_oversight::{labels, review::acts::note_begun};
 use parhelia_store::{
@@ -105,33 +105,36 @@ async fn create(
     new.name.as_deref().map(check_given).transpose()?;
     let labels = labels_of(&new.labels)?;
     let NewSession { name, policy, interval_seconds: interval, command, prompt, if_absent, beside, .. } = new;
-    if let Some(prompt) = &prompt {
-        prompted(&command.iter().map(OsString::from).collect::<Vec<_>>(), prompt)?;
-    }
     if interval.is_some_and(|seconds| seconds > INTERVAL_MAX) {
         return Err(Problem::usage(format!("interval_seconds is more than {INTERVAL_MAX}, a year")));
     }
     if command.iter().chain(&name).chain(&policy).any(|word| word.contains('\0')) {
         return Err(Problem::usage("a word with a zero byte cannot be given to a program"));
     }
+    let interval = interval.map_or(Some(start::INTERVAL), |seconds| (seconds > 0).then(|| Duration::from_secs(seconds)));
+    let command: Vec<OsString> = command.into_iter().map(Into::into).collect();
+    if let Some(prompt) = &prompt {
+        prompted(&command, prompt)?;
+    }
+    let mut new = LaunchRequest { name, interval, command, prompt, ..LaunchRequest::default() };
+    let starter = app.clone();
     let begun = work(&app, move |app| {
-        if let Some(name) = &name {
+        if let Some(name) = &new.name {
             own::ensure(app, &peer, "session run", name)?;
         }
-        let mut new = start::NewSession { name, policy: None, place, interval, command, prompt };
         // Of two requests at the same time, one sees what the other has begun.
-        let _turn = app.beginning.take(format!("name {}", named(&new)));
-        let _folder = folder(&new).map(|folder| app.beginning.take(format!("folder {}", folder.to_string_lossy())));
+        let _turn = app.beginning.take(format!("name {}", named(&new, &place)));
+        let _folder = folder(&place).map(|folder| app.beginning.take(format!("folder {}", folder.to_string_lossy())));
         let view = app.store.refresh()?;
-        if let Some(there) = there(app, &view, &new, if_absent, beside)? {
-            let warnings = differences(&view, &there, &new, !labels.is_empty())?;
+        if let Some(there) = there(app, &view, (&new, &place), if_absent, beside)? {
+            let warnings = differences(&view, &there, (&new, &place), !labels.is_empty())?;
             return Ok(BegunSession { session: of(&app.store, &view, &there)?, created: false, warnings });
         }
         let (caller, warnings) = (Caller { service: &*app.host, store: &app.store, peer }, Warnings::default());
         // The process that begins it is no agent's, so that nobody else looks at who asks.
-        let options = caller.config(new.place.folder())?.approval;
+        let options = caller.config(place.folder())?.approval;
         new.policy = policy_of_outer(&app.store, &caller, &options, policy, &warnings)?;
-        let id = start::begin(app, new)?;
+        let id = start::begin(&starter, new, place)?;
         note_begun(&app.store, &caller, &id)?;
         if let Some(begun) = app.store.refresh()?.session(&id)? {
             labels::change(&app.store, &caller, &begun, (&labels, &[]), &warnings)?;
@@ -149,24 +152,29 @@ async fn create(
 }
 
 /// The name that a new session will have: that of its folder, if it is given none.
-fn named(new: &start::NewSession) -> String {
-    let (start::Place::Workspace(folder) | start::Place::CopyOf(folder)) = &new.place;
-    let of_folder = || folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+fn named(new: &LaunchRequest, place: &start::Place) -> String {
+    let of_folder = || place.folder().file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     new.name.clone().unwrap_or_else(of_folder)
 }
 
 /// The folder that is there already in which a new session is to work.
-fn folder(new: &start::NewSession) -> Option<PathBuf> {
-    match &new.place {
+fn folder(place: &start::Place) -> Option<PathBuf> {
+    match place {
         start::Place::Workspace(folder) => Some(folder.canonicalize().unwrap_or_else(|_| folder.clone())),
         start::Place::CopyOf(_) => None,
     }
 }
 
 /// The session that is there instead of a new one, where such a one is wanted. Fails where a new one would be one too many.
-fn there(app: &Shared, view: &View, new: &start::NewSession, if_absent: bool, beside: bool) -> Result<Option<String>, Problem> {
+fn there(
+    app: &Shared,
+    view: &View,
+    (new, place): (&LaunchRequest, &start::Place),
+    if_absent: bool,
+    beside: bool,
+) -> Result<Option<String>, Problem> {
     let open: Vec<Session> = view.sessions()?.into_iter().filter(|one| one.goal() != Goal::Ended && one.run.is_some()).collect();
-    let name = named(new);
+    let name = named(new, place);
     let namesakes: Vec<&Session> = open.iter().filter(|one| one.name == name || one.id == name).collect();
     match &namesakes[..] {
         [only] if if_absent => return Ok(Some(only.id.clone())),
@@ -179,7 +187,7 @@ fn there(app: &Shared, view: &View, new: &start::NewSession, if_absent: bool, be
         }
         _ => {}
     }
-    let Some(folder) = folder(new).filter(|_| !beside) else { return Ok(None) };
+    let Some(folder) = folder(place).filter(|_| !beside) else { return Ok(None) };
     for other in open.iter().filter(|one| one.workspace.as_ref().is_some_and(|place| place.folder() == folder)) {
         if overview::activity(&app.store, other)?.0.is_alive() {
             return Err(Problem::refused(format!(
@@ -203,11 +211,16 @@ fn namesakes(view: &View, id: &str) -> Result<Option<String>, Problem> {
 }
 
 /// Whatever was asked for that the session which is there instead of a new one does not have.
-fn differences(view: &View, id: &str, new: &start::NewSession, has_labels: bool) -> Result<Vec<String>, Problem> {
+fn differences(
+    view: &View,
+    id: &str,
+    (new, place): (&LaunchRequest, &start::Place),
+    has_labels: bool,
+) -> Result<Vec<String>, Problem> {
     let Some(there) = view.session(id)? else { return Ok(Vec::new()) };
     let works_in = there.workspace.as_ref().map(|place| place.folder());
-    let is_elsewhere = folder(new).is_some_and(|asked| works_in.as_ref().is_some_and(|folder| *folder != asked));
-    let command = view.newest_run(&there)?.map(|run| run.argv).unwrap_or_default();
+    let is_elsewhere = folder(place).is_some_and(|asked| works_in.as_ref().is_some_and(|folder| *folder != asked));
+    let command = view.newest_run(&there)?.map(|run| run.command()).unwrap_or_default();
     let texts = [
         is_elsewhere.then(|| format!("session {id} works in {}, which is another folder", works_in.unwrap_or_default().shown())),
         (command != new.command).then(|| format!("session {id} was begun with another command line")),

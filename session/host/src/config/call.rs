@@ -10,6 +10,8 @@ use serde_json::Value;
 
 use super::options::{Kind, OPTIONS, Opt};
 
+/// The variable with what a call said in place of what was put back, as JSON.
+pub const OVERRULED: &str = "PARHELIA_OVERRULED";
 /// Variables that set no option, and say as much as one.
 const BESIDE_OPTIONS: [&str; 1] = ["PARHELIA_PHASES"];
 

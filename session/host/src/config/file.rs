@@ -1,6 +1,7 @@
 //! One configuration file: its settings with their lines.
 
 use parhelia_store::name::Shown as _;
+use parhelia_store::name::step::Step;
 use std::{
     fs,
     io::{self, ErrorKind, Read},
@@ -118,6 +119,6 @@ fn unknown(key: &str) -> String {
     let near = OPTIONS.iter().map(|option| (likeness(option), option.key)).max_by(|a, b| a.0.total_cmp(&b.0));
     match near {
         Some((likeness, near)) if likeness > 0.8 => format!("there is no option `{key}`; did you mean `{near}`?"),
-        _ => format!("there is no option `{key}`; `parhelia config show` names all"),
+        _ => format!("there is no option `{key}`; {} names all", Step::Options),
     }
 }

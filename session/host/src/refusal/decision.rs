@@ -1,5 +1,6 @@
 //! Refusals of decisions about checkpoints, of the policies that make them, and because of them.
 
+use parhelia_store::name::step::Step;
 use std::fmt;
 
 use jiff::Timestamp;
@@ -106,7 +107,8 @@ pub enum DecisionRefusal {
     /// The workspace has work that was rejected.
     #[error(
         "the workspace of session {session} is as in checkpoint {checkpoint}, which {why}, or builds on it; name an earlier \
-        checkpoint with --from, which puts the workspace back, or make a checkpoint of it as it is by now"
+        checkpoint with {}, which puts the workspace back, or make a checkpoint of it as it is by now",
+        Step::From
     )]
     StandsOnRejected {
         /// The session.

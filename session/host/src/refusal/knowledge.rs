@@ -1,5 +1,6 @@
 //! Reasons for which nothing is known that was asked for: phases and memories.
 
+use parhelia_store::name::step::Step;
 use std::path::PathBuf;
 
 use parhelia_store::name::Shown as _;
@@ -17,15 +18,13 @@ pub enum KnowledgeRefusal {
         folder: PathBuf,
     },
     /// Nothing is remembered of a project that somebody has named.
-    #[error(
-        "nothing is remembered of a project '{project}'\n`parhelia memory list --projects` lists those of which something is"
-    )]
+    #[error("nothing is remembered of a project '{project}'\n{} lists those of which something is", Step::Projects)]
     NoMemory {
         /// Its name.
         project: String,
     },
     /// Nothing is remembered under an id or a key.
-    #[error("nothing is remembered of this project under '{which}'\n`parhelia memory list` shows ids and names")]
+    #[error("nothing is remembered of this project under '{which}'\n{} shows ids and names", Step::Memories)]
     NotRemembered {
         /// The id or the key.
         which: String,

@@ -253,6 +253,12 @@ pub fn left_alive(run: &Run) -> Option<Identity> {
     live_agent_of(run).filter(|_| !run.is_open())
 }
 
+/// The life of a session's newest agent, also of one that its run does not know any more.
+pub fn life_of(store: &Store, session: &Session) -> Result<Life> {
+    let run = store.view().newest_run(session)?;
+    Ok(run.map_or(Life::Over, |run| left_alive(&run).map_or_else(|| life(&run), Life::Agent)))
+}
+
 /// Looks whether a run lives. A process of this machine is asked, in a container below this one as well; for one that cannot be seen from
 /// here, because it is another machine's or outside of this container, there is only the lease.
 pub fn life(run: &Run) -> Life {

@@ -1,5 +1,6 @@
 //! Finding what is known by words, and the part of it that a session should begin with.
 
+use parhelia_store::name::step::Step;
 use std::collections::BTreeSet;
 
 use parhelia_agent::briefing::KNOWN_OF_PROJECT;
@@ -77,7 +78,7 @@ pub fn relevant(memory: &Memory, about: &str, budget: Budget) -> Option<String> 
     let head = |shown: usize| {
         let rest = match lines.len() - shown {
             0 => String::new(),
-            more => format!(" {more} more are found with `parhelia memory recall WORDS`."),
+            more => format!(" {more} more are found with {}.", Step::Recall),
         };
         format!("{KNOWN_OF_PROJECT}, newest word on each; check it where it matters.{rest}")
     };

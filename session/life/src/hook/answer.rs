@@ -2,6 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "appends to the agent's own file of variables")]
 
+use parhelia_store::name::step::Step;
 use std::{io::Write, path::PathBuf};
 
 use jiff::SignedDuration;
@@ -107,7 +108,8 @@ fn known_of_project(
     let unconfirmed = project.unconfirmed.map(|claimed| {
         let claimed = parhelia_store::name::display(claimed.as_bytes());
         format!(
-            "[This folder says that it is of {claimed}, of which more is known from other folders. None of it is told until your user has confirmed that: `parhelia memory confirm`.]"
+            "[This folder says that it is of {claimed}, of which more is known from other folders. None of it is told until your user has confirmed that: {}.]",
+            Step::ConfirmProject
         )
     });
     let all: Vec<String> = known.into_iter().chain(unconfirmed).collect();
@@ -223,9 +225,9 @@ fn unfinished(store: &Store, host: &dyn Host, current: &Current) -> Result<Optio
     let Some(session) = run::incomplete(store, &current.workspace, &current.session)?.into_iter().next() else { return Ok(None) };
     let head = store.view().head(&session.id)?;
     let mut input = input_for(store, host, &session, head.as_ref(), current, (Why::Incomplete, None))?;
-    let command = format!("parhelia session resume {}", session.id);
+    let command = Step::Resume(session.id.clone());
     input
         .notices
-        .insert(0, format!("Ask the user whether to go on with that work; if so, it is resumed in a terminal with `{command}`."));
+        .insert(0, format!("Ask the user whether to go on with that work; if so, it is resumed in a terminal with {command}."));
     Ok(Some(input))
 }

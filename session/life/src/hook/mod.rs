@@ -3,8 +3,10 @@
 mod answer;
 mod attend;
 mod fullness;
+mod receive;
 mod work;
 
 pub use answer::{Answer, answer};
 pub use fullness::fullness;
+pub use receive::{Received, handed_over, receive, take_over};
 pub use work::{Taken, work};

@@ -1,6 +1,7 @@
 //! The servers' state, given back: files are written where the servers look for them; a state that was handed out waits for the proxy
 //! before the server, or goes to the server at once where that is reached over HTTP.
 
+use parhelia_store::name::step::Step;
 use std::path::{Path, PathBuf};
 
 use parhelia_agent::{
@@ -65,7 +66,8 @@ fn give(store: &Store, host: &dyn Host, request: &Request, checkpoint: &Checkpoi
         if let (Some(GivenBack { checkpoint, error: Some(why) }), Back::Missing) = (&server.given_back, back) {
             let why = format!(
                 "that of checkpoint {checkpoint} was not taken when it was started last ({why}), and it goes on with what it has had since\n\
-                 `session resume --from {checkpoint}` goes back to that one"
+                 {} goes back to that one",
+                Step::ResumeFrom(checkpoint.to_string())
             );
             notices.push(Notice::ServerWithoutState { server: name.clone(), why });
         }
@@ -148,7 +150,8 @@ impl One<'_> {
                 return match client.state(&server, limit, self.settings.max_state_bytes) {
                     Told::State(now) if now == state => Ok(None),
                     Told::State(_) => Err(format!(
-                        "what it has is another one, and may be newer\n`session resume --from {id}` gives this one back"
+                        "what it has is another one, and may be newer\n{} gives this one back",
+                        Step::ResumeFrom(id.to_string())
                     )),
                     Told::Stateless { why } | Told::NotAsked { why } | Told::Failed { why } => Err(why),
                     Told::Ended => Err(ENDED.into()),

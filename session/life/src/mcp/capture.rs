@@ -1,6 +1,7 @@
 //! The servers' state as a part of a checkpoint. Each server is asked beside the others, within its own time; one that fails is recorded,
 //! and the others go on.
 
+use parhelia_store::name::step::Step;
 use std::{
     cmp::Reverse,
     collections::BTreeMap,
@@ -263,7 +264,7 @@ fn told(
         },
         None if configured.is_some() => not_asked("it is reached in another way than over standard streams or HTTP"),
         _ if is_asked && !is_proxied => {
-            failed("it supports checkpoints, and no proxy stands before it (`parhelia hooks install --mcp`)")
+            failed(&format!("it supports checkpoints, and no proxy stands before it ({})", Step::InstallProxies))
         }
         _ if is_asked && !around.is_over() => failed("its proxy does not run"),
         _ if is_proxied => not_asked("it does not run, and no state of it is known"),

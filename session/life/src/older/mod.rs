@@ -15,6 +15,7 @@ mod marks;
 #[cfg(test)]
 mod tests;
 
+use parhelia_store::name::step::Step;
 use std::{
     fs::File,
     io::ErrorKind,
@@ -126,7 +127,10 @@ impl Older {
         let refused = |why: String| Error::Invalid(format!("cannot import {}: {why}", path.join(MANIFEST).shown()));
         if let Some(session) = session.as_ref().filter(|session| !name::is_session(session)) {
             let session = name::printable(session);
-            return Err(refused(format!("its session_id '{session}' cannot be a session's name here; --session gives another")));
+            return Err(refused(format!(
+                "its session_id '{session}' cannot be a session's name here; {} gives another",
+                Step::SessionOption
+            )));
         }
         let mut reader = Reader::new(archive, &path.join(&manifest.archive), Limits::default())?;
         let mut state = Captured { consistency: manifest.consistency, git: manifest.git.clone(), ..Captured::default() };

@@ -1,5 +1,6 @@
 //! Safety checkpoints of what is about to be overwritten.
 
+use parhelia_store::name::step::Step;
 use std::{
     collections::BTreeSet,
     ops::Bound,
@@ -59,8 +60,9 @@ pub fn safety(store: &Store, host: &dyn Host, wanted: SafetyRequest<'_>, observe
     let safety = made.outcome.checkpoint;
     match made.verified.transpose()? {
         Some(report) if !report.is_ok() => Err(Error::Damaged(format!(
-            "the safety checkpoint {} is damaged, and nothing was changed; `parhelia check --repair` mends the store",
-            safety.id()
+            "the safety checkpoint {} is damaged, and nothing was changed; {} mends the store",
+            safety.id(),
+            Step::Repair
         ))),
         _ => Ok(safety),
     }

@@ -1,6 +1,7 @@
 //! From which checkpoint a session goes on: the newest of its head and those that this came from which may be resumed, or by configuration the
 //! newest that counts as good. Passing over anything newer is said.
 
+use parhelia_store::name::step::Step;
 use std::collections::HashSet;
 
 use parhelia_ledger::{Approval, ApprovalStatus, LedgerView as _, Session};
@@ -142,7 +143,7 @@ fn is_escalated(approval: Option<&Approval>) -> bool {
 
 /// The reason for which something better is preferred, and the way around that.
 fn named(why: &str) -> String {
-    format!("{why}; name it with --from to go on from it")
+    format!("{why}; name it with {} to go on from it", Step::From)
 }
 
 /// A checkpoint that waits for a person, as a predicate.

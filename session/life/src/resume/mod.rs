@@ -1,9 +1,11 @@
 //! A dead session lives again: from which checkpoint, with which workspace and conversation, and what the agent is told.
 
 mod alive;
+mod background;
 mod begin;
 mod choose;
 mod consent;
+mod diagnosis;
 mod foreseen;
 mod plan;
 mod request;
@@ -11,8 +13,10 @@ mod start;
 mod workspace;
 
 pub use alive::{Alive, if_alive};
+pub use background::{Background, in_background};
 pub use begin::{Begun, take_on};
 pub use consent::{Consent, SET_ASIDE_AFTER, Unasked, consent, set_aside, unasked, why_set_aside};
+pub use diagnosis::{Diagnosis, left_alone};
 pub use foreseen::Foreseen;
 use plan::meant;
 pub use plan::{Prepared, Resume, chosen, old, others, preference, rollback_first};

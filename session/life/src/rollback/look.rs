@@ -1,5 +1,6 @@
 //! Looking before a rollback: what stands against it, and what it would do.
 
+use parhelia_store::name::step::Step;
 use std::{
     iter,
     os::unix::ffi::OsStrExt,
@@ -134,9 +135,9 @@ pub fn whole(store: &Store, target: &Checkpoint, now: Option<&Checkpoint>, progr
     match report.is_ok() {
         true => Ok(()),
         false => Err(Error::Damaged(format!(
-            "checkpoint {} is damaged, and nothing was changed; `parhelia checkpoint verify {}` says where",
+            "checkpoint {} is damaged, and nothing was changed; {} says where",
             target.id(),
-            target.id()
+            Step::Verify(target.id())
         ))),
     }
 }

@@ -10,7 +10,7 @@ use parhelia_store::{
 };
 
 use super::{Ended, Stops, Supervised, ensure_startable, or_ended, supervise};
-use crate::{environment, prompt, rollback, session_name::check_given};
+use crate::{environment, prompt, rollback, session_name::check_given, template::Copied};
 use parhelia_host::{
     Host, Observer, Refusal, Result,
     config::Config,
@@ -22,7 +22,7 @@ use parhelia_host::{
 use parhelia_oversight::{review::acts, who::who};
 
 /// An agent that is to be launched in a new session.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct LaunchRequest {
     /// The session's name; none for the folder's.
     pub name: Option<String>,
@@ -36,15 +36,32 @@ pub struct LaunchRequest {
     pub workspace: PathBuf,
     /// The agent's command line.
     pub command: Vec<OsString>,
+    /// The words that are said to the agent first.
+    pub prompt: Option<String>,
     /// The interval between checkpoints, made where something has changed; none for never.
     pub interval: Option<Duration>,
     /// True if nothing is said of a good end.
     pub is_quiet: bool,
 }
 
+impl LaunchRequest {
+    /// The same in the copy of an agent folder, which names the session where nothing else does.
+    pub fn in_copy(self, copied: &Copied) -> Self {
+        LaunchRequest {
+            id: Some(copied.id.clone()),
+            agent_folder: Some(copied.folder.clone()),
+            name: self.name.or_else(|| copied.name()),
+            workspace: copied.workspace.clone(),
+            ..self
+        }
+    }
+}
+
 /// An agent that may be launched.
 pub struct Launch {
     request: LaunchRequest,
+    /// Its command line, with the first prompt.
+    command: Vec<OsString>,
     agent: Option<Agent>,
     config: Config,
 }
@@ -154,28 +171,27 @@ impl Launch {
             return Err(DecisionRefusal::NoPolicy { why: config.approval.unknown(policy) }.into());
         }
         request.policy = policy_of_outer(store, host, &config.approval, request.policy, observer)?;
-        ensure_startable(host, &request.command, &request.workspace)?;
+        let command = match &request.prompt {
+            Some(prompt) => prompted(&request.command, prompt)?,
+            None => request.command.clone(),
+        };
+        ensure_startable(host, &command, &request.workspace)?;
         others_beside(store, &request, observer)?;
-        let agent = run::agent_to_start(host, &request.command);
+        let agent = run::agent_to_start(host, &command);
         if let Some((agent, conversation)) = agent.as_ref().and_then(|agent| Some((agent, agent.conversation()?))) {
             ensure_free(store, host, agent, &conversation)?;
         }
-        Ok(Launch { request, agent, config })
+        Ok(Launch { request, command, agent, config })
     }
 
     /// The agent; none for a program that is no agent.
-    pub fn agent(&self) -> Option<&Agent> {
+    pub(crate) fn agent(&self) -> Option<&Agent> {
         self.agent.as_ref()
     }
 
-    /// The policy of the session; none for the configured one.
-    pub fn policy(&self) -> Option<&str> {
-        self.request.policy.as_deref()
-    }
-
-    /// The session's name.
-    pub fn name(&self) -> Option<&str> {
-        self.request.name.as_deref()
+    /// The request, with the name and the policy that the session gets.
+    pub(crate) fn request(&self) -> &LaunchRequest {
+        &self.request
     }
 
     /// Begins the run.
@@ -190,7 +206,7 @@ impl Launch {
                 let hooks = run::hooks_for(store, host, agent, config_folder.as_ref(), workspace, observer)?;
                 agent.launch_argv(conversation.as_deref(), &hooks)
             }
-            None => self.request.command.clone(),
+            None => self.command.clone(),
         };
         for (other, _) in conversation.iter().flat_map(|id| run::sessions_in(store, id, "")).flatten() {
             observer.warn(&Notice::Beside(Beside::Conversation { session: other.id }));
@@ -202,7 +218,7 @@ impl Launch {
             name: self.request.name.clone(),
             policy: self.request.policy.clone(),
             workspace: workspace.clone(),
-            argv: self.request.command.clone(),
+            argv: self.command.clone(),
             folder: workspace.clone(),
             conversation: conversation.clone(),
             permission_mode: agent.and_then(Agent::permission_mode),

@@ -6,16 +6,16 @@ use std::{
 };
 
 use parhelia_agent::tmux::{RestoreRequest, Restored, Server, restore};
-use parhelia_ledger::{Run, Tmux};
+use parhelia_ledger::Run;
 use parhelia_store::Store;
 
-use super::{SavedTmux, saved_tmux};
+use super::{SavedTmux, saved_tmux, server};
 use crate::resume::Prepared;
 use parhelia_host::{Host, Observer, Result, notice::Notice};
 
 /// The pane in which something of a session runs.
 #[derive(Clone, Copy)]
-pub struct Pane<'a> {
+pub(super) struct Pane<'a> {
     /// The tmux server.
     pub server: &'a Server,
     /// The tmux session.
@@ -25,10 +25,9 @@ pub struct Pane<'a> {
 }
 
 impl Pane<'_> {
-    /// The pane, as a run has it.
-    pub fn tmux(&self) -> Result<Tmux> {
-        let socket = self.server.ask(["display-message", "-p", "-t", self.id, "#{socket_path}"])?;
-        Ok(Tmux { socket, pane: self.id.to_owned() })
+    /// The socket of its server, as that says.
+    pub fn socket(&self) -> Option<String> {
+        self.server.ask(["display-message", "-p", "-t", self.id, "#{socket_path}"]).ok()
     }
 }
 
@@ -40,16 +39,40 @@ pub struct TmuxPlace {
     pub saved: Option<SavedTmux>,
 }
 
-/// The windows and panes of a resumed session, by its checkpoint; none where it was not in tmux. With `was_in_tmux`, also of a run that was.
-pub fn place(store: &Store, prepared: &Prepared, newest: Option<&Run>) -> Result<Option<SavedTmux>> {
-    let was_in_tmux = newest.is_some_and(|run| run.tmux.is_some());
-    match &prepared.choice.checkpoint {
-        Some(checkpoint) => saved_tmux(store, checkpoint, was_in_tmux),
-        None => Ok(None),
-    }
-}
-
 impl TmuxPlace {
+    /// The place of a session that is to live in tmux, whether it did before or not. Fails where tmux cannot be run.
+    pub fn wanted(
+        store: &Store,
+        host: &dyn Host,
+        socket: Option<&Path>,
+        prepared: &Prepared,
+        newest: Option<&Run>,
+    ) -> Result<Self> {
+        Self::at(host, socket, saved(store, prepared, newest)?, newest)
+    }
+
+    /// The place of a session that was in tmux, by its checkpoint or its newest run; none for any other.
+    pub fn of(
+        store: &Store,
+        host: &dyn Host,
+        socket: Option<&Path>,
+        prepared: &Prepared,
+        newest: Option<&Run>,
+    ) -> Result<Option<Self>> {
+        match saved(store, prepared, newest)? {
+            None if newest.is_none_or(|run| run.tmux.is_none()) => Ok(None),
+            saved => Self::at(host, socket, saved, newest).map(Some),
+        }
+    }
+
+    fn at(host: &dyn Host, socket: Option<&Path>, saved: Option<SavedTmux>, newest: Option<&Run>) -> Result<Self> {
+        let was_there = newest.and_then(|run| run.tmux.as_ref()).map(|tmux| tmux.socket.as_str());
+        let earlier = saved.as_ref().map(|saved| saved.state.socket.as_str()).or(was_there);
+        let server = server(host, socket, earlier)?;
+        server.is_running()?;
+        Ok(TmuxPlace { server, saved })
+    }
+
     /// Makes a tmux session of this name, with windows and panes as they were, and `command` in the agent's pane. Every other pane has a shell:
     /// what ran there is not started again. Texts of panes are written into `folder`. Returns the agent's pane.
     pub fn make(
@@ -86,5 +109,14 @@ impl TmuxPlace {
             observer.warn(&Notice::TmuxNote { text: note.clone() });
         }
         Ok(restored.pane(&saved.agent_pane).unwrap_or_default().to_owned())
+    }
+}
+
+/// The windows and panes of a resumed session, by its checkpoint; none where it was not in tmux.
+fn saved(store: &Store, prepared: &Prepared, newest: Option<&Run>) -> Result<Option<SavedTmux>> {
+    let was_in_tmux = newest.is_some_and(|run| run.tmux.is_some());
+    match &prepared.choice.checkpoint {
+        Some(checkpoint) => saved_tmux(store, checkpoint, was_in_tmux),
+        None => Ok(None),
     }
 }

@@ -2,7 +2,6 @@
 
 use std::{
     path::PathBuf,
-    sync::atomic::{AtomicBool, Ordering},
     time::{Duration, Instant},
 };
 
@@ -17,9 +16,9 @@ use parhelia_agent::{
 use parhelia_ledger::{LedgerView as _, Run};
 use parhelia_store::Store;
 
-use super::Pane;
+use super::place::Pane;
 use parhelia_host::{
-    Error, Result,
+    Error, Observer, Result,
     run::{Life, launcher_of, life},
 };
 
@@ -48,7 +47,7 @@ pub enum Started {
 }
 
 /// An agent in a pane that is waited for.
-pub struct Watch<'a> {
+pub(super) struct Watch<'a> {
     /// Store in which its run is recorded.
     pub store: &'a Store,
     /// Its pane.
@@ -59,8 +58,8 @@ pub struct Watch<'a> {
     pub kind: Option<Kind>,
     /// The agent's folder.
     pub config: Option<PathBuf>,
-    /// Set when the user has had enough.
-    pub cancel: &'a AtomicBool,
+    /// Tells when the user has had enough.
+    pub observer: &'a dyn Observer,
 }
 
 impl Watch<'_> {
@@ -69,7 +68,7 @@ impl Watch<'_> {
         let until = Instant::now() + LIMIT;
         let (mut asked, mut dead_since) = (None, None);
         loop {
-            if self.cancel.load(Ordering::SeqCst) {
+            if self.observer.is_cancelled() {
                 return Err(parhelia_store::Error::Cancelled.into());
             }
             // First the pane, so that a run that ended meanwhile has all of it recorded.

@@ -16,6 +16,7 @@ mod staging;
 #[cfg(test)]
 mod tests;
 
+use parhelia_name::step::Step;
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     path::{Path, PathBuf},
@@ -94,8 +95,9 @@ fn check_outside(root: &Path, to: &Path) -> Result<()> {
     match is_inside {
         false => Ok(()),
         true => Err(Error::Refused(format!(
-            "cannot salvage into {}: it lies in the old store, which is only read; --to names another folder",
-            to.display()
+            "cannot salvage into {}: it lies in the old store, which is only read; {} names another folder",
+            to.display(),
+            Step::To
         ))),
     }
 }

@@ -2,6 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "makes and moves whole stores of its own")]
 
+use parhelia_name::step::Step;
 use std::{
     fs::{self, File},
     io,
@@ -105,8 +106,9 @@ fn check_free(to: &Path) -> Result<()> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(e) => Err(e).at("look at", to),
         Ok(_) => Err(Error::Refused(format!(
-            "cannot salvage into {}: it exists, and nothing is overwritten; --to names a folder that does not exist yet",
-            to.display()
+            "cannot salvage into {}: it exists, and nothing is overwritten; {} names a folder that does not exist yet",
+            to.display(),
+            Step::To
         ))),
     }
 }

@@ -9,6 +9,7 @@ use crate::{
     progress::{self, Progress},
     view::View,
 };
+use parhelia_name::step::Step;
 
 /// Checks that every entry of the index leads to its object.
 pub(crate) fn check_index(view: &View, packs: &Packs, report: &mut CheckReport, progress: &dyn Progress) -> Result<()> {
@@ -34,10 +35,11 @@ pub(crate) fn check_index(view: &View, packs: &Packs, report: &mut CheckReport, 
     }
     for (key, location) in &astray {
         let message = format!(
-            "the index places {} where it is not ({} at {}); run --rebuild-index",
+            "the index places {} where it is not ({} at {}); run {}",
             hex(key),
             location.pack,
-            location.offset
+            location.offset,
+            Step::RebuildInCheck
         );
         report.push(Finding { pack: Some(location.pack), ..Finding::new(FindingKind::Index, message) });
     }

@@ -1,5 +1,6 @@
 //! Checks of the journal, of its events, and of what the view makes of it.
 
+use parhelia_name::step::Step;
 use std::path::Path;
 
 use crate::{
@@ -34,7 +35,7 @@ pub(crate) fn check_journal(layout: &Layout, view: &View, checkpoints: &[Checkpo
     }
     let grown = tail.end.sequence > view.end().sequence && view.is_stale()?;
     if !grown && tail.end != *view.end() {
-        report.add(FindingKind::Index, "the index was derived from another place in the journal; run --rebuild-index".into());
+        report.add(FindingKind::Index, rebuild("the index was derived from another place in the journal"));
     }
     let truth = match View::of_journal(layout, &tail) {
         Ok(truth) => truth,
@@ -55,15 +56,20 @@ pub(crate) fn check_journal(layout: &Layout, view: &View, checkpoints: &[Checkpo
     compare_views(&truth, view, checkpoints, report)
 }
 
+fn rebuild(fault: &str) -> String {
+    format!("{fault}; run {}", Step::RebuildInCheck)
+}
+
 /// The end of the journal: no committed record may be missing behind it.
 fn check_end(tail: &Tail, place: &Path, report: &mut CheckReport) {
     if tail.missing > 0 {
         let (last, synced) = (tail.end.sequence, tail.end.sequence + tail.missing);
         let message = format!(
             "the journal in {} ends with record {last}, but record {synced} was committed: {} records are missing, because the journal was cut \
-             short, or copied while it was written to; gc keeps their packs, and `parhelia check --salvage` makes a new store of what packs hold",
+             short, or copied while it was written to; gc keeps their packs, and {} makes a new store of what packs hold",
             place.display(),
-            tail.missing
+            tail.missing,
+            Step::Salvage
         );
         report.add(FindingKind::Journal, message);
     }
@@ -87,14 +93,14 @@ fn check_end(tail: &Tail, place: &Path, report: &mut CheckReport) {
 /// Compares the view with `truth`, the one that the journal adds up to.
 fn compare_views(truth: &View, view: &View, checkpoints: &[Checkpoint], report: &mut CheckReport) -> Result<()> {
     if truth.checkpoints()? != checkpoints || truth.unreadable()? != view.unreadable()? {
-        report.add(FindingKind::Index, "the index and the journal tell of different checkpoints; run --rebuild-index".into());
+        report.add(FindingKind::Index, rebuild("the index and the journal tell of different checkpoints"));
     }
     if truth.last_event()? != view.last_event()? || !truth.has_same_fold(view)? {
-        let message = "the index and the journal tell of different sessions, runs, tags or decisions; run --rebuild-index";
-        report.add(FindingKind::Index, message.into());
+        let message = "the index and the journal tell of different sessions, runs, tags or decisions";
+        report.add(FindingKind::Index, rebuild(message));
     }
     if truth.packs()? != view.packs()? {
-        report.add(FindingKind::Index, "the index and the journal tell of different packs; run --rebuild-index".into());
+        report.add(FindingKind::Index, rebuild("the index and the journal tell of different packs"));
     }
     Ok(())
 }

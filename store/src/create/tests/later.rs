@@ -238,7 +238,7 @@ fn damage_in_what_others_build_on_is_named_for_all_of_them_and_healed_from_elsew
     let store = Store::open(f.store.path(), &OpenOptions::default()).unwrap();
     let error = content_of(&store, &versions[7].0).unwrap_err().to_string();
     let times = |words: &str| error.matches(words).count();
-    assert_eq!((times("builds on the object"), times("which cannot be read"), times("run `parhelia")), (1, 1, 1), "{error}");
+    assert_eq!((times("builds on the object"), times("which cannot be read"), times("run a check")), (1, 1, 1), "{error}");
     assert!(content_of(&store, &versions[0].0).unwrap()["f.rs"] == versions[0].1);
     // A create builds on nothing that cannot be read.
     let mut last = versions[7].1.clone();

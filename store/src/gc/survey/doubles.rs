@@ -1,6 +1,7 @@
 //! Second copies of what lives. Before one goes, the copy that stays is read: it may be damaged, and then the second one is what a repair
 //! makes it whole from.
 
+use parhelia_name::step::Step;
 use std::collections::{BTreeSet, HashSet};
 
 use super::Survey;
@@ -35,9 +36,10 @@ impl Survey<'_> {
             }
             let packs: Vec<String> = without.iter().map(PackId::to_string).collect();
             progress.notice(&format!(
-                "pack {} has whole copies of what may be damaged in {}; all of them are left as they are; run `parhelia check --repair`",
+                "pack {} has whole copies of what may be damaged in {}; all of them are left as they are; run {}",
                 self.packs[number].id,
-                packs.join(", ")
+                packs.join(", "),
+                Step::Repair
             ));
             self.packs[number].has_only_copies = true;
             broken.extend(without);

@@ -147,5 +147,5 @@ fn patterns_hold_for_a_single_file_too() {
     }
     assert_eq!((fs::read(place.src("a/g")).unwrap(), fs::read(place.path("new")).unwrap()), (b"then".to_vec(), b"then".to_vec()));
     let message = restore("src/a", &["x"], &["y", "z"]).unwrap_err().to_string();
-    assert!(message.contains("matches x and is left by --exclude y and z;"), "{message}");
+    assert!(message.contains("matches x and is left by an exclusion y and z;"), "{message}");
 }

@@ -13,8 +13,9 @@ use super::{
         remove::foresee,
         table::{Action, Folder, Item, Source, Stamp, folder_path},
     },
-    Blocked, Group, HOLDS_FROZEN, HOLDS_HELD, HOLDS_SPARED, Job, Linked, NOT_EMPTY, Outcome, Walk,
+    Blocked, Group, HOLDS_FROZEN, HOLDS_HELD, HOLDS_SPARED, Job, Linked, Outcome, Walk,
     live::Live,
+    not_empty,
 };
 use crate::{
     clock,
@@ -203,7 +204,7 @@ impl Walk<'_> {
                 Some(held) if held.is_by_flag() => Blocked::around(folder, &node.name, HOLDS_FROZEN.into()),
                 Some(held) => Blocked::around(folder, &node.name, format!("{HOLDS_HELD}: {}", held.reason(&path))),
             },
-            (false, false) => Blocked::by_folder(folder, &node.name, NOT_EMPTY),
+            (false, false) => Blocked::by_folder(folder, &node.name, not_empty()),
             (false, true) => {
                 out.exchanged.push(((folder, at.index as u32), foreseen.entries));
                 return Ok(true);

@@ -1,5 +1,6 @@
 //! The findings of a walk.
 
+use parhelia_name::step::Step;
 use std::{borrow::Cow, collections::HashMap};
 
 use crate::{
@@ -53,7 +54,7 @@ pub struct Blocked {
 
 impl Blocked {
     /// An entry in whose place a folder with other files is.
-    pub fn by_folder(folder: u32, name: &[u8], reason: &'static str) -> Self {
+    pub fn by_folder(folder: u32, name: &[u8], reason: impl Into<Cow<'static, str>>) -> Self {
         Blocked { folder, name: name.into(), reason: reason.into(), why: Why::Failed }
     }
 
@@ -70,7 +71,10 @@ impl Blocked {
 }
 
 /// A folder is in its place that may not be removed.
-pub const NOT_EMPTY: &str = "a folder with other files is in its place (--delete removes it)";
+pub fn not_empty() -> String {
+    format!("a folder with other files is in its place ({} removes it)", Step::Delete)
+}
+
 /// A folder is in its place that may be removed but for some of it.
 pub const HOLDS_SPARED: &str = "a folder is in its place that holds what the checkpoint left out, a mount, or the store";
 

@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use self::{entry::Place, live::Live};
 pub use self::{
     entry::locate,
-    found::{Blocked, Extra, Found, Group, HOLDS_FROZEN, HOLDS_HELD, HOLDS_SPARED, Kept, Linked, NOT_EMPTY},
+    found::{Blocked, Extra, Found, Group, HOLDS_FROZEN, HOLDS_HELD, HOLDS_SPARED, Kept, Linked, not_empty},
 };
 use super::{
     Options,

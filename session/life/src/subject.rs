@@ -1,4 +1,4 @@
-//! The arguments of `checkpoint create`: folders to capture, or the session of one.
+//! What is to be captured, by the words that somebody gave: a folder, or the session of one.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -8,17 +8,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::listed::resolved;
-use parhelia_host::Host;
+use parhelia_host::{Error, Host, Result};
 use parhelia_ledger::{LedgerView as _, Session, Status, selector};
-use parhelia_life::{session_name::checked_name, target};
-use parhelia_store::{Store, name::Shown as _};
-
-use crate::{
-    exit::{Failure, OPEN_WORKSPACE, Result},
-    human,
-    workspace::workspace,
+use parhelia_store::{
+    Store,
+    name::{Shown as _, display, step::Step},
 };
+
+use crate::{listed::resolved, place::workspace, session_name::checked_name, target};
 
 /// A folder to capture.
 #[derive(Debug)]
@@ -41,53 +38,6 @@ enum Word {
     Folder(OsString),
 }
 
-/// The folders that a command line names. Nothing is looked up in a store yet.
-pub fn subjects(words: &[OsString], folder: Option<&Path>) -> Result<Vec<Subject>> {
-    match (words, folder) {
-        ([], folder) => Ok(vec![Subject { workspace: workspace(folder.unwrap_or(Path::new(".")))?, word: Word::None }]),
-        ([word], Some(folder)) => {
-            let name = checked_name(&word.to_string_lossy())?;
-            Ok(vec![Subject { workspace: workspace(folder)?, word: Word::Session(name) }])
-        }
-        (_, Some(_)) => Err(Failure::Usage("with --workspace, give one session's name; without it, folders to capture".into())),
-        ([word], None) => Ok(vec![alone(word)?]),
-        (words, None) => words.iter().map(|word| one_of_several(word)).collect(),
-    }
-}
-
-/// The meaning of the only word.
-fn alone(word: &OsStr) -> Result<Subject> {
-    let is_file = match found(word)? {
-        Found::Folder => return Ok(Subject { workspace: workspace(Path::new(word))?, word: Word::Folder(word.to_owned()) }),
-        Found::Other => true,
-        Found::Nothing if word.as_bytes().contains(&b'/') => {
-            let source = rustix::io::Errno::NOENT.into();
-            return Err(Failure::File { action: OPEN_WORKSPACE, path: word.into(), source });
-        }
-        Found::Nothing => false,
-    };
-    match word.to_str().map(checked_name) {
-        Some(Ok(name)) => Ok(Subject { workspace: workspace(Path::new("."))?, word: Word::Name(name, is_file) }),
-        _ if is_file => Err(of_file(word)),
-        Some(Err(refused)) => Err(refused.into()),
-        None => {
-            Err(checked_name(&Path::new(word).shown())
-                .map_or_else(Into::into, |_| Failure::Usage("a session's name is text".into())))
-        }
-    }
-}
-
-fn one_of_several(word: &OsStr) -> Result<Subject> {
-    match found(word)? {
-        Found::Folder => Ok(Subject { workspace: workspace(Path::new(word))?, word: Word::Folder(word.to_owned()) }),
-        _ => Err(Failure::Usage(format!(
-            "{} is no folder, and several words are folders to capture; `parhelia checkpoint create SESSION --workspace DIR` captures one \
-             for a session",
-            Path::new(word).shown()
-        ))),
-    }
-}
-
 /// The thing at a path.
 enum Found {
     Folder,
@@ -102,11 +52,53 @@ fn found(word: &OsStr) -> Result<Found> {
         Ok(_) => Ok(Found::Other),
         // A symlink to nothing is something.
         Err(e) if gone(e.kind()) => Ok(if fs::symlink_metadata(word).is_ok() { Found::Other } else { Found::Nothing }),
-        Err(source) => Err(Failure::File { action: OPEN_WORKSPACE, path: word.into(), source }),
+        Err(source) => Err(Error::Workspace { path: word.into(), source }),
     }
 }
 
 impl Subject {
+    /// A folder, for a session that its own place tells.
+    pub fn of_folder(folder: &Path) -> Result<Self> {
+        Ok(Subject { workspace: workspace(folder)?, word: Word::None })
+    }
+
+    /// A folder, for the session that has this name.
+    pub fn of_session(name: &str, folder: &Path) -> Result<Self> {
+        let name = checked_name(name)?;
+        Ok(Subject { workspace: workspace(folder)?, word: Word::Session(name) })
+    }
+
+    /// The only word that was given: a folder, or a session of the current one. Nothing is looked up in a store yet.
+    pub fn of_word(word: &OsStr) -> Result<Self> {
+        let is_file = match found(word)? {
+            Found::Folder => return Self::of_one(word),
+            Found::Other => true,
+            Found::Nothing if word.as_bytes().contains(&b'/') => {
+                return Err(Error::Workspace { path: word.into(), source: rustix::io::Errno::NOENT.into() });
+            }
+            Found::Nothing => false,
+        };
+        match word.to_str().map(checked_name) {
+            Some(Ok(name)) => Ok(Subject { workspace: workspace(Path::new("."))?, word: Word::Name(name, is_file) }),
+            _ if is_file => Err(of_file(word)),
+            Some(Err(refused)) => Err(refused),
+            None => Err(checked_name(&Path::new(word).shown())
+                .map_or_else(|refused| refused, |_| Error::Invalid("a session's name is text".into()))),
+        }
+    }
+
+    /// One of several words, each of which is a folder.
+    pub fn of_one(word: &OsStr) -> Result<Self> {
+        match found(word)? {
+            Found::Folder => Ok(Subject { workspace: workspace(Path::new(word))?, word: Word::Folder(word.to_owned()) }),
+            _ => Err(Error::Invalid(format!(
+                "{} is no folder, and several words are folders to capture; {} captures one for a session",
+                Path::new(word).shown(),
+                Step::CaptureFor
+            ))),
+        }
+    }
+
     /// The session that was named for it, if any. Fails where a word has two meanings, or may be mistyped: a wrong guess captures another folder
     /// than the one that was meant, and reports success.
     pub fn session(&self, store: &Store, host: &dyn Host) -> Result<Option<String>> {
@@ -123,7 +115,7 @@ impl Subject {
                     return Err(of_file(OsStr::new(name)));
                 }
                 match near(store, &self.workspace, name)? {
-                    Some(other) => Err(mistyped(name, &other)),
+                    Some(error) => Err(error),
                     None => Ok(Some(name.clone())),
                 }
             }
@@ -146,10 +138,10 @@ impl Subject {
                     .is_some_and(|place| place.folder().canonicalize().is_ok_and(|found| found == folder))
         };
         if here != self.workspace && sessions.iter().any(|session| works_in(session, &here)) {
-            let word = human::shell(word.as_bytes());
-            return Err(Failure::Usage(format!(
-                "'{name}' is a folder here, and a session of this folder\n`parhelia checkpoint create ./{word}` captures the folder; \
-                 `parhelia checkpoint create {word} --workspace .` captures this folder for the session"
+            return Err(Error::Invalid(format!(
+                "'{name}' is a folder here, and a session of this folder\n{} captures the folder; {} captures this folder for the session",
+                Step::CaptureFolder(Path::new(".").join(word).into()),
+                Step::CaptureHere(word.to_owned())
             )));
         }
         if sessions.iter().any(|session| works_in(session, &self.workspace)) {
@@ -180,7 +172,7 @@ impl Subject {
     /// A sentence about the folder that is captured, where the command line did not name it.
     pub fn note(&self, is_new: bool) -> Option<String> {
         let Word::Name(name, _) = &self.word else { return None };
-        let folder = human::path(self.workspace.as_os_str().as_bytes());
+        let folder = display(self.workspace.as_os_str().as_bytes());
         is_new.then(|| format!("{folder} is captured, as the new session {name}"))
     }
 
@@ -190,66 +182,52 @@ impl Subject {
     }
 }
 
-fn of_file(word: &OsStr) -> Failure {
-    let shell = human::shell(word.as_bytes());
+fn of_file(word: &OsStr) -> Error {
     let named = match word.to_str().is_some_and(|word| checked_name(word).is_ok()) {
-        true => format!("; `parhelia checkpoint create {shell} --workspace .` captures this folder for a session of that name"),
+        true => format!("; {} captures this folder for a session of that name", Step::CaptureHere(word.to_owned())),
         false => String::new(),
     };
-    let alone = match command_for_file(word) {
-        Some(command) => format!("`{command}` captures that file alone"),
-        None => "`parhelia checkpoint create --files-from LIST` captures the files of a list alone".into(),
+    let alone = match alone(word) {
+        Some(file) => format!("{} captures that file alone", Step::CaptureFile(file)),
+        None => format!("{} captures the files of a list alone", Step::CaptureList),
     };
-    Failure::Usage(format!("{} is a file, and a checkpoint is of a folder\n{alone}{named}", Path::new(word).shown()))
+    Error::Invalid(format!("{} is a file, and a checkpoint is of a folder\n{alone}{named}", Path::new(word).shown()))
 }
 
-/// The command that captures one file alone, given from the current folder.
-fn command_for_file(word: &OsStr) -> Option<String> {
+/// A file by its path in the current folder, or by its name in another one.
+fn alone(word: &OsStr) -> Option<(Option<PathBuf>, Vec<u8>)> {
     let (here, file) = (workspace(Path::new(".")).ok()?, resolved(&Path::new(".").join(word))?);
-    let (folder, listed) = match file.strip_prefix(&here) {
-        Ok(inside) => (String::new(), inside),
-        Err(_) => (format!(" --workspace {}", human::shell(file.parent()?.as_os_str().as_bytes())), Path::new(file.file_name()?)),
-    };
-    let listed = listed.as_os_str().as_bytes();
-    let shell = human::shell(listed);
-    // `echo` may take a dash for its own, and a backslash for more than itself.
-    Some(match listed.starts_with(b"-") || listed.iter().any(|byte| matches!(byte, b'\\' | b'\n' | b'\r')) {
-        false => format!("echo {shell} | parhelia checkpoint create{folder} --files-from -"),
-        true => format!("printf '%s\\0' {shell} | parhelia checkpoint create{folder} --null --files-from -"),
+    let bytes = |path: &OsStr| path.as_bytes().to_vec();
+    Some(match file.strip_prefix(&here) {
+        Ok(inside) => (None, bytes(inside.as_os_str())),
+        Err(_) => (Some(file.parent()?.to_owned()), bytes(file.file_name()?)),
     })
 }
 
-/// Something that has nearly the name that was given.
-enum Near {
-    Folder(OsString),
-    Session(String),
-}
-
-fn mistyped(name: &str, other: &Near) -> Failure {
-    let word = human::shell(name.as_bytes());
-    let (other, meant) = match other {
-        Near::Folder(other) => (format!("the folder {}", Path::new(other).shown()), human::shell(other.as_bytes())),
-        Near::Session(other) => (format!("the session {other}"), human::shell(other.as_bytes())),
-    };
-    Failure::Usage(format!(
-        "there is no session '{name}' yet; did you mean {other}?\n`parhelia checkpoint create {meant}` captures that one; \
-         `parhelia checkpoint create {word} --workspace .` captures this folder as a new session {name}"
+/// The error of a name that is nearly another one.
+fn mistyped(name: &str, other: String, meant: OsString) -> Error {
+    Error::Invalid(format!(
+        "there is no session '{name}' yet; did you mean {other}?\n{} captures that one; {} captures this folder as a new session {name}",
+        Step::CaptureFolder(meant),
+        Step::CaptureHere(name.into())
     ))
 }
 
 /// The folder here, or else the session, whose name is nearly the one that was given.
-fn near(store: &Store, here: &Path, name: &str) -> Result<Option<Near>> {
+fn near(store: &Store, here: &Path, name: &str) -> Result<Option<Error>> {
     // A folder that cannot be listed has no names to compare with.
     let mut folders: Vec<OsString> = fs::read_dir(here)
         .map(|entries| entries.flatten().filter(|entry| entry.path().is_dir()).map(|entry| entry.file_name()).collect())
         .unwrap_or_default();
     folders.retain(|folder| folder.to_str().is_some_and(|folder| is_near(name, folder, true)));
     if let Some(folder) = folders.into_iter().min() {
-        return Ok(Some(Near::Folder(folder)));
+        let other = format!("the folder {}", Path::new(&folder).shown());
+        return Ok(Some(mistyped(name, other, folder)));
     }
     let sessions = store.view().sessions()?;
     let names = sessions.into_iter().flat_map(|session| [session.name, session.id]);
-    Ok(names.filter(|other| is_near(name, other, false)).min().map(Near::Session))
+    let found = names.filter(|other| is_near(name, other, false)).min();
+    Ok(found.map(|session| mistyped(name, format!("the session {session}"), session.into())))
 }
 
 /// True if one may be a slip of the other. Names that differ in digits alone are names of a series. Short names of sessions are often alike on

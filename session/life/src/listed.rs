@@ -1,4 +1,4 @@
-//! `checkpoint create --files-from`: the list of paths to capture.
+//! A list of paths to capture: those that exist, and why others are not in the checkpoint.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -8,20 +8,18 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use parhelia_host::{Error, Result, error::IoContext};
 use parhelia_store::{
     Store,
     create::Outcome,
     format::NAME_BYTES_MAX,
-    name::{self, Shown as _},
+    name::{self, Shown as _, display, step::Step},
     omitted::{self, Omission, Reason},
     record::Checkpoint,
 };
 
-use crate::{
-    exit::{Failure, Result},
-    human,
-    input::without_mark,
-};
+/// The mark with which some editors begin UTF-8 text.
+const MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// The paths of a list, from the workspace folder.
 #[derive(Debug, Default)]
@@ -29,22 +27,16 @@ pub struct Listed {
     /// Those that exist.
     pub paths: Vec<Vec<u8>>,
     /// Those that do not exist, with the reason.
-    missing: Vec<Omission>,
+    pub missing: Vec<Omission>,
 }
 
 impl Listed {
-    /// Reads a list of paths that end in newlines, or in NUL bytes. Fails where it names nothing that exists: a checkpoint of nothing would pass
-    /// for one of everything.
-    pub fn read(file: &Path, has_nulls: bool, workspace: &Path) -> Result<Self> {
-        let failed = |source| Failure::File { action: "read", path: file.to_owned(), source };
-        let input: Box<dyn Read> = match file.as_os_str() == "-" {
-            true => Box::new(std::io::stdin()),
-            false => Box::new(fs::File::open(file).map_err(failed)?),
-        };
+    /// Reads a list of paths that end in newlines, or in NUL bytes. The file is named in errors.
+    pub fn read(input: &mut dyn Read, file: &Path, has_nulls: bool, workspace: &Path) -> Result<Self> {
         let mut listed = Listed::default();
         let mut known = Known { workspace, folders: HashMap::new() };
         for (number, line) in BufReader::new(input).split(if has_nulls { 0 } else { b'\n' }).enumerate() {
-            let mut line = line.map_err(failed)?;
+            let mut line = line.at("read", file)?;
             if !has_nulls {
                 line = text_line(line, number == 0, file)?;
             }
@@ -59,15 +51,17 @@ impl Listed {
         }
         listed.missing.sort_unstable();
         listed.missing.dedup();
-        if !listed.paths.is_empty() {
-            return Ok(listed);
+        Ok(listed)
+    }
+
+    /// Fails where the list names nothing that exists: a checkpoint of nothing would pass for one of everything.
+    pub fn ensure_of_use(&self, file: &Path, workspace: &Path) -> Result<()> {
+        if !self.paths.is_empty() {
+            return Ok(());
         }
-        for omission in &listed.missing {
-            tell!("parhelia: {}", crate::changed::omission_text(omission));
-        }
-        let why = if listed.missing.is_empty() { "it lists no path" } else { "none of the paths that it lists exists" };
+        let why = if self.missing.is_empty() { "it lists no path" } else { "none of the paths that it lists exists" };
         let source = std::io::Error::other(format!("{why}\nPaths are taken from {}, one a line", workspace.shown()));
-        Err(Failure::File { action: "create a checkpoint of what is listed in", path: file.to_owned(), source })
+        Err(source).at("create a checkpoint of what is listed in", file)
     }
 
     /// The paths that a capture with these omissions, which are in order, does not have.
@@ -104,7 +98,7 @@ impl Listed {
 
 /// The reason for which a listed path is left out with what an omission names.
 fn why_with(found: &Omission, path: &[u8]) -> String {
-    let what = if found.path == path { String::new() } else { format!("{} is ", human::path(&found.path)) };
+    let what = if found.path == path { String::new() } else { format!("{} is ", display(&found.path)) };
     match &found.reason {
         Reason::Excluded(rule) => format!("it is listed, and {what}excluded ({rule})"),
         Reason::Unreadable(why) | Reason::Attributes(why) => format!("it is listed, and {what}not read: {why}"),
@@ -115,13 +109,14 @@ fn why_with(found: &Omission, path: &[u8]) -> String {
 /// A line of a list of text, without the marks that some editors write.
 fn text_line(mut line: Vec<u8>, is_first: bool, file: &Path) -> Result<Vec<u8>> {
     if line.contains(&0) {
-        return Err(Failure::Usage(format!(
-            "{} holds a NUL byte, which no path has\n--null (-0) reads a list whose paths end in NUL bytes, as those of `find -print0` do",
-            file.shown()
+        return Err(Error::Invalid(format!(
+            "{} holds a NUL byte, which no path has\n{} reads a list whose paths end in NUL bytes, as those of `find -print0` do",
+            file.shown(),
+            Step::Nulls
         )));
     }
     if is_first {
-        line = without_mark(&line).to_vec();
+        line = line.strip_prefix(MARK).unwrap_or(&line).to_vec();
     }
     if line.last() == Some(&b'\r') {
         line.pop();
@@ -142,14 +137,14 @@ fn inside(line: Vec<u8>, workspace: &Path, file: &Path) -> Result<Vec<u8>> {
     match found {
         Some(path) => Ok(name::components(&path).collect::<Vec<_>>().join(&b'/')),
         None => {
-            let (path, file) = (human::path(&line), file.shown());
-            Err(Failure::Usage(format!("{path}, listed in {file}, is not in {}", workspace.shown())))
+            let (path, file) = (display(&line), file.shown());
+            Err(Error::Invalid(format!("{path}, listed in {file}, is not in {}", workspace.shown())))
         }
     }
 }
 
 /// A path whose folder has no symlinks; the last part may be one.
-pub fn resolved(path: &Path) -> Option<PathBuf> {
+pub(crate) fn resolved(path: &Path) -> Option<PathBuf> {
     match (path.parent(), path.file_name()) {
         (Some(folder), Some(name)) => Some(folder.canonicalize().ok()?.join(name)),
         _ => path.canonicalize().ok(),
@@ -184,7 +179,7 @@ impl Known<'_> {
         }
         let found = match fs::symlink_metadata(self.workspace.join(name::as_path(folder))) {
             Ok(meta) if meta.is_symlink() => {
-                Some(format!("{} is a symlink, which is not followed; list the path behind it", human::path(folder)))
+                Some(format!("{} is a symlink, which is not followed; list the path behind it", display(folder)))
             }
             Ok(meta) if !meta.is_dir() => Some(gone()),
             Err(e) if e.kind() == ErrorKind::NotFound => Some(gone()),

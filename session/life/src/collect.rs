@@ -1,0 +1,29 @@
+//! Freeing what no checkpoint needs, and forgetting what is known of checkpoints that are gone.
+
+use parhelia_host::{Host, Observer, Result};
+use parhelia_knowledge::summary;
+use parhelia_oversight::search;
+use parhelia_store::{
+    Store,
+    gc::{self, GcOptions, GcReport},
+};
+
+/// The result of a collection.
+#[derive(Debug)]
+pub struct Collected {
+    /// Space that was freed.
+    pub freed: parhelia_store::Result<GcReport>,
+    /// Whether what is known of deleted checkpoints, in the search index and in summaries, is forgotten. That is done whether anything could be freed
+    /// or not.
+    pub forgotten: Result<()>,
+}
+
+/// Collects.
+pub fn collect(store: &Store, host: &dyn Host, observer: &dyn Observer) -> Collected {
+    let freed = gc::run(store, &GcOptions::default(), observer);
+    let forget = || {
+        search::forget_deleted(store, host, observer)?;
+        summary::kept::forget_deleted(store, observer)
+    };
+    Collected { freed, forgotten: forget() }
+}
