@@ -336,6 +336,24 @@ impl Agent {
         [self.program.clone(), self.kind.launch(&self.words, conversation, hooks)].concat()
     }
 
+    /// The command line with absolute paths of those files of the user's that lie where the caller is, and not in the folder in which the agent will
+    /// work: neither a pane of tmux nor a later resume begins where this call does. None where there is no such file.
+    pub fn anchored(&self, folder: &Path) -> Option<Vec<OsString>> {
+        let (mut argv, mut is_changed) = (self.program.clone(), false);
+        for mut piece in self.words.0.iter().cloned() {
+            if let Piece::Flag { name, words, .. } = &mut piece
+                && self.kind.file_flags().contains(&name.as_str())
+            {
+                for file in words.iter_mut().filter(|file| !folder.join(file).exists() && Path::new(file).is_file()) {
+                    *file = std::path::absolute(&*file).ok()?.into_os_string();
+                    is_changed = true;
+                }
+            }
+            piece.write(&mut argv);
+        }
+        is_changed.then_some(argv)
+    }
+
     /// The command line with a first prompt; none where it has words of its own that are one, or answers one prompt and ends.
     pub fn prompted(&self, prompt: &str) -> Option<Vec<OsString>> {
         if self.is_headless() || self.words.plain().next().is_some() {

@@ -245,3 +245,20 @@ fn records_are_printed_by_headless_agents_that_are_asked_for_them() {
         assert_eq!(printed(line), None, "{line}");
     }
 }
+
+#[test]
+fn files_that_lie_where_the_caller_is_are_named_by_absolute_paths() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("own.json"), "{}").unwrap();
+    let anchored = |text: &str| {
+        let argv = agent(text).anchored(folder.path())?;
+        Some(argv.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" "))
+    };
+    // Tests run in the crate's folder.
+    let here = std::path::absolute("Cargo.toml").unwrap();
+    let expected = format!("claude --settings {} -p x", here.display());
+    assert_eq!(anchored("claude --settings Cargo.toml -p x"), Some(expected));
+    for same in ["claude --settings own.json", "claude --settings {}", "claude --settings gone.json", "codex --settings Cargo.toml"] {
+        assert_eq!(anchored(same), None, "{same}");
+    }
+}

@@ -81,6 +81,11 @@ pub trait Argv {
         Vec::new()
     }
 
+    /// Flags that name a file of the user's which is read before the agent starts.
+    fn file_flags(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// The words that begin a conversation: pinned where it can be, with the arguments of [`Argv::hook_arguments`].
     fn launch(&self, words: &Words, conversation: Option<&str>, hooks: &[OsString]) -> Vec<OsString>;
 

@@ -183,6 +183,10 @@ impl Argv for Claude {
         argv::mcp_config(words)
     }
 
+    fn file_flags(&self) -> &'static [&'static str] {
+        &["--settings"]
+    }
+
     fn launch(&self, words: &Words, conversation: Option<&str>, hooks: &[OsString]) -> Vec<OsString> {
         argv::launch(words, conversation, hooks)
     }

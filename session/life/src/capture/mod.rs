@@ -20,7 +20,7 @@ use parhelia_store::{
     tree::Kind,
 };
 use serde_json::{Value, json};
-pub(crate) use take::{take, warn_if_large};
+pub(crate) use take::{take, warn_if_large, warn_if_shorter};
 use tmux::tmux_job;
 pub use tmux::{AGENT_PANE, TMUX_FILE, TMUX_FOLDER};
 

@@ -7,6 +7,7 @@ use parhelia_ledger::{LedgerView as _, PRINTED, Session};
 use parhelia_store::{
     Store,
     create::{self, FullWalk, Options},
+    record::Checkpoint,
 };
 
 use super::{Capture, Wanted, session_state, tmux_job};
@@ -50,6 +51,25 @@ pub(crate) fn warn_if_large(draft: &Draft<'_>) {
     let (stored, limit) = (draft.outcome.stored_bytes, draft.request.config.capture.warn_bytes);
     if limit > 0 && stored > limit {
         draft.observer.warn(&Notice::Large { checkpoint: draft.checkpoint().record.id, mebibytes: stored >> 20 });
+    }
+}
+
+/// Warns of a conversation that has less than the checkpoint before has of it: its file may be an older copy, as of an agent's folder that was moved.
+pub(crate) fn warn_if_shorter(draft: &Draft<'_>) {
+    let length = |checkpoint: &Checkpoint| {
+        let conversation = checkpoint.record.conversation.as_ref()?;
+        Some((conversation.get("agent_session_id")?.as_str()?.to_owned(), conversation.get("transcript_bytes")?.as_u64()?))
+    };
+    let before = draft.checkpoint().record.parent.and_then(|id| draft.store.view().checkpoint(id).ok().flatten());
+    let Some(before) = before else { return };
+    if let (Some((id, now)), Some((id_before, then))) = (length(draft.checkpoint()), length(&before))
+        && id == id_before
+        && now < then
+    {
+        draft.observer.warning(&format!(
+            "conversation {id} has {now} bytes, and had {then} in checkpoint {}, which keeps them: the agent's file of it may be an older copy",
+            before.id()
+        ));
     }
 }
 

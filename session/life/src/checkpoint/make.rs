@@ -22,6 +22,7 @@ pub fn make(store: &Store, host: &dyn Host, request: &CheckpointRequest<'_>, obs
     }
     verification::verify_new(&mut draft);
     capture::warn_if_large(&draft);
+    capture::warn_if_shorter(&draft);
     scan::scan_new(&mut draft, book);
     automatic::decide(&mut draft);
     verification::record_findings(&draft);

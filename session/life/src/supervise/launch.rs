@@ -161,6 +161,9 @@ impl Launch {
     /// Looks at everything that is against it. Changes nothing.
     pub fn new(store: &Store, host: &dyn Host, mut request: LaunchRequest, observer: &dyn Observer) -> Result<Self> {
         ensure_launchable(&request.command)?;
+        if let Some(anchored) = Agent::of(&request.command).and_then(|agent| agent.anchored(&request.workspace)) {
+            request.command = anchored;
+        }
         for (other, intent) in rollback::interrupted_in(store, &request.workspace)? {
             observer.warn(&Notice::Unfinished(Unfinished::RollbackInterrupted { session: other.id, target: intent.target }));
         }
