@@ -59,7 +59,7 @@ fn a_program_that_outlives_its_supervisor_is_said_to_have_no_checkpoints() {
     kill_process(program, Signal::KILL).unwrap();
     assert!(before.code == 0 && before.err.is_empty() && !before.out.contains("UNSUPERVISED"), "{before:?}");
     let said = format!(
-        "session {id}: its supervisor is gone, and no checkpoints of it are made any more; `parhelia checkpoint create {id} "
+        "session {id}: it has no supervisor, and no checkpoints of it are made any more; `parhelia checkpoint create {id} "
     );
     assert!(listed.code == 0 && listed.out.contains("live, UNSUPERVISED") && listed.err.contains(&said), "{listed:?}");
     assert!(shown.code == 0 && shown.out.contains(&said), "{shown:?}");

@@ -149,3 +149,22 @@ fn what_builds_on_rejected_content_waits_in_another_session_too() {
     let others: Vec<_> = found.iter().filter(|one| one["type"] == "checkpoint").collect();
     assert!(others.len() >= 2 && others.iter().all(|one| one["approval"]["status"] == "pending"), "{others:?}");
 }
+
+#[test]
+fn rejected_content_that_a_person_approves_later_is_good_from_then_on() {
+    let s = Scratch::new();
+    let work = s.path("work");
+    let made = session(&s, &[], "sleep 0.2; echo bad >> before");
+    s.expect(0, &["session", "reject", id(made.last().unwrap())]);
+    let same = |message: &str| {
+        let words = ["create", "s", "-w", work.to_str().unwrap(), "-q", "-m", message];
+        s.expect(0, &words).trim().to_owned()
+    };
+    let second = same("the same once more");
+    assert_eq!(status(&s, &second), "pending");
+    s.expect(0, &["session", "approve", &second]);
+    // Neither the same content nor what builds on it waits again.
+    assert_eq!(status(&s, &same("unchanged")), "auto_approved");
+    fs::write(work.join("more"), "more").unwrap();
+    assert_eq!(status(&s, &same("on top")), "auto_approved");
+}

@@ -1,6 +1,6 @@
 //! What the service concludes about agents and about itself becomes events, fields, numbers and messages.
 
-use parhelia_tests::receiver::{Receiver, Request};
+use parhelia_tests::receiver::{Answer, Receiver, Request};
 
 use super::{browser::token, *};
 
@@ -8,11 +8,24 @@ use super::{browser::token, *};
 fn telling(receiver: &Receiver) -> Service {
     let config = "[notifications]\ninsecure_loopback = true\nrepeat_minutes = 0\n[notifications.routing]\ninfo = [\"mine\"]\nnotice = [\"mine\"]\n\
                   warning = [\"mine\"]\ncritical = [\"mine\"]\n[notifications.channels.mine]\ntype = \"webhook\"\nurl = \"URL/mine\"\n";
+    telling_on(receiver, config)
+}
+
+/// A service with a configuration in which `URL` stands for the receiver's address.
+fn telling_on(receiver: &Receiver, config: &str) -> Service {
     let s = Service::of(Service::store_of_work(), &[]);
     write(&s.scratch.path("home/.config/parhelia/parhelia.toml"), config.replace("URL", &receiver.url()).as_bytes()).unwrap();
     let mut s = s;
     s.start();
     s
+}
+
+/// The file in which an agent says what it does.
+fn said_by(s: &Service, process: i32) -> PathBuf {
+    wait(|| {
+        let mut said = fs::read_dir(s.scratch.path("home/.claude/sessions")).ok()?.flatten();
+        said.find(|entry| entry.file_name().to_string_lossy().starts_with(&process.to_string())).map(|entry| entry.path())
+    })
 }
 
 fn told(receiver: &Receiver, event: &str) -> Value {
@@ -34,10 +47,7 @@ fn an_agent_that_waits_is_told_of_within_seconds_and_needs_nobody_once_it_is_ans
     let receiver = Receiver::new();
     let s = telling(&receiver);
     let process = s.agent();
-    let file = wait(|| {
-        let mut said = fs::read_dir(s.scratch.path("home/.claude/sessions")).ok()?.flatten();
-        said.find(|entry| entry.file_name().to_string_lossy().starts_with(&process.to_string())).map(|entry| entry.path())
-    });
+    let file = said_by(&s, process);
     let idle = fs::read_to_string(&file).unwrap();
     let waiting = idle.replace("\"idle\"", "\"waiting\",\"waitingFor\":\"permission prompt\"");
     let began = Instant::now();
@@ -59,6 +69,8 @@ fn an_agent_that_waits_is_told_of_within_seconds_and_needs_nobody_once_it_is_ans
     told(&receiver, "session.error");
     told(&receiver, "session.recovered");
     assert_eq!(session(&s, "agent")["attention"]["state"], "recovered");
+    let alarms = receiver.requests_to("/mine").iter().filter(|one| one.json()["event"] == "session.error").count();
+    assert_eq!(alarms, 1, "one kill is told of once");
 }
 
 #[test]
@@ -148,10 +160,56 @@ fn whoever_has_no_token_hears_whether_the_service_is_well_and_it_reads_its_files
     let known = ask("/health", &format!("Authorization: Bearer {}\r\n", token(&s))).expect(200);
     assert_eq!((&known["status"], &known["sessions"]), (&json!("ok"), &json!(1)), "{known}");
     assert_eq!(ask("/metrics", "").status, 401);
+    let declared = "[[agent]]\nname = \"mine\"\nprograms = [\"mine\"]\n";
+    write(&s.scratch.path("home/.config/parhelia/parhelia.toml"), declared.as_bytes()).unwrap();
     let process = Pid::from_child(s.child.as_ref().unwrap());
     kill_process(process, Signal::HUP).unwrap();
     wait(|| s.said().contains("the configuration is read again").then_some(()));
     assert_eq!(ask("/health", "").status, 200);
+    let agents = s.get("/v1/agents").expect(200);
+    assert!(agents["agents"].as_array().unwrap().iter().any(|one| one["kind"] == "mine"), "{agents}");
+}
+
+#[test]
+fn a_store_whose_packs_are_gone_is_not_well() {
+    let s = Service::new();
+    wait(|| (s.get("/ready").status == 200).then_some(()));
+    assert_eq!(number(&s, "parhelia_store_packs_missing"), Some(0));
+    let (packs, away) = (s.scratch.store().join("packs"), s.scratch.path("away"));
+    fs::rename(&packs, &away).unwrap();
+    fs::create_dir(&packs).unwrap();
+    let health = wait(|| Some(s.get("/health")).filter(|answer| answer.status == 503)).json();
+    assert!(health["status"] == "failing" && health["reasons"][0].as_str().unwrap().contains("packs are missing"), "{health}");
+    assert!(number(&s, "parhelia_store_packs_missing") > Some(0));
+    fs::remove_dir(&packs).unwrap();
+    fs::rename(&away, &packs).unwrap();
+    wait(|| (s.get("/health").status == 200).then_some(()));
+}
+
+#[test]
+fn a_person_hears_nothing_of_an_agent_that_waited_while_the_channel_was_down() {
+    let receiver = Receiver::new();
+    // Down until somebody looks.
+    receiver.answer_by(|_| Answer::status(503));
+    let s = telling_on(
+        &receiver,
+        "[notifications]\ninsecure_loopback = true\ndefault_channel = \"mine\"\n[notifications.channels.mine]\ntype = \"ntfy\"\nserver = \"URL/mine\"\ntopic = \"t\"\n",
+    );
+    let process = s.agent();
+    let file = said_by(&s, process);
+    let idle = fs::read_to_string(&file).unwrap();
+    fs::write(&file, idle.replace("\"idle\"", "\"waiting\",\"waitingFor\":\"permission prompt\"")).unwrap();
+    let waits = |one: &Request| one.body.contains("waits for your answer");
+    wait(|| receiver.requests_to("/mine").iter().any(waits).then_some(()));
+    let outbox = || s.scratch.expect(0, &["outbox", "list", "--json"]);
+    assert!(outbox().contains("session.waiting"), "{}", outbox());
+    fs::write(&file, idle).unwrap();
+    wait(|| (!outbox().contains("session.waiting")).then_some(()));
+    let tried = receiver.requests_to("/mine").iter().filter(|one| waits(one)).count();
+    receiver.answer_by(|_| Answer::status(200));
+    s.scratch.expect(0, &["outbox", "retry"]);
+    wait(|| (!outbox().contains("\"channel\":\"mine\"")).then_some(()));
+    assert_eq!(receiver.requests_to("/mine").iter().filter(|one| waits(one)).count(), tried);
 }
 
 #[test]

@@ -258,7 +258,9 @@ fn files_that_lie_where_the_caller_is_are_named_by_absolute_paths() {
     let here = std::path::absolute("Cargo.toml").unwrap();
     let expected = format!("claude --settings {} -p x", here.display());
     assert_eq!(anchored("claude --settings Cargo.toml -p x"), Some(expected));
-    for same in ["claude --settings own.json", "claude --settings {}", "claude --settings gone.json", "codex --settings Cargo.toml"] {
+    for same in
+        ["claude --settings own.json", "claude --settings {}", "claude --settings gone.json", "codex --settings Cargo.toml"]
+    {
         assert_eq!(anchored(same), None, "{same}");
     }
 }

@@ -174,7 +174,7 @@ pub fn unsupervised_text(session: &Session, found: &Unsupervised) -> String {
     };
     let folder = session.workspace.as_ref().map(|place| human::shell(&name::parse(&place.path))).unwrap_or_default();
     format!(
-        "session {id}: its supervisor is gone, and {made}; `parhelia checkpoint create {id} --workspace {folder}` makes one, and \
+        "session {id}: it has no supervisor, and {made}; `parhelia checkpoint create {id} --workspace {folder}` makes one, and \
          `parhelia session resume {id}` supervises it again when its process {process} has ended"
     )
 }
