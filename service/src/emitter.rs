@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use parhelia_store::name::Shown as _;
 use serde_json::{Value, json};
 use ureq::{
     Agent,
@@ -110,11 +111,13 @@ impl Emitter {
 
 impl Reach {
     fn post(&self, path: &str, body: &Value) -> Result<Value, EmitError> {
-        let (status, text) = match self {
-            Reach::Socket(socket) => over_socket(socket, path, &body.to_string()).map_err(|e| e.to_string()),
-            Reach::Address { url, token, authorities } => over_tcp(url, token, authorities.as_deref(), path, &body.to_string()),
-        }
-        .map_err(EmitError::Unreachable)?;
+        let (place, asked) = match self {
+            Reach::Socket(socket) => (socket.shown(), over_socket(socket, path, &body.to_string()).map_err(|e| e.to_string())),
+            Reach::Address { url, token, authorities } => {
+                (url.clone(), over_tcp(url, token, authorities.as_deref(), path, &body.to_string()))
+            }
+        };
+        let (status, text) = asked.map_err(|why| EmitError::Unreachable(format!("{place}: {why}")))?;
         let answer: Value = serde_json::from_str(&text).unwrap_or_default();
         let detail = || answer["detail"].as_str().map_or_else(|| format!("status {status}"), str::to_owned);
         match status {

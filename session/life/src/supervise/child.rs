@@ -17,6 +17,12 @@ use parhelia_host::{Error, Host, Result};
 /// Fails where there is no such program: a session that nothing was ever done in would stay behind.
 pub fn ensure_startable(host: &dyn Host, argv: &[OsString], folder: &Path) -> Result<()> {
     let Some(program) = argv.first() else { return Ok(()) };
+    if program.is_empty() {
+        return Err(parhelia_agent::Error::Invalid(
+            "the agent's command line begins with an empty word, which names no program".into(),
+        )
+        .into());
+    }
     let is_program = |path: &PathBuf| path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok();
     let places: Vec<PathBuf> = match (program.as_bytes().contains(&b'/'), host.variable("PATH")) {
         (true, _) => vec![folder.join(program)],
