@@ -10,7 +10,6 @@ use self::gather::{Gathered, gather};
 use super::{
     Captured, Outcome, abandon, commit,
     links::store_links,
-    maker::Maker,
     orphans,
     packs::PackSink,
     record::new_id,
@@ -23,6 +22,7 @@ use crate::{
     clock,
     error::{Error, Result},
     event::{Actor, NewEvent},
+    maker::Maker,
     name,
     omitted::Omission,
     pin::Pin,
