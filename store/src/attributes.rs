@@ -1,9 +1,6 @@
 //! Extended attributes of live entries. They are read as far as they can be: an attribute that cannot costs nobody the entry.
 
-use std::{
-    os::fd::{AsRawFd, BorrowedFd},
-    sync::OnceLock,
-};
+use std::os::fd::{AsRawFd, BorrowedFd};
 
 use rustix::{
     fs::XattrFlags,
@@ -21,8 +18,6 @@ use crate::{
 const BYTES_MAX: usize = 1 << 24;
 /// An interrupted call is made again this often.
 const INTERRUPTIONS_MAX: u32 = 16;
-/// Statfs type of `/proc`.
-const PROC: u64 = 0x9fa0;
 
 /// The extended attributes of an entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -184,18 +179,12 @@ enum Way {
 
 impl Way {
     fn best() -> Self {
-        match (by_name::has_xattrs_at(), has_proc()) {
+        match (by_name::has_xattrs_at(), sys::has_proc()) {
             (true, _) => Way::Name,
             (false, true) => Way::Proc,
             (false, false) => Way::Opened,
         }
     }
-}
-
-/// True if paths through `/proc/self/fd` lead somewhere. A folder of that name alone does not: it would answer that there is no such entry.
-pub fn has_proc() -> bool {
-    static HAS: OnceLock<bool> = OnceLock::new();
-    *HAS.get_or_init(|| rustix::fs::statfs("/proc/self/fd").is_ok_and(|found| found.f_type as u64 & 0xffff_ffff == PROC))
 }
 
 /// A path that names an entry of an open folder without following it, for calls that have no variant relative to a folder.

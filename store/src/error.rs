@@ -4,6 +4,7 @@
 
 mod kind;
 mod side;
+mod younger;
 
 use std::{
     io,
@@ -13,7 +14,11 @@ use std::{
 use parhelia_name::{Shown as _, step::Step};
 
 pub(crate) use self::side::TargetContext;
-pub use self::{kind::ErrorKind, side::Side};
+pub use self::{
+    kind::ErrorKind,
+    side::Side,
+    younger::{Missing, Younger},
+};
 
 /// Errors of the store.
 #[derive(Debug, thiserror::Error)]
@@ -265,10 +270,10 @@ pub enum Error {
     Damage(String),
     /// The store is behind what this user has seen of it, so that nothing is removed from it.
     #[error("cannot remove anything from the store: {0}")]
-    Younger(Box<crate::seen::Younger>),
+    Younger(Box<Younger>),
     /// This user had a store at a place where there is none now.
     #[error("{0}")]
-    StoreMissing(Box<crate::seen::Missing>),
+    StoreMissing(Box<Missing>),
     /// The target of a restore is in the way.
     #[error(
         "{} exists and is {}",

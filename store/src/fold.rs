@@ -6,12 +6,12 @@ use std::{any::Any, borrow::Cow, fmt};
 use serde_json::{Map, Value};
 
 use crate::{
-    create::Maker,
     db::{Batch, Db, Family},
     error::{Error, Result},
     event::{Event, NewEvent},
     id::Ulid,
     layout::Layout,
+    maker::Maker,
     record::{Checkpoint, Record},
     store::Store,
     view::View,

@@ -49,7 +49,7 @@
 //! | `damaged` `healed` | blocks that are known to be damaged; packs that were read by their parity |
 //! | `statcache` | what a workspace looked like when its content was last known |
 //! | `clock` `filesystem` `writers` `kernel` | when stamps can be believed: clocks that are set back, filesystems that take each other's place, files that somebody writes to; the few system calls that need `unsafe` |
-//! | `place` | which folder a workspace is: known again after it was moved, missed where its disk is not mounted |
+//! | `place` `maker` | which folder a workspace is: known again after it was moved, missed where its disk is not mounted; who makes a checkpoint |
 //! | `secrets` | files that never enter a store; its caller says which |
 //! | `create/` `restore/` `diff/` `check/` `gc/` `archive/` | the verbs |
 //! | `store` | opening a store and reading one object: nothing else |
@@ -89,6 +89,7 @@ pub mod keys;
 pub mod layout;
 pub mod links;
 pub mod lock;
+mod maker;
 mod meta;
 pub mod mounts;
 pub mod name;
@@ -101,7 +102,7 @@ pub mod recipe;
 pub mod record;
 pub mod restore;
 pub mod secrets;
-pub mod seen;
+mod seen;
 pub mod statcache;
 pub mod stats;
 pub mod store;

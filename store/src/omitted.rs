@@ -6,7 +6,6 @@
 
 use crate::{
     codec::{Decoder, Malformed, put_bytes, put_uint},
-    create::REGENERABLE,
     error::{Error, Result},
     name,
     pack::ObjectKind,
@@ -21,6 +20,16 @@ pub const OMISSIONS_FILE: &str = "omissions";
 /// The file of the folder `state` that lists entries without some of their attributes. Releases that do not know of it have nothing to do
 /// with these entries but to restore what there is of them.
 pub const ATTRIBUTES_FILE: &str = "attributes";
+
+pub(crate) const TARGET_OF_CARGO: &str = "target beside Cargo.toml";
+pub(crate) const TARGET_OF_MAVEN: &str = "target beside pom.xml";
+pub(crate) const NODE_MODULES: &str = "node_modules beside package.json";
+pub(crate) const PYCACHE: &str = "__pycache__";
+pub(crate) const VENV: &str = ".venv with pyvenv.cfg";
+pub(crate) const NOT_TRACKED: &str = "regenerable, and not tracked by git";
+
+/// The rules, as reasons of omissions have them, that go by what an entry is called and what it lies beside.
+pub const REGENERABLE: [&str; 6] = [TARGET_OF_CARGO, TARGET_OF_MAVEN, NODE_MODULES, PYCACHE, VENV, NOT_TRACKED];
 
 /// The reason for which an entry is not in a checkpoint as it was.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

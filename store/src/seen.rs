@@ -9,10 +9,9 @@
 
 mod missing;
 
-use parhelia_name::step::Step;
 use std::{
     collections::BTreeSet,
-    fmt, fs,
+    fs,
     io::Write as _,
     os::unix::{ffi::OsStrExt, fs::OpenOptionsExt},
     path::{Path, PathBuf},
@@ -21,18 +20,16 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-pub use self::missing::Missing;
 pub(crate) use self::missing::last_at;
 use self::missing::resolved;
 use crate::{
     clock, disk,
-    error::{Error, IoContext, Result},
+    error::{Error, IoContext, Result, Younger},
     event::kind,
     files,
     id::{OpId, Ulid, hex},
     journal::{Entry, Journal, Position},
     layout::{Layout, is_set_aside},
-    name,
     place::Place,
 };
 
@@ -53,44 +50,6 @@ struct Seen {
     /// noted none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     files: Option<BTreeSet<String>>,
-}
-
-/// A store that does not go as far as it did.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Younger {
-    /// The store.
-    pub path: PathBuf,
-    /// The journal's last entry.
-    pub sequence: u64,
-    /// The last entry that was seen.
-    pub seen_sequence: u64,
-    /// The time at which that was seen.
-    pub seen_at: String,
-    /// The fate of the filesystem that it was on then, where that is told.
-    pub lost: Option<String>,
-}
-
-impl fmt::Display for Younger {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Younger { path, sequence, seen_sequence, seen_at, lost } = self;
-        let path = name::display(path.as_os_str().as_bytes());
-        match sequence < seen_sequence {
-            true => {
-                write!(f, "the store at {path} goes up to journal entry {sequence}, and went up to {seen_sequence} on {seen_at}")?
-            }
-            false => {
-                write!(f, "the store at {path} has another journal than on {seen_at}, when it went up to entry {seen_sequence}")?
-            }
-        }
-        if let Some(lost) = lost {
-            write!(f, "; {lost}")?;
-        }
-        write!(
-            f,
-            ": an older copy seems to be in its place\nIf its disk is not mounted, mount it. If this copy is to be the store from now on: {}",
-            Step::AcceptOlder
-        )
-    }
 }
 
 /// What stands for a place in the names of notes.

@@ -16,7 +16,7 @@ use self::make::has_content;
 pub(crate) use self::make::{make, make_ballast, missing};
 use crate::{
     config::Config,
-    error::{Error, IoContext, Result},
+    error::{Error, IoContext, Missing, Result, Younger},
     fold::{NewFold, NoFold},
     id::PackId,
     journal::{Entry, Journal, Position},
@@ -27,7 +27,7 @@ use crate::{
     progress::Progress,
     record::Checkpoint,
     secrets::Secrets,
-    seen::{self, Memory, Missing, Younger},
+    seen::{self, Memory},
     view::{self, View},
 };
 

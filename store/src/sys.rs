@@ -1,7 +1,10 @@
 //! System calls of the store: entries relative to open folders, so that neither long paths nor a swapped symlink
 //! can lead anywhere else.
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::{
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+    sync::OnceLock,
+};
 
 use rustix::{
     fs::{AtFlags, FileType, Mode, OFlags, RawDir, SeekFrom, StatxFlags},
@@ -9,10 +12,12 @@ use rustix::{
 };
 
 use crate::{
-    attributes,
     kernel::by_name,
     meta::{Hole, Meta, Time, Xattr},
 };
+
+/// Statfs type of `/proc`.
+const PROC: u64 = 0x9fa0;
 
 /// The fields of `stat` for an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,11 +117,17 @@ pub fn is_mount_root(folder: BorrowedFd<'_>) -> bool {
 pub fn chmod_found(found: BorrowedFd<'_>, mode: u32) -> Result<()> {
     match by_name::chmod_found(found, mode) {
         // Linux before 6.6, or a sandbox that does not know the call.
-        Err(Errno::NOSYS | Errno::PERM) if attributes::has_proc() => {
+        Err(Errno::NOSYS | Errno::PERM) if has_proc() => {
             rustix::fs::chmod(format!("/proc/self/fd/{}", found.as_raw_fd()), Mode::from_raw_mode(mode))
         }
         done => done,
     }
+}
+
+/// True if paths through `/proc/self/fd` lead somewhere. A folder of that name alone does not: it would answer that there is no such entry.
+pub fn has_proc() -> bool {
+    static HAS: OnceLock<bool> = OnceLock::new();
+    *HAS.get_or_init(|| rustix::fs::statfs("/proc/self/fd").is_ok_and(|found| found.f_type as u64 & 0xffff_ffff == PROC))
 }
 
 /// Opens a folder that is an entry of an open one; fails on a symlink.

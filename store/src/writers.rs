@@ -9,7 +9,13 @@
 
 use std::{collections::HashSet, fs, os::fd::BorrowedFd, sync::OnceLock};
 
-use crate::{attributes, clock, filesystem::Filesystem, kernel, sys::Stat, tree::Time};
+use crate::{
+    clock,
+    filesystem::Filesystem,
+    kernel,
+    sys::{self, Stat},
+    tree::Time,
+};
 
 /// Finds out who may write to files. It looks at processes at most once.
 #[derive(Debug, Default)]
@@ -52,7 +58,7 @@ impl Mapped {
                 inodes.extend(maps.split(|b| *b == b'\n').filter_map(mapped_inode));
             }
         }
-        Mapped { at, inodes, is_known: attributes::has_proc() }
+        Mapped { at, inodes, is_known: sys::has_proc() }
     }
 }
 

@@ -16,7 +16,7 @@ mod strays;
 mod structure;
 #[cfg(test)]
 mod tests;
-mod verify;
+pub(crate) mod verify;
 
 pub use index::rebuild_index;
 pub use mend::{Mend, MendedRecords, mend, plan_mend};

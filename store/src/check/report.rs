@@ -4,10 +4,10 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::{
+    error::Younger,
     id::{ObjectId, PackId, Ulid},
     name,
     record::Checkpoint,
-    seen::Younger,
 };
 
 /// Findings beyond this many are only counted.

@@ -18,7 +18,9 @@ use super::{CheckReport, Finding, FindingKind, share::Share};
 use crate::{
     damaged,
     error::{Error, Result},
-    files, gc, healed,
+    files,
+    gc::sweep::forgotten,
+    healed,
     id::{ObjectId, ObjectKey, PackId},
     journal::{Journal, Position},
     layout::Layout,
@@ -281,7 +283,7 @@ fn note_strangers(layout: &Layout, view: &View, report: &mut CheckReport) {
         return;
     }
     let place = layout.packs();
-    let kept = gc::forgotten(layout, || Ok(known)).map(|(_, kept)| kept).unwrap_or_default();
+    let kept = forgotten(layout, || Ok(known)).map(|(_, kept)| kept).unwrap_or_default();
     let others = strangers - kept.packs.len().min(strangers);
     if others > 0 {
         report.notes.push(format!("{others} files in {} belong to runs that did not commit, or not yet", place.display()));

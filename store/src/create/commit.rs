@@ -3,7 +3,7 @@
 use std::{collections::HashMap, path::PathBuf, time::Instant};
 
 use super::{
-    maker::{Maker, fit_in},
+    fit_in::fit_in,
     orphans::AdoptedContent,
     packs::{Finished, PackSink, Written},
     sink::{Batch, Sink},
@@ -15,6 +15,7 @@ use crate::{
     files::{self, How},
     journal::{Entry, Journal, Tail},
     layout::Layout,
+    maker::Maker,
     pack::{self, ObjectKind, PackInfo},
     pin::Pin,
     progress::Progress,

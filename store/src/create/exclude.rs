@@ -13,6 +13,7 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use crate::{
     error::{Error, Result},
     name,
+    omitted::{NODE_MODULES, NOT_TRACKED, PYCACHE, TARGET_OF_CARGO, TARGET_OF_MAVEN, VENV},
     record::Rules,
     sys,
 };
@@ -20,16 +21,6 @@ use crate::{
 const CACHE_TAG: &[u8] = b"CACHEDIR.TAG";
 /// First bytes of a CACHEDIR.TAG (the Cache Directory Tagging Specification).
 const CACHE_TAG_SIGNATURE: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55";
-
-const TARGET_OF_CARGO: &str = "target beside Cargo.toml";
-const TARGET_OF_MAVEN: &str = "target beside pom.xml";
-const NODE_MODULES: &str = "node_modules beside package.json";
-const PYCACHE: &str = "__pycache__";
-const VENV: &str = ".venv with pyvenv.cfg";
-const NOT_TRACKED: &str = "regenerable, and not tracked by git";
-
-/// The rules, as reasons of omissions have them, that go by what an entry is called and what it lies beside.
-pub const REGENERABLE: [&str; 6] = [TARGET_OF_CARGO, TARGET_OF_MAVEN, NODE_MODULES, PYCACHE, VENV, NOT_TRACKED];
 
 /// Decides about entries.
 #[derive(Debug)]

@@ -11,7 +11,6 @@ use self::gather::{Gathered, gather};
 use super::{
     Captured, Outcome, abandon, commit,
     links::store_links,
-    maker::Maker,
     orphans,
     packs::PackSink,
     record::new_id,
@@ -24,6 +23,7 @@ use crate::{
     clock,
     error::{Error, Result},
     event::{Actor, NewEvent},
+    maker::Maker,
     name,
     omitted::Omission,
     pin::Pin,

@@ -6,12 +6,12 @@ mod base;
 mod commit;
 mod content;
 mod exclude;
+mod fit_in;
 mod import;
 mod judge;
 mod later;
 mod links;
 mod looking;
-mod maker;
 mod orphans;
 mod outcome;
 mod packs;
@@ -34,11 +34,10 @@ use std::{
     sync::Mutex,
 };
 
+pub use crate::maker::Maker;
 pub use append_cache::AppendCache;
-pub use exclude::REGENERABLE;
 pub use import::{Beside, ImportOptions, import, import_with};
 pub use judge::{Content, Judge};
-pub use maker::Maker;
 pub use sink::Looked;
 pub use source::{FullWalk, Scope, Source};
 pub use state::{Captured, NoState, Seen, State, StateContent, StateFile};

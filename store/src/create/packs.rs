@@ -5,7 +5,7 @@ mod finished;
 use std::{
     collections::{HashMap, HashSet},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -13,7 +13,7 @@ use std::{
 use zstd::zstd_safe::CCtx;
 
 pub use self::finished::Finished;
-use super::{orphans::AdoptedContent, sink::lock};
+use super::orphans::AdoptedContent;
 use crate::{
     damaged::Damaged,
     error::{Error, IoContext, Result},
@@ -28,6 +28,10 @@ use crate::{
 };
 
 const SHARDS: usize = 16;
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Writes new objects into packs.
 pub struct PackSink<'a> {

@@ -2,14 +2,11 @@
 
 mod meta;
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashMap, sync::Mutex};
 
 use super::{
     later::{Instead, Later, LaterVersions},
-    packs::PackSink,
+    packs::{PackSink, lock},
 };
 use crate::{
     error::{Error, IoContext, Result},
@@ -26,10 +23,6 @@ use crate::{
 
 /// Small chunks are gathered up to this many bytes, ordered by kind, and then cut into blocks.
 const WINDOW_BYTES: usize = 8 << 20;
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Takes captured objects.
 pub enum Sink<'a> {

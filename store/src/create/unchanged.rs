@@ -2,7 +2,7 @@
 
 use super::{Captured, Roots};
 use crate::{
-    check,
+    check::verify::verify_new,
     damaged::Damaged,
     error::{Error, Result},
     progress::Progress,
@@ -49,7 +49,7 @@ pub(super) fn compare(
     if !is_lacked && known.is_empty() {
         return Ok(Head::IsSame);
     }
-    let report = match check::verify_new(store, head, None, progress) {
+    let report = match verify_new(store, head, None, progress) {
         // It was deleted, or is being moved about.
         Err(Error::NoCheckpoint { .. } | Error::Overtaken { .. }) => return Ok(Head::Differs),
         report => report?,

@@ -39,7 +39,7 @@ mod publish;
 mod repack;
 mod room;
 mod survey;
-mod sweep;
+pub(crate) mod sweep;
 #[cfg(test)]
 mod tests;
 mod unexplained;
@@ -53,7 +53,7 @@ pub(crate) use self::{
     mark::read_recipe_root,
     repack::{Copier, NewPacks},
     room::Room,
-    sweep::{forgotten, sweep_condemned},
+    sweep::sweep_condemned,
 };
 use self::{plan::make_plan, survey::Survey};
 pub use self::{

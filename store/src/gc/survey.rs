@@ -1,6 +1,7 @@
 //! The survey: what lives in which pack, and which packs should go.
 
 mod bases;
+mod built;
 mod choice;
 mod doubles;
 mod flatten;

@@ -8,14 +8,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::rest::{Behind, Rest};
 use crate::{
     codec::Decoder,
     errno,
     error::{Error, IoContext, Result, Side},
     files::{self, How},
     format::{JOURNAL_MAGIC, JOURNAL_RECORD_BYTES_MAX, JOURNAL_VERSION},
-    keys::Seal,
 };
 
 /// Length of a segment's header, in bytes.
@@ -118,7 +116,7 @@ pub(super) fn decode_frame<'a>(bytes: &'a [u8], sequence: u64, previous: &[u8; 3
 
 /// Reads a segment's frames in pieces: memory is asked for what is there to be decoded, whatever length the file has.
 pub(super) struct Frames {
-    file: File,
+    pub(super) file: File,
     pub(super) path: PathBuf,
     /// The file's length.
     pub(super) length: u64,
@@ -168,11 +166,6 @@ impl Frames {
         filled += read_up_to(&self.file, &mut self.bytes[filled..], from).map_err(|e| unreadable(e, &self.path, from))?;
         self.bytes.truncate(filled);
         Ok(())
-    }
-
-    /// The bytes behind the last frame, judged.
-    pub(super) fn rest(&self, expected: u64, previous: &[u8; 32], seal: &Seal) -> Result<Rest> {
-        Behind { file: &self.file, path: &self.path, length: self.length, at: self.at, expected, previous, seal }.judge()
     }
 
     /// The next frame; `None` where no whole one continues the chain.

@@ -8,7 +8,7 @@ use std::{fs::File, path::Path};
 
 use serde::Deserialize;
 
-use super::frames::{FRAME_BYTES, PIECE_BYTES, checked_frame, read_up_to, unreadable, whole_frame};
+use super::frames::{FRAME_BYTES, Frames, PIECE_BYTES, checked_frame, read_up_to, unreadable, whole_frame};
 use crate::{
     error::Result,
     format::{JOURNAL_RECORD_BYTES_MAX, JOURNAL_SEGMENT_BYTES},
@@ -63,6 +63,13 @@ struct Joined {
 pub(super) fn joined(seal: &Seal, body: &[u8]) -> u64 {
     let body = seal.open(Part::Journal, body).unwrap_or_default();
     serde_json::from_slice(&body).map_or(0, |Joined { joined }| joined)
+}
+
+impl Frames {
+    /// The bytes behind the last frame, judged.
+    pub(super) fn rest(&self, expected: u64, previous: &[u8; 32], seal: &Seal) -> Result<Rest> {
+        Behind { file: &self.file, path: &self.path, length: self.length, at: self.at, expected, previous, seal }.judge()
+    }
 }
 
 impl Behind<'_> {

@@ -8,7 +8,8 @@ use std::collections::{BTreeSet, HashSet};
 use super::{
     Options, RestoreReport,
     plan::{Plan, plan},
-    run::{Lost, Run, Skipped, Why},
+    run::{Lost, Run},
+    skipped::{Skipped, Why},
     table::entry_path,
 };
 use crate::{error::Result, name, progress::Progress, record::Checkpoint, store::Store};

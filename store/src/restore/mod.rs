@@ -5,6 +5,7 @@
 //! begin, nothing that was there is touched.
 
 mod again;
+mod building;
 mod compare;
 mod descent;
 mod entries;
@@ -20,6 +21,7 @@ mod remove;
 mod run;
 mod seed;
 mod select;
+mod skipped;
 mod staged;
 mod summary;
 mod table;
@@ -40,10 +42,10 @@ use std::{
     },
 };
 
+pub use building::{is_being_built, is_staged};
 pub use plan::{Plan, plan};
-pub use run::{Skipped, Why};
+pub use skipped::{Skipped, Why};
 pub(crate) use staged::clear_dead;
-pub use staged::{is_being_built, is_staged};
 pub use summary::{Counts, RestoreChange, Summary};
 
 use crate::{

@@ -15,10 +15,11 @@ use rustix::{fs::AtFlags, io::Errno};
 
 use self::names::{put_back, rename_new, swap};
 use super::{
+    building,
     held::{Held, Hold},
     remove::{Removed, foresee, remove},
-    run::{Done, Run, Skipped, Why, temporary},
-    staged,
+    run::{Done, Run, temporary},
+    skipped::{Skipped, Why},
     table::{Action, Stamp},
     target::Target,
     walk::{HOLDS_HELD, HOLDS_SPARED, not_empty},
@@ -245,7 +246,7 @@ impl Run<'_> {
 
     /// Name under which an old entry waits to be removed on a filesystem that cannot exchange two.
     fn aside(&self, folder: u32, index: u32) -> Vec<u8> {
-        staged::entry_name(self.plan.op, folder, !index)
+        building::entry_name(self.plan.op, folder, !index)
     }
 
     /// Removes what was in the place of another. Fails with a reason where some of it stays.

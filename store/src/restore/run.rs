@@ -3,6 +3,7 @@
 mod folders;
 mod outcome;
 mod staging;
+mod sync;
 
 use std::{
     collections::HashSet,
@@ -18,46 +19,17 @@ use rustix::io::Errno;
 
 pub use self::{outcome::Lost, staging::Staging};
 use super::{
+    building,
     held::{Held, Hold},
     medium::{self, Medium},
     meta::Refused,
     plan::Plan,
     remove::remove,
     select::Spared,
-    staged,
+    skipped::{Skipped, Why},
     table::{Action, Dirs, Stamp, entry_path, folder_path},
 };
 use crate::{error::Result, name, progress::Progress, store::Store, sys, tree::Meta};
-
-/// Something that could not be made as it was.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Skipped {
-    /// Its path from the target.
-    pub path: Vec<u8>,
-    /// The cause.
-    pub error: String,
-    /// The kind of reason.
-    pub why: Why,
-}
-
-/// A kind of reason for which something is not made as it was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
-    /// Something failed.
-    Failed,
-    /// It would give privileges.
-    Withheld,
-    /// Its name was free by the plan, and somebody else has taken it since.
-    Taken,
-    /// It was changed since [`Options::since`](super::Options::since).
-    Changed,
-    /// It cannot be changed, made or removed here, and is not what the checkpoint has.
-    Held,
-    /// It stays on purpose, by itself or for what is in it: a mount, or what capture left out.
-    Kept,
-    /// It has the checkpoint's content, and its mode, owner, time or attributes cannot be set.
-    HeldAlike,
-}
 
 /// Work that one thread has done.
 #[derive(Debug, Default)]
@@ -85,7 +57,7 @@ impl Done {
 
 /// The name under which an entry is built in a folder that exists.
 pub fn temporary(plan: &Plan, folder: u32, index: u32) -> Vec<u8> {
-    staged::entry_name(plan.op, folder, index)
+    building::entry_name(plan.op, folder, index)
 }
 
 /// A restore under way.

@@ -8,7 +8,7 @@ use std::{
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
-use super::{guard::Guard, staged};
+use super::{building, guard::Guard};
 use crate::{
     error::{Error, Result},
     name,
@@ -193,6 +193,6 @@ impl Spared {
 
     /// True if another restore builds an entry of this name, or did until it died.
     pub fn is_being_built(&self, folder: BorrowedFd<'_>, name: &[u8]) -> bool {
-        self.pins.as_ref().is_some_and(|pins| staged::is_being_built(folder, name, pins))
+        self.pins.as_ref().is_some_and(|pins| building::is_being_built(folder, name, pins))
     }
 }

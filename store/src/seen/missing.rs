@@ -1,46 +1,14 @@
 //! A store that a user had at a place where there is none: its disk may only not be mounted, and a new store would hide that.
 
-use parhelia_name::step::Step;
 use std::{
-    fmt, fs,
-    os::unix::ffi::OsStrExt,
+    fs,
     path::{Path, PathBuf},
 };
 
 use jiff::Timestamp;
 
 use super::{place_id, read};
-use crate::name;
-
-/// A store that this user had at a place where there is none.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Missing {
-    /// The place.
-    pub path: PathBuf,
-    /// The last entry of its journal that was seen.
-    pub seen_sequence: u64,
-    /// The time at which that was seen.
-    pub seen_at: String,
-    /// The fate of the filesystem that it was on then, where that is told.
-    pub lost: Option<String>,
-}
-
-impl fmt::Display for Missing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Missing { path, seen_sequence, seen_at, lost } = self;
-        let path = name::display(path.as_os_str().as_bytes());
-        write!(f, "no store at {path}, where one went up to journal entry {seen_sequence} on {seen_at}")?;
-        if let Some(lost) = lost {
-            write!(f, "; {lost}")?;
-        }
-        write!(
-            f,
-            "\nIf its disk is not mounted, mount it; {} names another place. If that store is gone for good, {} makes a new, empty one there",
-            Step::StoreOption,
-            Step::InitAnew
-        )
-    }
-}
+use crate::error::Missing;
 
 /// The store that was seen last at a place by the user whose notes lie in a folder.
 pub(crate) fn last_at(folder: &Path, root: &Path) -> Option<Missing> {

@@ -4,11 +4,11 @@ use serde_json::{Map, Value};
 
 use super::{Events, View};
 use crate::{
-    create::Maker,
     error::Result,
     event::NewEvent,
     fold::{Fold, Kept, Standing},
     layout::Layout,
+    maker::Maker,
     record::{Checkpoint, Record},
     store::Store,
 };

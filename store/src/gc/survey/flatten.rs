@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::{
     Survey,
-    bases::{BuiltBlocks, share},
+    built::{BuiltBlocks, share},
 };
 use crate::{
     error::Result,

@@ -4,7 +4,7 @@ use super::Plan;
 use crate::{
     error::Result,
     restore::{
-        run::{Skipped, Why},
+        skipped::{Skipped, Why},
         summary::RestoreChange,
         table::{Action, entry_path},
         walk::Kept,

@@ -15,6 +15,7 @@ use crate::{
     error::{Error, Result, TargetContext},
     name,
     restore::{
+        building,
         meta::{self, Current},
         plan::Plan,
         remove::remove,
@@ -51,7 +52,7 @@ impl Staging {
     }
 
     pub(super) fn make(plan: &Plan) -> Result<Self, (Error, bool)> {
-        let staged = staged::folder_name(plan.op, plan.target.name());
+        let staged = building::folder_name(plan.op, plan.target.name());
         let (above, path) = make_beside(plan, &staged).map_err(|e| (e, true))?;
         let set_up = || -> Result<_> {
             let opened = sys::open_folder_at(above.as_fd(), &staged).at_target("open folder", &path)?;

@@ -1,4 +1,8 @@
-use super::*;
+use super::{
+    super::building::{entry_name, folder_name, is_being_built, is_staged},
+    *,
+};
+use crate::format::NAME_BYTES_MAX;
 
 #[test]
 fn only_names_that_a_restore_gives_are_staged() {

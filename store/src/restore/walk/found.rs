@@ -7,7 +7,7 @@ use crate::{
     links::Member,
     restore::{
         held::Hold,
-        run::Why,
+        skipped::Why,
         summary::Counts,
         table::{Action, Folder, Item, Packs},
     },

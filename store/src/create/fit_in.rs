@@ -1,25 +1,10 @@
-//! The maker of a checkpoint, and where that stands in its session.
+//! The place of a checkpoint in its session.
 
 use crate::{
     error::Result,
-    event::{Actor, NewEvent},
-    place::Place,
     record::{Checkpoint, Record},
     view::View,
 };
-
-/// The maker of a checkpoint, and the folder that it is of.
-#[derive(Clone, Debug)]
-pub struct Maker {
-    /// The person or program that makes it.
-    pub actor: Actor,
-    /// The captured folder; none where there was no folder, as with an archive.
-    pub place: Option<Place>,
-    /// Keep the session's recorded folder as it is, whatever is captured.
-    pub keeps_place: bool,
-    /// Statements about the checkpoint that are appended with it; their subject is filled in.
-    pub marks: Vec<NewEvent>,
-}
 
 /// Gives a record its place in its session as it is now: epoch, parent and depth, and whether a newer run has taken over. Says whether
 /// that changed anything.
