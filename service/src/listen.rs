@@ -69,7 +69,7 @@ mod tests {
         let path = folder.path().join("deep/socket");
         let (listener, own) = bind(&path).await.unwrap();
         let error = bind(&path).await.unwrap_err().to_string();
-        assert!(error.contains("another program listens there") && error.contains("--socket"), "{error}");
+        assert!(error.contains("another program listens there; end it, or choose another socket"), "{error}");
         assert!(path.exists());
         // Its file stays when it dies, as by a signal.
         drop(listener);

@@ -3,7 +3,7 @@
 use parhelia_name::step::Step;
 use std::{
     ffi::{OsStr, OsString},
-    fs,
+    fmt, fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     time::{Duration, Instant},
@@ -16,18 +16,27 @@ use crate::{
 };
 
 /// A tmux server.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Server {
     program: PathBuf,
     socket: Option<PathBuf>,
     config: Option<PathBuf>,
+    /// The environment that it is started with; none for that of this process.
+    variables: Option<Vec<(OsString, OsString)>>,
     limit: Duration,
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Variables may be secrets.
+        f.debug_struct("Server").field("socket", &self.socket).finish_non_exhaustive()
+    }
 }
 
 impl Server {
     /// The server of a socket; without one, the user's default server. No call of it takes longer than `limit`.
     pub fn new(socket: Option<PathBuf>, limit: Duration) -> Self {
-        Server { program: "tmux".into(), socket, config: None, limit }
+        Server { program: "tmux".into(), socket, config: None, variables: None, limit }
     }
 
     /// Asks it by a program that does not lie in a workspace; where there is none, by none at all.
@@ -50,6 +59,12 @@ impl Server {
         self
     }
 
+    /// Starts, where it has to be started, with these variables alone.
+    pub fn with_variables(mut self, variables: Vec<(OsString, OsString)>) -> Self {
+        self.variables = Some(variables);
+        self
+    }
+
     /// Its socket, where it is not the default one.
     pub fn socket(&self) -> Option<&Path> {
         self.socket.as_deref()
@@ -58,6 +73,9 @@ impl Server {
     /// A command line for it, to be run by the caller.
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
+        if let Some(variables) = &self.variables {
+            command.env_clear().envs(variables.iter().map(|(name, value)| (name, value)));
+        }
         // UTF-8 whatever the locale: otherwise every other character of a name would come back as `_`.
         command.arg("-u");
         if let Some(socket) = &self.socket {

@@ -125,7 +125,7 @@ fn mistakes_name_the_line_and_the_right_option() {
     assert!(typo.contains("bad.toml:3") && typo.contains("did you mean `retention.keep_last`?"), "{typo}");
     let without_section = error("max_age_hours = 3\n");
     assert!(without_section.contains("did you mean `retention.max_age_hours`?"), "{without_section}");
-    assert!(error("xyzzy = 1\n").contains("config show"));
+    assert!(error("xyzzy = 1\n").contains("the list of options names all"));
     assert!(error("[retentoin]\nkeep_last = 3\n").contains("there is no option"));
     let wrong = error("[context]\nmode = \"full\"\n");
     assert!(wrong.contains(":2") && wrong.contains("\"summary\" or \"stateful\""), "{wrong}");

@@ -17,6 +17,8 @@ pub fn server(host: &dyn Host, named: Option<&Path>, earlier: Option<&str>) -> R
         None => inside().or_else(earlier).unwrap_or_else(|| Server::new(None, CALL_LIMIT)),
         Some(path) => Server::new(Some(absolute(path).at("use", path)?), CALL_LIMIT),
     };
+    // What the first call starts has the caller's environment, and not that of a service which works for it.
+    let server = server.with_variables(host.variables());
     server.ensure_seen()?;
     Ok(server)
 }
