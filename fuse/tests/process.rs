@@ -355,7 +355,7 @@ fn a_mount_hides_nothing_and_is_not_taken_for_the_work() {
         parhelia_store::create::run(&f.store(), &options, &())
     };
     let error = create("s").unwrap_err().to_string();
-    assert!(error.contains("mounted checkpoint") && error.contains("umount"), "{error}");
+    assert!(error.contains("mounted checkpoint") && error.contains("unmount"), "{error}");
     assert_eq!(f.store().checkpoints().unwrap().len(), 1);
     assert_eq!(create("copy").unwrap().checkpoint.record.workspace.entries, 1);
 }

@@ -97,7 +97,7 @@ fn a_tag_selects_the_newest_that_bears_it_before_and_after_the_index_has_it() {
     let none = |selector: &str| find(&place.view(), selector).unwrap_err();
     assert!(matches!(none("other@tag:v"), StoreError::NoTag { session: Some(_), .. }));
     let near = none("tag:w").to_string();
-    assert!(near.contains("no checkpoint has the tag 'w'") && near.contains("checkpoint tags"), "{near}");
+    assert!(near.contains("no checkpoint has the tag 'w'") && near.contains("the list of tags"), "{near}");
     assert!(none("tag:v/x").to_string().contains("similar: v/w"), "{}", none("tag:v/x"));
     place.store.append_events(&notes, &()).unwrap();
     assert_eq!((place.found("tag:v"), place.found("tag:v/w")), (first, other));

@@ -69,7 +69,7 @@ fn every_checkpoint_comes_back_without_journal_settings_or_index() {
         assert!(before.iter().all(|(path, bytes)| after.get(path) == Some(bytes)), "the old store was changed");
         // A second one would have the same name.
         let refused = salvage(&Layout::new(&root), None, &()).unwrap_err();
-        assert!(refused.to_string().contains("--to"), "{refused}");
+        assert!(refused.to_string().contains("it exists, and nothing is overwritten"), "{refused}");
         let other = PathBuf::from(format!("{}.elsewhere", root.display())).join("deep");
         assert_holds(&salvage(&Layout::new(&root), Some(&other), &()).unwrap(), &made);
     }
