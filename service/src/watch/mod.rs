@@ -2,7 +2,7 @@
 //! brought back.
 //!
 //! One thread does it, which blocks in `poll`. What takes long it gives to others: checkpoints to threads, of a bounded number
-//! that requests take no part of, and resumes to processes of their own, which outlive the service.
+//! that requests take no part of, and resumes to threads that have tmux start the agents, which outlive the service.
 
 mod agents;
 mod attention;
