@@ -160,7 +160,8 @@ fn whoever_has_no_token_hears_whether_the_service_is_well_and_it_reads_its_files
     let known = ask("/health", &format!("Authorization: Bearer {}\r\n", token(&s))).expect(200);
     assert_eq!((&known["status"], &known["sessions"]), (&json!("ok"), &json!(1)), "{known}");
     assert_eq!(ask("/metrics", "").status, 401);
-    let declared = "[[agent]]\nname = \"mine\"\nprograms = [\"mine\"]\n";
+    let declared = "[[agent]]\nname = \"mine\"\nprograms = [\"mine\"]\nresume = [\"--open\", \"{id}\"]\n\
+                    data = { variable = \"MINE_HOME\", home = \".mine\" }\n";
     write(&s.scratch.path("home/.config/parhelia/parhelia.toml"), declared.as_bytes()).unwrap();
     let process = Pid::from_child(s.child.as_ref().unwrap());
     kill_process(process, Signal::HUP).unwrap();

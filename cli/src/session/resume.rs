@@ -334,6 +334,13 @@ fn report(context: &mut Context, begun: &Begun) -> Result<()> {
         });
         let (session, run, epoch) = (&current.session, &current.run, current.epoch);
         tell!("Session {session} goes on{} (run {run}, epoch {epoch}).", from.unwrap_or_default());
+        // Of a kind that the user has declared, it is not known where conversations are.
+        let is_read = prepared.agent.as_ref().is_some_and(|agent| agent.kind().declaration().is_none());
+        if let (Some(conversation), None, true) = (&prepared.conversation, &restored.transcript, is_read) {
+            tell!(
+                "Its conversation {conversation} is neither there nor in a checkpoint: its agent may not know it, and begin a new one."
+            );
+        }
     }
     context.out.object(Line::Started(Box::new(Started {
         session: current.session.clone(),

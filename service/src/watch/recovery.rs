@@ -9,7 +9,7 @@ use std::{
 
 use jiff::SignedDuration;
 use parhelia_host::{Host, Result, run};
-use parhelia_ledger::{Goal, LedgerView as _, Run, Session, kind};
+use parhelia_ledger::{EndKind, Goal, LedgerView as _, Run, Session, kind};
 use parhelia_life::{
     attention::{self, State},
     overview::{self, Missing},
@@ -31,6 +31,8 @@ use crate::{
 const DELAY: Duration = Duration::from_secs(5);
 /// The time after which a death is one that nobody wanted.
 const MOMENT: Duration = Duration::from_secs(1);
+/// The words for a session that goes on without its conversation.
+const ANEW: &str = "in a new conversation: its agent does not know the earlier one";
 /// So many runs of a session may begin within [`CRASH_WINDOW`] before it is left to a person.
 const RUNS_MAX: usize = 3;
 /// The time within which runs are counted.
@@ -189,11 +191,20 @@ impl Dead {
             return Ok(false);
         }
         say(&format!("session {id} is resumed"));
-        if let Some(session) = app.store.refresh()?.session(id)? {
-            attention::note(&app.store, &session, Some((State::Recovered, None)), Actor::program("service"))?;
+        let view = app.store.refresh()?;
+        if let Some(session) = view.session(id)? {
+            let why = has_begun_anew(&view, &session)?.then_some(ANEW);
+            attention::note(&app.store, &session, Some((State::Recovered, why)), Actor::program("service"))?;
         }
         Ok(true)
     }
+}
+
+/// True if the agent of a session did not know its conversation, so that a new one was begun for it.
+fn has_begun_anew(view: &View, session: &Session) -> Result<bool> {
+    let Some(before) = session.runs.iter().rev().nth(1) else { return Ok(false) };
+    let ending = view.run(before)?.and_then(|run| run.ending());
+    Ok(ending.is_some_and(|end| end.kind == EndKind::ConversationUnknown))
 }
 
 /// Records that a session died of which there is no checkpoint, once for each of its runs.

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, ffi::OsString, iter, path::Path};
 
 use jiff::Timestamp;
-use parhelia_ledger::{By, LedgerView as _, Run, Session, Tmux, known};
+use parhelia_ledger::{By, End, EndKind, LedgerView as _, Run, Session, Tmux, known};
 use parhelia_store::{Store, clock};
 
 use super::lease;
@@ -26,9 +26,10 @@ pub fn stopping(run: &Run) -> Option<By> {
     By::told(run.extra.get(STOPPING_BY), text(run, STOPPING))
 }
 
-/// Checks whether a signal that nobody of ours had sent interrupted a run's program, or nobody saw its end.
+/// Checks whether a signal interrupted a run's program, at nobody's wish or with its terminal or machine, or nobody saw its end.
 pub fn was_killed(run: &Run) -> bool {
-    run.extra.contains_key(HEARD) || run.ending().is_none_or(|end| end.was_killed())
+    let is_shutdown = |end: &End| end.kind == EndKind::Signalled && end.by == Some(By::Shutdown);
+    run.extra.contains_key(HEARD) || run.ending().is_none_or(|end| end.was_killed() || is_shutdown(&end))
 }
 
 /// Checks whether a run's program ended by itself with exit code 0.
