@@ -89,6 +89,8 @@ struct Watcher {
     reloads: u64,
     /// The time at which sessions are looked at next.
     next: Instant,
+    /// The time at which packs were counted last.
+    counted: Option<Instant>,
 }
 
 impl Watcher {
@@ -112,6 +114,7 @@ impl Watcher {
             upkeep,
             reloads: 0,
             next: Instant::now(),
+            counted: None,
         }
     }
 
@@ -126,11 +129,10 @@ impl Watcher {
             return Ok(());
         }
         self.reload();
+        self.count_packs()?;
         let is_due = self.next <= Instant::now();
         if has_ended || has_grown || is_due {
             self.absorb();
-            let (absent, present) = self.app.store.absent_packs()?;
-            self.app.verdicts.has_packs(absent.len(), present);
             let missing = overview::missing(&self.app.store)?;
             self.next = Instant::now() + until_next(&missing);
             self.agents.watch(&self.app.store)?;
@@ -155,6 +157,16 @@ impl Watcher {
             Some(recovery) => recovery.go_on(&self.app, |session| !self.captures.has(session)),
             None => Ok(()),
         }
+    }
+
+    /// Counts the packs that have no file, now and then.
+    fn count_packs(&mut self) -> Result<()> {
+        if self.counted.is_none_or(|at| at.elapsed() >= LOOK) {
+            self.counted = Some(Instant::now());
+            let (absent, present) = self.app.store.absent_packs()?;
+            self.app.verdicts.has_packs(absent.len(), present);
+        }
+        Ok(())
     }
 
     /// Takes the options of the service from the configuration again, where that was asked for.

@@ -2,7 +2,7 @@
 //!
 //! An agent, or a file of the project that it reads, can set any variable of the programs that it starts. So where this process descends from
 //! an agent, the variables by which the user's own settings are found are put back to what the outermost process of that agent was started with,
-//! before anything else reads them. What the call had said instead goes along in a variable of its own, and counts only where it makes an
+//! before anything else reads them. The call's own values go along in a variable of their own, and count only where they make an
 //! option stricter.
 
 use std::{
@@ -64,7 +64,7 @@ pub struct Process<'a> {
 /// The authority of a process over options of the user's.
 #[derive(Clone, Debug, Default)]
 pub struct Settled {
-    /// What the call says, as hosts pass it on.
+    /// The call, as hosts pass it on.
     pub call: Call,
     /// True if an agent may have started it unseen, or a person has.
     pub is_apart: bool,
@@ -81,7 +81,7 @@ pub enum Authority {
     Anew {
         /// Variables that have to be others.
         changed: Values,
-        /// What the call had said.
+        /// The values that the call had given.
         said: Values,
     },
 }

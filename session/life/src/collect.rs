@@ -13,8 +13,7 @@ use parhelia_store::{
 pub struct Collected {
     /// Space that was freed.
     pub freed: parhelia_store::Result<GcReport>,
-    /// Whether what is known of deleted checkpoints, in the search index and in summaries, is forgotten. That is done whether anything could be freed
-    /// or not.
+    /// Success in forgetting deleted checkpoints, in the search index and in summaries; tried whether anything could be freed or not.
     pub forgotten: Result<()>,
 }
 

@@ -1,4 +1,4 @@
-//! What is to be captured, by the words that somebody gave: a folder, or the session of one.
+//! The folder and the session that a checkpoint is to be of, by the word that somebody gave.
 
 use std::{
     ffi::{OsStr, OsString},

@@ -2,9 +2,7 @@
 //! them; or the program of the hooks cannot be run any more, or the workspace has moved. After that, and after the session goes on, each
 //! statement about it is judged by what the test knows: processes that it has looked at, files that were written, hooks that have returned.
 //!
-//! `PARHELIA_SEED=N` repeats a day; `PARHELIA_LONG=N` takes N hundred of them, and says how many statements were untrue. What else the machine does
-//! moves a blow by more than an act takes. So a day of the ordinary run that has an untrue statement is lived once more, and counts if it has one
-//! again; of a long run, each counts.
+//! `PARHELIA_SEED=N` repeats a day; `PARHELIA_LONG=N` takes N hundred of them, and says how many statements were untrue.
 
 mod acts;
 mod judge;
@@ -122,11 +120,7 @@ fn what_is_said_after_a_kill_at_any_point_of_a_day_is_true() {
     let days = seeds.end - seeds.start;
     let (mut statements, mut failed) = (0, Vec::new());
     for seed in seeds {
-        let (mut count, mut untrue) = lived(seed);
-        if !untrue.is_empty() && long() == 0 && given_seed().is_none() {
-            eprintln!("PARHELIA_SEED={seed} is lived once more");
-            (count, untrue) = lived(seed);
-        }
+        let (count, untrue) = lived(seed);
         statements += count;
         failed.extend(untrue);
     }

@@ -1,4 +1,4 @@
-//! What a new session has in common with others.
+//! Notices of live sessions that share something with a new one.
 
 /// Another session that a new one is begun beside.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

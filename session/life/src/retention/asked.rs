@@ -31,7 +31,7 @@ pub fn prune_for(
     prune(store, policy, session, &actor, clock::timestamp(), observer)
 }
 
-/// What [`prune_for`] would do. Those who may not remove are not shown it.
+/// The report of a [`prune_for`] that changes nothing. Whoever may not remove does not get it.
 pub fn forecast_for(
     store: &Store,
     host: &dyn Host,

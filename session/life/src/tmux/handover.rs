@@ -1,6 +1,6 @@
 //! Handing over to a process in a pane: what it is to run, when, and with whose environment.
 //!
-//! What runs in a pane has the environment of the tmux server. The caller's stands in memory of the caller's own, which the process in the pane reads
+//! A process in a pane has the environment of the tmux server. The caller's environment stands in memory of the caller's own, which the process in the pane reads
 //! while the caller waits: it is on no command line, in no file and in no memory of the server's. The arguments go through a private file, because
 //! tmux takes few.
 
