@@ -81,7 +81,7 @@ fn what_is_mounted_where_the_checkpoint_has_an_empty_folder_is_left() {
         }
         match mounted {
             Some(mounted) => drop(mounted),
-            None => assert!(Command::new("umount").arg(&mnt).status().unwrap().success()),
+            None => assert!(Command::new("umount").arg("--lazy").arg(&mnt).status().unwrap().success()),
         }
     }
 }

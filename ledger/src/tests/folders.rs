@@ -208,7 +208,7 @@ impl Shown {
 
 impl Drop for Shown {
     fn drop(&mut self) {
-        _ = Command::new("umount").arg(&self.0).status();
+        _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
     }
 }
 
