@@ -212,3 +212,16 @@ fn a_stop_without_a_last_checkpoint_says_so() {
     assert!(text.contains("no last checkpoint could be made"), "{text}");
     assert!(!agent.session().unwrap()["failing"].is_null());
 }
+
+#[test]
+fn an_agent_by_hand_whose_hooks_are_switched_off_is_said_to_be_without_checkpoints() {
+    let mut agent = Agent::new();
+    agent.heard("UserPromptSubmit", json!({ "prompt": "do it" }));
+    let listed = |agent: &Agent| agent.scratch.expect(0, &["session", "list"]);
+    assert!(!listed(&agent).contains("do not run any more"), "{}", listed(&agent));
+    write(&agent.scratch.path("home/.claude/settings.json"), br#"{ "disableAllHooks": true }"#).unwrap();
+    let said = listed(&agent);
+    assert!(said.contains("its hooks do not run any more (") && said.contains("disableAllHooks"), "{said}");
+    fs::remove_file(agent.scratch.path("home/.claude/settings.json")).unwrap();
+    assert!(!listed(&agent).contains("do not run any more"), "{}", listed(&agent));
+}

@@ -283,7 +283,7 @@ fn an_agent_that_goes_on_by_hand_after_one_was_killed_is_told_so() {
 
     let told = start("resume", "true").wait_with_output().unwrap();
     let text = String::from_utf8(told.stdout).unwrap();
-    assert!(text.contains("was interrupted and is resumed"), "{text}");
+    assert!(text.contains("ended, nobody saw how, and is resumed"), "{text}");
     assert!(text.contains(&format!("process {left} (sleep 100000) in {} of the run before", workspace.display())), "{text}");
     kill(left);
     // One that was not killed left nothing to be told of.

@@ -4,7 +4,7 @@ use std::{
     fs::{self, File},
     io::Write,
     path::PathBuf,
-    process::Command,
+    process::{Command, Stdio},
 };
 
 use parhelia_agent::process::Identity;
@@ -100,6 +100,7 @@ fn after_a_crash_in_a_later_turn_that_turn_is_told_and_not_the_one_of_the_checkp
 const AGENT: &str = r#"if test $how = startup; then
     cat '@first' >> "$transcript"
     event SessionStart startup
+    test ! -e '@stay' || exec sleep 100000
 else
     event SessionStart $how > '@told'
     event SessionStart clear > '@cleared'
@@ -139,7 +140,7 @@ impl Work {
             .concat()
             .replace("@project", &project.to_string_lossy())
             .replace("@parhelia", &binary().to_string_lossy());
-        for name in ["work", "first", "told", "cleared"] {
+        for name in ["work", "first", "told", "cleared", "stay"] {
             script = script.replace(&format!("@{name}"), &scratch.path(name).to_string_lossy());
         }
         write_program(&scratch.path("bin/claude"), &script);
@@ -328,6 +329,52 @@ fn uncommitted_files_that_are_gone_are_said_to_be_and_git_names_the_others() {
     let listed = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(listed.contains(" D src/lib.rs\n") && listed.contains("?? new/29\n"), "{command}: {listed}");
     assert_eq!(listed.lines().count(), 21, "{listed}");
+}
+
+#[test]
+fn who_was_asked_to_end_is_not_told_that_it_was_interrupted() {
+    let done = prompt("the first thing") + &reply(json!({ "type": "text", "text": "Done." }), "end_turn");
+    let work = Work::new(&done);
+    fs::write(work.scratch.path("stay"), "").unwrap();
+    fs::write(work.scratch.path("first"), &done).unwrap();
+    let (program, place) = (work.scratch.path("bin/claude"), work.workspace.to_string_lossy().into_owned());
+    for is_asked in [true, false] {
+        let name = if is_asked { "asked" } else { "killed" };
+        let mut run = work.scratch.command(&["session", "run", "--name", name, "-w", &place, "--", &program.to_string_lossy()]);
+        let mut run = run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let process = wait(|| {
+            let shown = work.scratch.run(&["session", "show", name, "--json"]);
+            let text = String::from_utf8_lossy(&shown.stdout).into_owned();
+            let session = text.lines().find_map(|line| serde_json::from_str::<Value>(line).ok())?;
+            // Its start is over once its hook has told its conversation.
+            session["conversations"].as_array().filter(|known| !known.is_empty())?;
+            session["runs"][0]["pid"].as_i64()
+        });
+        match is_asked {
+            true => drop(work.scratch.expect(0, &["session", "stop", name])),
+            false => kill(i32::try_from(process).unwrap()),
+        }
+        run.wait().unwrap();
+        let told = work.told_to(name);
+        assert_eq!(told.contains("was interrupted"), !is_asked, "{told}");
+        assert!(!told.contains("nobody saw how"), "its supervisor has seen it: {told}");
+    }
+}
+
+#[test]
+fn a_conversation_that_has_become_shorter_is_said_at_the_checkpoint() {
+    let said = |text: &str| reply(json!({ "type": "text", "text": text }), "end_turn");
+    let work = Work::new(&(prompt("the first thing") + &said("Done.") + &prompt("the second thing") + &said("Done, too.")));
+    let create = || work.scratch.expect(0, &["checkpoint", "create", "work", "--workspace", &work.workspace.to_string_lossy()]);
+    assert!(!create().contains("an older copy"));
+    let path = fs::read_dir(&work.project).unwrap().flatten().map(|entry| entry.path()).find(|path| path.is_file()).unwrap();
+    let whole = fs::read_to_string(&path).unwrap();
+    let shorter = whole.lines().next().unwrap().to_owned() + "\n";
+    fs::write(&path, &shorter).unwrap();
+    let warned = create();
+    let kept = format!("has {} bytes, and had {} in checkpoint", shorter.len(), whole.len());
+    assert!(warned.contains(&kept) && warned.contains("an older copy"), "{warned}");
+    assert!(!create().contains("an older copy"), "it is said once");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Statuses of a session: active, paused, failed, ended for good, recovered; and the checkpoint that it goes on from.
 
+mod beside;
 mod going_on;
 
 use std::{

@@ -40,7 +40,8 @@ pub fn judge(day: &mut Day, told: &str, now: &Files, turns: usize) {
     if told.is_empty() {
         return;
     }
-    let says_so = told.lines().next().unwrap_or_default().contains("was interrupted");
+    let first_line = told.lines().next().unwrap_or_default();
+    let (says_so, is_unseen) = (first_line.contains("was interrupted"), first_line.contains("nobody saw how"));
     let conversation = day.world.agent.conversation().unwrap_or_default();
     let known = day.world.turns(&conversation);
     let is_amid = known.last().is_some_and(|last| !last.pending.is_empty());
@@ -48,8 +49,9 @@ pub fn judge(day: &mut Day, told: &str, now: &Files, turns: usize) {
     // A turn that had not ended may have been: a rollback goes back to the middle of one.
     let is_done = known.last().is_none_or(|last| last.is_done);
     if was_killed || is_amid {
-        day.claim(says_so, || format!("it was interrupted, and is not told: {told}"));
+        day.claim(says_so || (is_unseen && !is_amid), || format!("it was interrupted, and is not told: {told}"));
     }
+    day.claim(!is_unseen || before.is_orphan, || format!("its supervisor has seen its end: {told}"));
     if before.code.is_some() && !was_killed && is_done {
         day.claim(!says_so, || format!("it has ended by itself, and is told that it was interrupted: {told}"));
     }

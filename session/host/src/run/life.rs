@@ -29,7 +29,12 @@ pub fn stopping(run: &Run) -> Option<By> {
 /// Checks whether a signal interrupted a run's program, at nobody's wish or with its terminal or machine, or nobody saw its end.
 pub fn was_killed(run: &Run) -> bool {
     let is_shutdown = |end: &End| end.kind == EndKind::Signalled && end.by == Some(By::Shutdown);
-    run.extra.contains_key(HEARD) || run.ending().is_none_or(|end| end.was_killed() || is_shutdown(&end))
+    ended_unseen(run) || run.ending().is_some_and(|end| end.was_killed() || is_shutdown(&end))
+}
+
+/// Checks whether nobody saw the end of a run's program.
+pub fn ended_unseen(run: &Run) -> bool {
+    run.extra.contains_key(HEARD) || run.ending().is_none()
 }
 
 /// Checks whether a run's program ended by itself with exit code 0.

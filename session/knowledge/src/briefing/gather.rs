@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    Input, Pending, Why, files,
+    Ended, Input, Pending, Why, files,
     now::{self, Now},
 };
 use crate::summary;
@@ -85,7 +85,13 @@ pub fn gather(store: &Store, request: &BriefingRequest<'_>) -> Result<Input> {
     }
     let last = run::last_of(store, session, request.run)?;
     let is_amid = said.is_some_and(|said| said["phase"] == "thinking" || said["phase"] == "in_tool");
-    input.interrupted = last.as_ref().is_some_and(run::was_killed) || !input.pending.is_empty() || is_amid;
+    let last = last.as_ref();
+    input.ended = match () {
+        () if is_amid || !input.pending.is_empty() => Ended::Interrupted,
+        () if last.is_some_and(run::ended_unseen) => Ended::Unseen,
+        () if last.is_some_and(run::was_killed) => Ended::Interrupted,
+        () => Ended::Told,
+    };
     let Some(checkpoint) = checkpoint else { return Ok(input) };
     input.checkpoint = checkpoint.id();
     input.age = Some(age(checkpoint.record.created_at, request.host.now()));

@@ -62,6 +62,18 @@ pub struct File {
     pub bytes: u64,
 }
 
+/// The way in which a session's last run ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ended {
+    /// By itself, or at somebody's wish.
+    #[default]
+    Told,
+    /// At rest, and nobody saw how.
+    Unseen,
+    /// By a signal, or in the middle of something.
+    Interrupted,
+}
+
 /// Everything there is to say. Lists are in order of rank.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Input {
@@ -75,8 +87,8 @@ pub struct Input {
     pub age: Option<String>,
     /// A sentence with the reason for the checkpoint.
     pub ending: Option<String>,
-    /// True if the last run was killed, or ended in the middle of something.
-    pub interrupted: bool,
+    /// The way in which the last run ended.
+    pub ended: Ended,
     /// A summary of the work so far.
     pub summary: String,
     /// A summary by a model; none where the agent remembers the conversation.

@@ -9,7 +9,7 @@ use parhelia_agent::{
 use parhelia_store::name;
 
 use super::{
-    input::{Changed, File, Input, Why},
+    input::{Changed, Ended, File, Input, Why},
     statements,
 };
 use crate::budget::{Budget, characters, tokens};
@@ -325,8 +325,14 @@ fn head(input: &Input) -> String {
     let (session, checkpoint) = (&input.session, &input.checkpoint);
     let from = if checkpoint.is_empty() { String::new() } else { format!(" from checkpoint {checkpoint}{age}") };
     let text = match input.why {
-        Why::Resumed if input.interrupted => format!("{SAME_CONVERSATION}{session}) was interrupted and is resumed{from}."),
-        Why::Resumed => format!("{SAME_CONVERSATION}{session}) is resumed{from}."),
+        Why::Resumed => {
+            let ended = match input.ended {
+                Ended::Told => "is",
+                Ended::Unseen => "ended, nobody saw how, and is",
+                Ended::Interrupted => "was interrupted and is",
+            };
+            format!("{SAME_CONVERSATION}{session}) {ended} resumed{from}.")
+        }
         Why::Replaced => format!(
             "{NEW_CONVERSATION}{session}) in a new conversation: the earlier one could not be opened. The workspace is \
              continued{from}. Wait for the user before you go on with it."

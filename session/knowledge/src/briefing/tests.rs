@@ -9,7 +9,7 @@ fn input() -> Input {
         checkpoint: "01M810FC4JG4CPG7SNVR8ZK719".into(),
         first: "01M7ZZZZZZZZZZZZZZZZZZZZZZ".into(),
         age: Some("3 minutes ago".into()),
-        interrupted: true,
+        ended: Ended::Interrupted,
         summary: "Wrote the parser; two tests fail.".into(),
         task: Some("Make the tests pass".into()),
         next_steps: vec!["look at test_b".into(), "run\nall tests".into()],
@@ -104,9 +104,13 @@ fn words_of_a_model_are_marked_and_bounded() {
 
 #[test]
 fn what_ended_is_not_called_interrupted_and_lost_prompts_are_named() {
-    let ended = Input { interrupted: false, queued: vec!["and then the docs".into()], ..input() };
+    for (ended, words) in [(Ended::Told, "is resumed"), (Ended::Unseen, "ended, nobody saw how, and is resumed")] {
+        let ended = Input { ended, queued: vec!["and then the docs".into()], ..input() };
+        let said = render(&ended, Budget::default()).text;
+        assert!(!said.contains("was interrupted") && said.contains(&format!("This session (demo) {words}")), "{said}");
+    }
+    let ended = Input { ended: Ended::Told, queued: vec!["and then the docs".into()], ..input() };
     let said = render(&ended, Budget::default()).text;
-    assert!(!said.contains("was interrupted") && said.contains("This session (demo) is resumed"), "{said}");
     assert!(said.contains("## Prompts that were typed and lost") && said.contains("- and then the docs\n"), "{said}");
 }
 
