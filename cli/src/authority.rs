@@ -22,10 +22,10 @@ use parhelia_store::{OpenOptions, Store};
 pub use parhelia_host::authority::default_store;
 
 use crate::{
-    context::environment,
+    caller::{self, environment},
     exit::{Failure, Result},
     global::Global,
-    hook, hook_log, limits,
+    hook_log, limits,
 };
 
 /// Reads a command line; none where it is none of ours.
@@ -45,7 +45,7 @@ fn with_process<T>(work: impl FnOnce(&Process<'_>) -> T) -> T {
         variable: &environment,
         argv: &argv,
         program: std::env::current_exe().ok(),
-        is_hook: hook::is_called(),
+        is_hook: caller::is_hook(),
         grammar: &|argv| GRAMMAR.get().and_then(|read| read(argv)),
         open: &opened,
     })
@@ -55,11 +55,6 @@ fn with_process<T>(work: impl FnOnce(&Process<'_>) -> T) -> T {
 #[derive(Clone, Debug, Default)]
 pub struct Authority {
     call: Call,
-}
-
-/// True if an agent, or what it has started, reads what this process says.
-pub fn is_agents() -> bool {
-    IS_AGENTS.load(Ordering::Relaxed)
 }
 
 /// True if this process bears the marker of a run that counts: of one that is open in a store which the call concerns, or below an agent. A shell
@@ -101,7 +96,6 @@ pub fn with_original_places(command: &mut Command) {
 
 /// True if an agent may have started this process unseen, or a person has.
 static IS_APART: AtomicBool = AtomicBool::new(false);
-static IS_AGENTS: AtomicBool = AtomicBool::new(false);
 static IS_BELOW: AtomicBool = AtomicBool::new(false);
 
 /// Sentences about settings that this process has told.
@@ -114,11 +108,11 @@ impl Authority {
             authority::Authority::Settled(settled) => *settled,
             authority::Authority::Anew { changed, said } => return start_anew(&changed, &said),
         };
-        IS_AGENTS.store(call.is_agents, Ordering::Relaxed);
+        caller::note_reader(call.is_agents);
         IS_BELOW.store(call.is_below, Ordering::Relaxed);
         IS_APART.store(is_apart, Ordering::Relaxed);
         if let Some(unseen) = unseen {
-            tell(&[unseen], hook::is_called());
+            tell(&[unseen], caller::is_hook());
         }
         Ok(Authority { call })
     }

@@ -6,13 +6,13 @@ mod salvage;
 use std::{os::unix::ffi::OsStrExt, path::PathBuf};
 
 use parhelia_life::checked;
+use parhelia_screen::human;
 use parhelia_store::check::{self, CheckOptions, CheckReport, Finding, FindingKind, Mend, RepairPlan, Strays, Touched};
 use parhelia_wire::{Line, Summary, repository::Note, summary::Check};
 
 use crate::{
     context::Context,
     exit::{Code, Result},
-    human,
 };
 
 /// Places of one finding that are shown without `--verbose`.

@@ -9,9 +9,10 @@ use std::{
 use clap_complete::{CompletionCandidate, engine::ArgValueCompleter};
 use parhelia_ledger::LedgerView as _;
 use parhelia_oversight::review::tag::{self, InUse};
+use parhelia_screen::human;
 use parhelia_store::{Store, clock};
 
-use crate::{authority::Authority, context::Context, exit::Result, global::Global, human, interrupt::Cancel};
+use crate::{authority::Authority, context::Context, exit::Result, global::Global, interrupt::Cancel};
 
 /// The variable by which a shell asks for completions, and that names the shell.
 pub const VARIABLE: &str = "PARHELIA_COMPLETE";

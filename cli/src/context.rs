@@ -3,7 +3,6 @@
 use parhelia_store::name::Shown as _;
 use std::{
     cell::RefCell,
-    ffi::OsString,
     io::ErrorKind,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
@@ -14,6 +13,7 @@ use parhelia_host::config::{self, Config, ConfigFiles};
 use parhelia_ledger::{LedgerView as _, selector};
 use parhelia_life::secrets::secrets;
 use parhelia_oversight::overrides;
+use parhelia_screen::human;
 use parhelia_store::{
     Error, OpenOptions, Store,
     event::Actor,
@@ -28,11 +28,11 @@ use tempfile::TempDir;
 
 use crate::{
     authority::{self, Authority},
+    caller::{self, environment},
     exit::{Failure, Result},
     global::Global,
-    hook, hook_log,
+    hook_log,
     host::{Shell, actor},
-    human,
     interrupt::Cancel,
     limits,
     output::Output,
@@ -271,7 +271,7 @@ impl Context {
     /// Reads configuration, and tells of what does not count in it.
     fn loaded(&self, files: ConfigFiles) -> Result<config::Loaded> {
         let loaded = config::load(&files, &environment)?;
-        told_settings::tell(&loaded.ignored, hook::is_called());
+        told_settings::tell(&loaded.ignored, caller::is_hook());
         Ok(loaded)
     }
 
@@ -429,8 +429,4 @@ fn explained(view: &View, selector: &str, error: Error) -> Failure {
 /// The folder in which it is noted how far this user's stores go; none without a home.
 pub fn seen_folder() -> Option<PathBuf> {
     Some(hook_log::path()?.parent()?.join("stores"))
-}
-
-pub fn environment(name: &str) -> Option<OsString> {
-    std::env::var_os(name)
 }

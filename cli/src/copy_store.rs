@@ -2,13 +2,13 @@
 
 use std::{os::unix::ffi::OsStrExt, path::PathBuf};
 
+use parhelia_screen::human;
 use parhelia_store::copy::{self, CopyOptions};
 use parhelia_wire::{Summary, summary::CopiedStore};
 
 use crate::{
     context::Context,
     exit::{Code, Result},
-    human,
 };
 
 /// Flags of `copy-store`.

@@ -7,9 +7,10 @@ use std::{
 
 use parhelia_ledger::Session;
 use parhelia_life::beside;
+use parhelia_screen::human;
 use parhelia_store::{clock, view::View};
 
-use crate::{exit::Result, human};
+use crate::exit::Result;
 
 /// No more folders are named in a sentence.
 const NAMED_MAX: usize = 3;

@@ -11,6 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use parhelia_screen::human;
 use parhelia_store::{Store, archive, archive::ExportReport, progress::Progress, record::Checkpoint};
 use parhelia_wire::{Line, Summary, summary::Exported, tree::Socket};
 
@@ -18,7 +19,7 @@ use crate::{
     complete,
     context::Context,
     exit::{Code, Failure, Result},
-    human, selector,
+    selector,
 };
 
 /// Flags of `export`.

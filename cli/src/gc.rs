@@ -1,13 +1,13 @@
 //! `gc`: frees what no checkpoint needs.
 
 use parhelia_life::collect::{Collected, collect};
+use parhelia_screen::human;
 use parhelia_store::gc::{self, GcOptions, GcPlan, GcReport};
 use parhelia_wire::{Summary, summary::Collection};
 
 use crate::{
     context::Context,
     exit::{Code, Result},
-    human,
 };
 
 /// Flags of `gc`.

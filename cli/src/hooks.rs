@@ -17,6 +17,7 @@ use parhelia_agent::{
     mcp::{self, ProxyCommand},
 };
 use parhelia_host::run;
+use parhelia_screen::human;
 use parhelia_wire::{
     Summary,
     summary::{HookLayer, LastHeard, NarrowedHook},
@@ -26,7 +27,6 @@ use crate::{
     authority,
     context::Context,
     exit::{Code, Failure, Result},
-    human,
     workspace::workspace,
 };
 

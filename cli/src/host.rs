@@ -27,8 +27,8 @@ use parhelia_mcp::client::Http;
 use parhelia_store::{Store, event::Actor, id::Ulid, record::Checkpoint};
 
 use crate::{
-    authority, global::Global, hook_log as log, limits, pane, progress::Bar, relay, session::summary::ASK_WORDS,
-    terminal::Terminal, thinned::removed_list, told_settings, words, workspace::current_folder,
+    authority, global::Global, hook_log as log, limits, own_lines, progress::Bar, terminal::Terminal, thinned::removed_list,
+    told_settings, words, workspace::current_folder,
 };
 
 /// This process as a host.
@@ -96,11 +96,11 @@ impl Host for Shell {
     }
 
     fn pane_command(&self, folder: &Path) -> io::Result<Vec<OsString>> {
-        Ok(pane::command(self.program()?, folder))
+        Ok(own_lines::in_pane(self.program()?, folder))
     }
 
     fn pane_arguments(&self, store: &Path, work: &PaneWork, prompt: Option<&Path>) -> io::Result<Vec<OsString>> {
-        pane::arguments(&pane::flags(&self.global)?, store, work, prompt)
+        own_lines::arguments(&own_lines::flags(&self.global)?, store, work, prompt)
     }
 
     fn umask(&self) -> u32 {
@@ -122,7 +122,7 @@ impl Host for Shell {
     fn start_relay(&self, input: OwnedFd, supervisor: OwnedFd) -> io::Result<bool> {
         let mut command = Command::new(std::env::current_exe()?);
         // It is no process of the agent's run, whoever has it started.
-        command.arg(relay::WORD).env_remove(RUN_MARKER).current_dir("/").stdin(input).stderr(supervisor);
+        command.arg(own_lines::RELAY).env_remove(RUN_MARKER).current_dir("/").stdin(input).stderr(supervisor);
         command.stdout(self.agents_output()?.map_or_else(Stdio::inherit, Stdio::from));
         let mut started = limits::for_others(|| command.spawn())?;
         let _ = thread::Builder::new().name("relay".into()).spawn(move || started.wait());
@@ -156,7 +156,7 @@ impl Host for Shell {
         if let Some(config) = &self.global.config {
             command.arg("--config").arg(std::path::absolute(config)?);
         }
-        command.args(ASK_WORDS).arg("--").arg(session);
+        command.args(own_lines::ASK_MODEL).arg("--").arg(session);
         let log = log::open().map_or_else(Stdio::null, Stdio::from);
         // It is no process of the agent's run, whoever has it started.
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).current_dir("/").process_group(0).env_remove(RUN_MARKER);

@@ -7,6 +7,7 @@ use std::{
 };
 
 use parhelia_life::older::{Checked, Older, Request};
+use parhelia_screen::human;
 use parhelia_store::{
     archive::import::{Limits, Reader},
     create::{self, ImportOptions, Outcome},
@@ -16,7 +17,6 @@ use parhelia_wire::{Summary, summary::Imported};
 use crate::{
     context::Context,
     exit::{Code, Failure, Result},
-    human,
 };
 
 /// Flags of `import`.

@@ -3,12 +3,12 @@
 use std::os::unix::ffi::OsStrExt;
 
 use parhelia_oversight::review::acts;
+use parhelia_screen::human;
 use parhelia_wire::Summary;
 
 use crate::{
     context::{Context, Make, StorePlace},
     exit::{Code, Result},
-    human,
 };
 
 /// Flags of `init`.

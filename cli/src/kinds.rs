@@ -12,7 +12,7 @@ use parhelia_host::{
     run::CONFIG,
 };
 
-use crate::context::{Context, environment};
+use crate::{caller::environment, context::Context};
 
 /// Makes known what any process above this one, or this one, would find declared. Nothing else of those files counts: whose word this process has
 /// is found out by the agents above it, and an agent can give its programs another environment, but not the processes above itself.

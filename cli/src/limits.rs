@@ -5,13 +5,12 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
+use parhelia_screen::human;
 use rustix::{
     fs::Mode,
     io::Errno,
     process::{Resource, Rlimit, getrlimit, setrlimit, umask},
 };
-
-use crate::human;
 
 /// As the user had set them.
 struct Users {

@@ -10,6 +10,7 @@ use std::{
 use jiff::Timestamp;
 use parhelia_host::events::{self, Sessions};
 use parhelia_ledger::LedgerView as _;
+use parhelia_screen::human;
 use parhelia_store::{
     Store,
     error::Error,
@@ -24,7 +25,6 @@ use crate::{
     complete,
     context::Context,
     exit::{Code, Result},
-    human,
     output::Style,
     when,
 };

@@ -12,6 +12,7 @@ mod args;
 mod ask;
 mod audit;
 mod authority;
+mod caller;
 mod changed;
 mod check;
 mod checkpoint;
@@ -52,8 +53,8 @@ mod mounts;
 mod notify;
 mod outbox;
 mod output;
+mod own_lines;
 mod pager;
-mod pane;
 mod phase;
 mod progress;
 mod relay;
@@ -78,7 +79,6 @@ mod workspace;
 use std::process::ExitCode;
 
 use clap_complete::CompleteEnv;
-use parhelia_screen::human;
 
 use exit::Code;
 
@@ -89,7 +89,7 @@ fn main() -> ExitCode {
     parhelia_store::name::step::name_by(words::step::name);
     authority::read_by(args::command_line);
     // No shell completes a hook; a project can set the variable.
-    if !hook::is_called() {
+    if !caller::is_hook() {
         CompleteEnv::with_factory(args::command).var(complete::VARIABLE).complete();
     }
     kinds::of_all_above();
@@ -100,7 +100,7 @@ fn main() -> ExitCode {
     limits::set();
     let (mut args, called) = match args::Args::of_process() {
         Ok(found) => found,
-        Err(error) if hook::is_called() => return hook::excuse(&error),
+        Err(error) if caller::is_hook() => return hook::excuse(&error),
         Err(error) => return exit::of_arguments(&error),
     };
     let cancel = interrupt::Cancel::default();

@@ -1,12 +1,13 @@
 //! `notify`: channels of notifications.
 
 use clap::Subcommand;
+use parhelia_screen::human;
 use parhelia_wire::{Line, Summary};
 
 use crate::{
     context::Context,
     exit::{Code, Failure, Result},
-    human, outbox,
+    outbox,
 };
 
 /// The verbs of `notify`.

@@ -10,9 +10,10 @@ use std::{
 };
 
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
+use parhelia_screen::human;
 use parhelia_store::progress::{Phase, Progress};
 
-use crate::{human, interrupt::Cancel};
+use crate::interrupt::Cancel;
 
 /// Shows progress, and carries the user's wish to stop.
 #[derive(Debug)]

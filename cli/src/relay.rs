@@ -11,14 +11,11 @@ use std::{
 use parhelia_life::supervise;
 use signal_hook::{consts, flag};
 
-use crate::exit::Code;
-
-/// The only argument of this process. It is no verb: nobody calls it.
-pub const WORD: &str = "relay-of-agent";
+use crate::{exit::Code, own_lines};
 
 /// True if this process is one.
 pub fn is_called() -> bool {
-    std::env::args_os().nth(1).is_some_and(|word| word == WORD) && std::env::args_os().len() == 2
+    std::env::args_os().nth(1).is_some_and(|word| word == own_lines::RELAY) && std::env::args_os().len() == 2
 }
 
 /// Passes on what comes. What asks the agent to end asks this process as well, which ends with the agent's output.

@@ -5,6 +5,7 @@ pub mod report;
 use std::{io::IsTerminal, os::unix::ffi::OsStrExt, path::PathBuf};
 
 use parhelia_life::rollback::{Options, Rollback};
+use parhelia_screen::human;
 use parhelia_store::{clock, record::Checkpoint};
 use parhelia_wire::{Line, Summary, summary::RolledBack};
 
@@ -12,7 +13,7 @@ use crate::{
     ask,
     context::Context,
     exit::{Failure, Result},
-    human, words,
+    words,
 };
 
 /// Flags of a rollback and of its undoing.

@@ -1,12 +1,12 @@
 //! `stats`: what is in the store, and what it costs.
 
+use parhelia_screen::human;
 use parhelia_store::stats;
 use parhelia_wire::{Line, Summary};
 
 use crate::{
     context::Context,
     exit::{Code, Result},
-    human,
     layout::Table,
     output::Style,
 };

@@ -11,6 +11,7 @@ use parhelia_ledger::{
     selector::{find_among, workspace_at},
 };
 use parhelia_life::{checked, overview::Overview, position, worktrees};
+use parhelia_screen::human;
 use parhelia_store::{Error, Store, check, clock, diff::Summary, healed, omitted::Omission, record::Checkpoint};
 use parhelia_wire::{self as wire, Line};
 
@@ -20,7 +21,6 @@ use crate::{
     context::Context,
     elsewhere,
     exit::{Code, Result},
-    human,
     output::Style,
     session::list::{state, warnings},
     workspace::workspace,

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use parhelia_life::retention::{Removed, RetentionReport};
+use parhelia_screen::human;
 use parhelia_store::id::Ulid;
 use parhelia_wire::{Line, checkpoint::Retention};
 
-use crate::{exit::Result, human, output::Output};
+use crate::{exit::Result, output::Output};
 
 /// The most removed checkpoints that are named.
 const NAMED_MAX: usize = 10;

@@ -16,7 +16,7 @@ use std::{
 
 use parhelia_host::config::Ignored;
 
-use crate::{authority, hook_log};
+use crate::{authority, caller, hook_log};
 
 /// Longer notes are begun anew, in bytes.
 const BYTES_MAX: u64 = 64 << 10;
@@ -30,7 +30,7 @@ pub fn tell_all() {
 
 /// Tells of settings that do not count; into the log where `is_quiet`.
 pub fn tell(settings: &[Ignored], is_quiet: bool) {
-    if settings.is_empty() || is_quiet || authority::is_agents() {
+    if settings.is_empty() || is_quiet || caller::is_agents() {
         return authority::tell(settings, is_quiet);
     }
     let told = notes().as_deref().and_then(read).unwrap_or_default();

@@ -11,7 +11,9 @@ use parhelia_host::{
     safety::Safety,
 };
 
-use crate::{authority, human};
+use parhelia_screen::human;
+
+use crate::caller;
 
 /// An error, and the next step.
 pub fn error(error: &Error) -> String {
@@ -78,7 +80,7 @@ const TAKE_OVER: &str = "if that is over, --take-over does not wait for it";
 
 /// A safe step, and behind it the flag that goes beyond it. An agent does what it reads, so that it reads the safe step alone.
 fn beyond(safe: &str, flag: &str) -> String {
-    match authority::is_agents() {
+    match caller::is_agents() {
         true => format!("{safe}; anything beyond that is for a person to decide"),
         false => format!("{safe}; {flag}"),
     }
@@ -197,7 +199,7 @@ fn next_step(refusal: &Refusal) -> String {
         Refusal::Decision(DecisionRefusal::MayNotDecide { .. }) => {
             let safe = "; a person decides from a terminal of their own";
             let allowed = "; `approval.self_approval` in your parhelia.toml allows it";
-            format!("{safe}{}", if authority::is_agents() { "" } else { allowed })
+            format!("{safe}{}", if caller::is_agents() { "" } else { allowed })
         }
         Refusal::Decision(
             DecisionRefusal::MayNotAct { .. }

@@ -1,6 +1,10 @@
 //! Admission of events to the journal: none by a run that a newer one has taken over from, and none about what does not exist.
 
-use parhelia_store::{Error, Result, event::NewEvent, fold::Kept, view::View};
+use parhelia_store::{
+    Error, Result,
+    event::NewEvent,
+    fold::{Checkpoints, Kept},
+};
 
 use crate::{fold::Ledger, kind};
 
@@ -17,8 +21,8 @@ const FENCED: [&str; 6] = [
 impl Ledger {
     /// The epoch that an event is recorded with, if it may be recorded. Fails with [`Error::Fenced`] where an epoch that is out of date moves a head, changes a
     /// status or the conversation, renews a lease or decides, and where a run does not begin above the session's epoch.
-    pub(crate) fn admitted_epoch(&self, kept: Kept<'_>, view: &View, new: &NewEvent) -> Result<u64> {
-        let Some(id) = self.session_of(kept, view, new)? else { return Ok(new.epoch.unwrap_or(0)) };
+    pub(crate) fn admitted_epoch(&self, kept: Kept<'_>, checkpoints: &dyn Checkpoints, new: &NewEvent) -> Result<u64> {
+        let Some(id) = self.session_of(kept, checkpoints, new)? else { return Ok(new.epoch.unwrap_or(0)) };
         let current = self.session(kept, &id)?.map_or(0, |session| session.epoch);
         let fenced = |epoch| Err(Error::Fenced { action: new.kind.clone(), session: id.clone(), epoch, current });
         let epoch = match new.epoch {
@@ -29,20 +33,20 @@ impl Ledger {
             Some(epoch) => epoch,
         };
         if new.kind == kind::SESSION_HEAD {
-            check_head(view, new)?;
+            check_head(checkpoints, new)?;
         }
         Ok(epoch)
     }
 
     /// The session that an event concerns. Fails where its subject does not exist.
-    fn session_of(&self, kept: Kept<'_>, view: &View, new: &NewEvent) -> Result<Option<String>> {
+    fn session_of(&self, kept: Kept<'_>, checkpoints: &dyn Checkpoints, new: &NewEvent) -> Result<Option<String>> {
         let told = || new.data.get("session").and_then(serde_json::Value::as_str).map(str::to_owned);
         match new.kind.split_once('.') {
             Some(("session", _)) => Ok(Some(new.subject.clone())),
             Some(("run", _)) if new.kind == kind::RUN_STARTED => Ok(told()),
             Some(("run", _)) => Ok(self.run(kept, &new.subject)?.map(|run| run.session)),
             Some(("checkpoint", _)) => {
-                let found = new.subject.parse().map(|id| view.checkpoint(id));
+                let found = new.subject.parse().map(|id| checkpoints.checkpoint(id));
                 let none = || Error::NoCheckpoint { selector: new.subject.clone() };
                 let found = found.map_err(|_| none())??;
                 Ok(Some(found.ok_or_else(none)?.record.session))
@@ -53,9 +57,9 @@ impl Ledger {
 }
 
 /// A session's head is one of its own checkpoints.
-fn check_head(view: &View, new: &NewEvent) -> Result<()> {
+fn check_head(checkpoints: &dyn Checkpoints, new: &NewEvent) -> Result<()> {
     let told = new.data.get("checkpoint").and_then(serde_json::Value::as_str).unwrap_or_default();
-    let found = told.parse().ok().map(|id| view.checkpoint(id)).transpose()?.flatten();
+    let found = told.parse().ok().map(|id| checkpoints.checkpoint(id)).transpose()?.flatten();
     match found {
         Some(checkpoint) if checkpoint.record.session == new.subject => Ok(()),
         _ => Err(Error::NoCheckpoint { selector: format!("{}@{told}", new.subject) }),

@@ -14,7 +14,7 @@ use tokio::{
     task,
 };
 
-use crate::{api::problem::Problem, feed::Feed, listing::Listing, metrics::Metrics, turns::Turns, verdict::Verdicts};
+use crate::{feed::Feed, listing::Listing, metrics::Metrics, problem::Problem, turns::Turns, verdict::Verdicts};
 
 /// So many requests read at a time; others wait.
 const READERS: usize = 16;

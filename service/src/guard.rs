@@ -17,10 +17,10 @@ use axum::{
 use tokio::{task::spawn_blocking, time};
 
 use crate::{
-    api::problem::Problem,
     browsers::{self, Signed},
     caller::Peer,
     origin, page,
+    problem::Problem,
     token::Token,
 };
 

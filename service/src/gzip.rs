@@ -15,7 +15,7 @@ use axum::{
 use flate2::{Compression, write::GzEncoder};
 use tokio::task::spawn_blocking;
 
-use crate::api::problem::Problem;
+use crate::problem::Problem;
 
 /// Shorter answers are not worth it, in bytes.
 const BYTES_MIN: u64 = 1024;

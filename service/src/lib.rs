@@ -22,7 +22,8 @@
 //! | `page` | the files of the page (`service/page/`), which are in the binary, and the headers that they are sent with |
 //! | `app` | what requests share, and the bounded threads on which they read, work and record; places for checkpoints of the watch |
 //! | `caller/` | the process at the other end of a connection, as a host of workflows; `tcp` finds that of a loopback connection |
-//! | `api/` | operations, each described where it is routed; `openapi` is made of them; `problem` is the one table of errors |
+//! | `api/` | operations, each described where it is routed; `openapi` is made of them |
+//! | `problem` | the answer to a request that cannot be served: the one table of errors |
 //! | `repeated/` | requests with a key, which are done once; `file` keeps their answers |
 //! | `gzip` | answers that are compressed for those who take them so |
 //! | `listing` | sessions as they were recorded and seen last, for lists and numbers |
@@ -65,6 +66,7 @@ mod origin;
 pub mod outbox;
 mod own;
 mod page;
+mod problem;
 mod repeated;
 mod serve;
 mod signals;

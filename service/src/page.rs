@@ -8,7 +8,7 @@ use axum::{
     routing::get,
 };
 
-use crate::{api::problem::Problem, app::App};
+use crate::{app::App, problem::Problem};
 
 /// Nothing is loaded from elsewhere, no script stands in the page itself, and no other page shows it in a frame.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \

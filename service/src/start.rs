@@ -26,9 +26,9 @@ use parhelia_life::{
 use parhelia_store::{event::Actor, progress::Progress};
 
 use crate::{
-    api::problem::Problem,
     app::{App, ServiceHost, Shared},
     log::say,
+    problem::Problem,
 };
 
 /// Nobody waits longer until an agent has been started, as where a workspace of millions of files is restored for it.

@@ -135,7 +135,7 @@ impl<'a> Chain<'a> {
     /// Adds an event, unless it is there already.
     pub(crate) fn add(&mut self, new: &NewEvent) -> Result<Appended> {
         if let Some(key) = &new.idempotency_key
-            && let Some(event) = self.events.of_key(self.kept.0, key)?
+            && let Some(event) = self.view.event_of_key(&self.events, key)?
         {
             if (&event.kind, &event.subject) != (&new.kind, &new.subject) {
                 return Err(Error::Invalid(format!(

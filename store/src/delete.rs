@@ -43,7 +43,9 @@ pub fn delete_chosen(
         // Those that came from it are found from what came before it, as if it were there.
         let checkpoint = view.checkpoint(*id)?;
         let parent = checkpoint.as_ref().and_then(|checkpoint| checkpoint.record.parent).map(|parent| parent.to_string());
-        let facts = checkpoint.map(|checkpoint| view.facts_of(store, &checkpoint)).unwrap_or_default();
+        let facts = checkpoint
+            .map(|checkpoint| view.facts_of(&|checkpoint| store.content_of(checkpoint), &checkpoint))
+            .unwrap_or_default();
         let event = NewEvent::new(kind::CHECKPOINT_DELETED, id.to_string(), actor.clone()).with("reason", reason);
         let event = facts.into_iter().fold(event, |event, (name, value)| event.with(&name, value));
         Ok(parent.into_iter().fold(event, |event, parent| event.with("parent", parent)))

@@ -1,24 +1,56 @@
 //! The fold of a store: what whoever uses it makes of the journal's commits and events. The store feeds it each entry in order, asks it where a checkpoint
-//! or an event may stand, and keeps its keys and values in the index. It reads none of them.
+//! or an event may stand, and keeps its keys and values in the index. It reads none of them. This is the seam between the two: nothing here knows the store.
 
-use std::{any::Any, borrow::Cow, fmt};
+use std::{any::Any, borrow::Cow, fmt, path::Path};
 
 use serde_json::{Map, Value};
 
 use crate::{
-    db::{Batch, Db, Family},
     error::{Error, Result},
     event::{Event, NewEvent},
-    id::Ulid,
-    layout::Layout,
+    id::{TreeId, Ulid},
     maker::Maker,
     record::{Checkpoint, Record},
-    store::Store,
-    view::View,
 };
 
 /// An empty fold, made anew each time that a journal is read.
 pub type NewFold = fn() -> Box<dyn Fold>;
+
+/// The checkpoints of a store, as a fold asks for them.
+pub trait Checkpoints {
+    /// The checkpoint of an id; none where none is, or it was deleted.
+    fn checkpoint(&self, id: Ulid) -> Result<Option<Checkpoint>>;
+
+    /// The parent of a deleted checkpoint; none where it had none, or nothing tells.
+    fn origin(&self, id: Ulid) -> Result<Option<Ulid>>;
+}
+
+/// What tells the tree of a checkpoint's workspace; none where that is damaged.
+pub type Contents<'a> = &'a dyn Fn(&Checkpoint) -> Result<Option<TreeId>>;
+
+/// Visits a key and its value.
+pub type Visit<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<()>;
+
+/// Keys and values of a fold in an index.
+pub trait Index: fmt::Debug {
+    /// The value of a key.
+    fn value(&self, key: &str) -> Result<Option<Vec<u8>>>;
+
+    /// Calls `visit` with each key that begins so, and its value, in order.
+    fn each(&self, begins: &str, visit: Visit<'_>) -> Result<()>;
+
+    /// A chosen name or id as keys have it.
+    fn name<'n>(&self, name: &'n str) -> Cow<'n, str>;
+}
+
+/// Changes of a fold's keys and values in an index.
+pub trait Changes {
+    /// Sets the value of a key.
+    fn set(&mut self, key: &str, value: Vec<u8>);
+
+    /// Removes a key.
+    fn remove(&mut self, key: &str);
+}
 
 /// What is made of the journal beside checkpoints and packs.
 pub trait Fold: Any + fmt::Debug + Send + Sync {
@@ -42,7 +74,7 @@ pub trait Fold: Any + fmt::Debug + Send + Sync {
     fn is_same(&self, kept: Kept<'_>, other: (&dyn Fold, Kept<'_>)) -> Result<bool>;
 
     /// The epoch with which an event is recorded. Fails where it may not be, as with [`Error::Fenced`] and [`Error::NoCheckpoint`].
-    fn epoch(&self, kept: Kept<'_>, view: &View, event: &NewEvent) -> Result<u64>;
+    fn epoch(&self, kept: Kept<'_>, checkpoints: &dyn Checkpoints, event: &NewEvent) -> Result<u64>;
 
     /// The place of a session's next checkpoint.
     fn standing(&self, kept: Kept<'_>, session: &str) -> Result<Standing>;
@@ -54,13 +86,19 @@ pub trait Fold: Any + fmt::Debug + Send + Sync {
     fn events_of(&self, kept: Kept<'_>, record: &Record, maker: &Maker) -> Result<Vec<NewEvent>>;
 
     /// Facts about a checkpoint that the event of its deletion keeps.
-    fn facts_of(&self, kept: Kept<'_>, store: &Store, view: &View, checkpoint: &Checkpoint) -> Map<String, Value>;
+    fn facts_of(
+        &self,
+        kept: Kept<'_>,
+        contents: Contents<'_>,
+        checkpoints: &dyn Checkpoints,
+        checkpoint: &Checkpoint,
+    ) -> Map<String, Value>;
 
     /// The session of an import: the one that is asked for, if it may have one, or else one like that of the exported checkpoint.
     fn import_session(&self, kept: Kept<'_>, asked: Option<&str>, exported: &str) -> Result<String>;
 
-    /// Removes what lies beside the store for nothing any more.
-    fn sweep(&self, kept: Kept<'_>, layout: &Layout) -> Result<()>;
+    /// Removes what lies in the store's folder for nothing any more.
+    fn sweep(&self, kept: Kept<'_>, root: &Path) -> Result<()>;
 }
 
 /// The place of a session's next checkpoint.
@@ -104,50 +142,39 @@ impl Unfit {
     }
 }
 
-/// The beginning of the keys of a fold in the index, where others are the store's.
-const PREFIX: &str = "f/";
-
 /// The keys and values that the index has of a fold: its state before the journal's tail. Without an index there are none.
 #[derive(Clone, Copy, Debug)]
-pub struct Kept<'a>(pub(crate) Option<&'a Db>);
+pub struct Kept<'a>(pub(crate) Option<&'a dyn Index>);
 
 impl<'a> Kept<'a> {
     /// The value of a key.
     pub fn get(self, key: &str) -> Result<Option<Vec<u8>>> {
-        match self.0 {
-            Some(db) => db.get(Family::Projections, format!("{PREFIX}{key}").as_bytes()),
-            None => Ok(None),
-        }
+        self.0.map_or(Ok(None), |index| index.value(key))
     }
 
     /// Calls `visit` with each key that begins so, and its value, in order.
     pub fn scan(self, begins: &str, mut visit: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
-        let Some(db) = self.0 else { return Ok(()) };
-        for entry in db.scan_prefix(Family::Projections, format!("{PREFIX}{begins}").as_bytes())? {
-            let (key, value) = entry?;
-            visit(&key[PREFIX.len()..], &value)?;
-        }
-        Ok(())
+        self.0.map_or(Ok(()), |index| index.each(begins, &mut visit))
     }
 
     /// A chosen name or id as keys have it: in a store with keys of its own it cannot be read there.
     pub fn name<'n>(self, name: &'n str) -> Cow<'n, str> {
-        self.0.map_or(Cow::Borrowed(name), |db| db.name(name))
+        self.0.map_or(Cow::Borrowed(name), |index| index.name(name))
     }
 }
 
 /// The keys of a fold in the index, for changing them.
-pub struct Keys<'a>(pub(crate) &'a mut Batch);
+pub struct Keys<'a>(pub(crate) &'a mut dyn Changes);
 
 impl Keys<'_> {
     /// Sets the value of a key.
     pub fn put(&mut self, key: &str, value: impl Into<Vec<u8>>) {
-        self.0.put(Family::Projections, format!("{PREFIX}{key}"), value);
+        self.0.set(key, value.into());
     }
 
     /// Removes a key.
     pub fn delete(&mut self, key: &str) {
-        self.0.delete(Family::Projections, format!("{PREFIX}{key}"));
+        self.0.remove(key);
     }
 }
 
@@ -187,11 +214,11 @@ impl Fold for NoFold {
     }
 
     /// A checkpoint that an event is about has to exist: a deletion is an event.
-    fn epoch(&self, _: Kept<'_>, view: &View, event: &NewEvent) -> Result<u64> {
+    fn epoch(&self, _: Kept<'_>, checkpoints: &dyn Checkpoints, event: &NewEvent) -> Result<u64> {
         if event.kind.starts_with("checkpoint.") {
             let none = || Error::NoCheckpoint { selector: event.subject.clone() };
             let id: Ulid = event.subject.parse().map_err(|_| none())?;
-            view.checkpoint(id)?.ok_or_else(none)?;
+            checkpoints.checkpoint(id)?.ok_or_else(none)?;
         }
         Ok(event.epoch.unwrap_or(0))
     }
@@ -208,7 +235,7 @@ impl Fold for NoFold {
         Ok(Vec::new())
     }
 
-    fn facts_of(&self, _: Kept<'_>, _: &Store, _: &View, _: &Checkpoint) -> Map<String, Value> {
+    fn facts_of(&self, _: Kept<'_>, _: Contents<'_>, _: &dyn Checkpoints, _: &Checkpoint) -> Map<String, Value> {
         Map::new()
     }
 
@@ -216,7 +243,7 @@ impl Fold for NoFold {
         Ok(asked.unwrap_or(exported).to_owned())
     }
 
-    fn sweep(&self, _: Kept<'_>, _: &Layout) -> Result<()> {
+    fn sweep(&self, _: Kept<'_>, _: &Path) -> Result<()> {
         Ok(())
     }
 }

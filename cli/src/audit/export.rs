@@ -11,6 +11,7 @@ use std::{
 
 use clap::ValueEnum;
 use parhelia_oversight::review::audit::{self, Entry};
+use parhelia_screen::human;
 use parhelia_store::name::Shown as _;
 use parhelia_wire::{Summary, audit as wire};
 
@@ -18,7 +19,7 @@ use super::Chosen;
 use crate::{
     context::Context,
     exit::{Code, Failure, Result},
-    human, output,
+    output,
 };
 
 /// Formats of an export.

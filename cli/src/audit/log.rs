@@ -1,13 +1,13 @@
 //! `audit log`: the acts, oldest first.
 
 use parhelia_oversight::review::audit::{self, Entry};
+use parhelia_screen::human;
 use parhelia_wire::{Line, Summary};
 
 use super::Chosen;
 use crate::{
     context::Context,
     exit::{Code, Result},
-    human,
 };
 
 /// Flags of `audit log`.

@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use parhelia_oversight::review::audit::{self, Signatures, Verified};
+use parhelia_screen::human;
 use parhelia_wire::Summary;
 
 use crate::{
     context::Context,
     exit::{Code, Failure, Result},
-    human,
 };
 
 /// Flags of `audit verify`.

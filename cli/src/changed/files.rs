@@ -5,6 +5,7 @@
 use parhelia_store::name::Shown as _;
 use std::{fs::File, io::Read, os::unix::fs::OpenOptionsExt, path::Path};
 
+use parhelia_screen::human;
 use parhelia_store::{
     Error, Store,
     diff::{ChangeKind, Summary, Text, TextOptions, TreeChange, file_diff, line_counts, store_content},
@@ -17,7 +18,6 @@ use parhelia_wire::{self as wire, Line, diff::Change};
 use super::{self as changed, mark, shown_path};
 use crate::{
     exit::{Code, Failure, Result},
-    human,
     output::{Output, Style},
 };
 

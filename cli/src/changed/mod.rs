@@ -5,6 +5,7 @@ pub mod files;
 use std::path::PathBuf;
 
 use parhelia_oversight::scan::LeftOut;
+use parhelia_screen::human;
 use parhelia_store::{
     Store,
     create::{self, Options},
@@ -19,7 +20,6 @@ use parhelia_wire::Line;
 use crate::{
     context::Context,
     exit::{Failure, Result},
-    human,
     output::{Output, Style},
 };
 

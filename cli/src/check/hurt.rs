@@ -1,5 +1,6 @@
 //! Checkpoints and paths that damage touches: each as a line of `--json`, and for people a summary by checkpoint.
 
+use parhelia_screen::human;
 use parhelia_store::{
     check::{CheckReport, Hurt},
     error::Error,
@@ -9,7 +10,6 @@ use parhelia_wire::Line;
 use crate::{
     context::Context,
     exit::{Failure, Result},
-    human,
 };
 
 /// Checkpoints that are shown without `--verbose`.

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use parhelia_screen::human;
 use parhelia_store::{
     check::{self, SalvageReport},
     layout::Layout,
@@ -13,7 +14,6 @@ use parhelia_wire::{Line, Summary, summary::Check};
 use crate::{
     context::Context,
     exit::{Code, Result},
-    human,
 };
 
 /// Facts that only the journal has.

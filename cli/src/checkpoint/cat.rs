@@ -3,6 +3,7 @@
 use parhelia_store::name::Shown as _;
 use std::{ffi::OsString, io::Write};
 
+use parhelia_screen::human;
 use parhelia_store::{Error, tree::Kind};
 use parhelia_wire::{Line, Summary, tree::Content};
 
@@ -10,7 +11,6 @@ use crate::{
     complete,
     context::Context,
     exit::{Code, Failure, Result},
-    human,
     output::Output,
     selector,
 };

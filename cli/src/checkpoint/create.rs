@@ -23,6 +23,7 @@ use parhelia_life::{
     target::{self, Target},
 };
 use parhelia_oversight::{review::acts, scan};
+use parhelia_screen::human;
 use parhelia_store::{
     Store,
     create::Options,
@@ -35,7 +36,6 @@ use crate::{
     changed, complete,
     context::Context,
     exit::{Code, Failure, Result},
-    human,
 };
 
 /// Flags of `checkpoint create`.

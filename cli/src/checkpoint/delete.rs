@@ -2,13 +2,13 @@
 
 use parhelia_life::rollback;
 use parhelia_oversight::review;
+use parhelia_screen::human;
 use parhelia_wire::{Line, Summary, checkpoint as wire};
 
 use crate::{
     complete,
     context::Context,
     exit::{Code, Result},
-    human,
 };
 use parhelia_ledger::LedgerView as _;
 

@@ -12,6 +12,7 @@ use std::{
 use parhelia_ledger::LedgerView as _;
 use parhelia_life::overwrite::workspace_of;
 use parhelia_oversight::scan::LeftOut;
+use parhelia_screen::human;
 use parhelia_store::{
     Error, Store,
     diff::{DiffOptions, Side, Summary, compare, store_content},
@@ -32,7 +33,6 @@ use crate::{
     complete,
     context::Context,
     exit::{Code, Failure, Result},
-    human,
     workspace::workspace,
 };
 

@@ -1,8 +1,7 @@
 //! An entry of a tree, as JSON and as a line of `ls -l`.
 
+use parhelia_screen::human;
 use parhelia_store::tree::{Kind, Node};
-
-use crate::human;
 
 /// Kind and permissions, as `ls -l` shows them.
 pub fn mode_text(node: &Node) -> String {

@@ -9,6 +9,7 @@ use std::{
 
 use globset::{GlobBuilder, GlobSet};
 use parhelia_ledger::LedgerView as _;
+use parhelia_screen::human;
 use parhelia_store::{
     Error, Store,
     id::TreeId,
@@ -25,7 +26,6 @@ use crate::{
     complete,
     context::Context,
     exit::{Code, Failure, Result},
-    human,
     output::Style,
 };
 

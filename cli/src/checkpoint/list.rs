@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use parhelia_ledger::{ApprovalStatus, LedgerView as _, Marks, VerifyLevel};
 use parhelia_oversight::review::{link, tag};
+use parhelia_screen::human;
 use parhelia_store::{clock, id::Ulid, record::Outline, view::View};
 use parhelia_wire::{Line, Summary, checkpoint as wire};
 use serde::Deserialize;
@@ -16,7 +17,6 @@ use crate::{
     complete,
     context::Context,
     exit::{Code, Result},
-    human,
     layout::Table,
     when,
 };

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 
+use parhelia_screen::human;
 use parhelia_store::{
     Store, name,
     tree::{Kind, Node},
@@ -13,7 +14,6 @@ use crate::{
     complete,
     context::Context,
     exit::{Code, Failure, Result},
-    human,
     output::{Output, Style},
     selector,
 };

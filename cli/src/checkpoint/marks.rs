@@ -4,12 +4,10 @@ use std::{collections::BTreeSet, str::FromStr};
 
 use parhelia_host::Refusal;
 use parhelia_ledger::{Annotation, Issue, Marks};
+use parhelia_screen::human;
 use parhelia_wire::checkpoint as wire;
 
-use crate::{
-    exit::{Failure, Result},
-    human,
-};
+use crate::exit::{Failure, Result};
 
 /// Checkpoints or other things that a line names.
 const SHOWN: usize = 3;

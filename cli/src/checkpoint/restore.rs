@@ -11,13 +11,13 @@ use std::{
 use parhelia_host::{notice::Notice, run::has_agent};
 use parhelia_ledger::{LedgerView as _, selector::is_relative};
 use parhelia_life::restore::{InPlace, Planned, RestoreRequest, into_new_folder};
+use parhelia_screen::human;
 use parhelia_store::{Store, name, record::Checkpoint, restore::Options};
 
 use crate::{
-    authority, complete,
+    caller, complete,
     context::Context,
     exit::{Code, Failure, Result},
-    human,
     selector::{self, Selected},
 };
 
@@ -127,7 +127,7 @@ fn without_target(context: &Context, store: &Store, place: &Selected) -> Failure
     let (id, session) = (found.id(), &found.record.session);
     let mut text = format!("cannot restore checkpoint {id}: no folder is given; give --to DIR");
     // An agent does what it reads, and the folder is a person's as well.
-    if place.path.is_none() && !authority::is_agents() {
+    if place.path.is_none() && !caller::is_agents() {
         text.push_str(&format!(
             "\n`parhelia checkpoint rollback {id}` puts the folder of session {session} back to it; --dry-run shows what would change"
         ));

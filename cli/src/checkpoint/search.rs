@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use parhelia_ledger::LedgerView as _;
 use parhelia_oversight::search::{Found, Hit, Match, Query, SearchRequest, search};
+use parhelia_screen::human;
 use parhelia_store::{clock, name::Shown as _};
 use parhelia_wire::{Line, Summary, checkpoint as wire};
 
@@ -10,7 +11,6 @@ use crate::{
     complete,
     context::Context,
     exit::{Code, Result},
-    human,
     output::Style,
     when,
 };

@@ -2,8 +2,7 @@
 
 use parhelia_ledger::{Scan, Unscanned};
 use parhelia_oversight::scan;
-
-use crate::human;
+use parhelia_screen::human;
 
 /// The outcome of a scan, as labels and texts.
 pub fn facts(scan: &Scan) -> Vec<(&'static str, String)> {

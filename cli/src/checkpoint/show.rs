@@ -6,6 +6,7 @@ use parhelia_life::{
     mcp::{self, Kept, Server, live::GivenBack},
 };
 use parhelia_oversight::review::unseen::Unseen;
+use parhelia_screen::human;
 use parhelia_screen::words;
 use parhelia_store::{
     Error, Store, clock,
@@ -19,7 +20,6 @@ use crate::{
     changed, complete,
     context::Context,
     exit::{Code, Failure, Result},
-    human,
     output::Style,
     session,
 };

@@ -1,6 +1,7 @@
 //! `checkpoint tags`: the tags in use.
 
 use parhelia_oversight::review::tag;
+use parhelia_screen::human;
 use parhelia_store::{clock, name::Shown as _};
 use parhelia_wire::{Line, Summary, checkpoint as wire};
 
@@ -9,7 +10,6 @@ use crate::{
     complete,
     context::Context,
     exit::{Code, Result},
-    human,
     layout::Table,
 };
 

@@ -2,6 +2,7 @@
 
 use parhelia_ledger::VerifyLevel;
 use parhelia_life::verification;
+use parhelia_screen::human;
 use parhelia_store::check::VerifyReport;
 use parhelia_wire::{Line, Summary};
 
@@ -9,7 +10,6 @@ use crate::{
     complete,
     context::Context,
     exit::{Code, Result},
-    human,
 };
 
 /// Flags of `checkpoint verify`.

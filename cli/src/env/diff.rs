@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use parhelia_agent::environment::diff::{EnvironmentChange, diff};
 use parhelia_life::environment::packages;
+use parhelia_screen::human;
 use parhelia_wire::{Line, Summary};
 use serde_json::json;
 
 use crate::{
     context::Context,
     exit::{Code, Result},
-    human,
     output::Style,
     workspace::workspace,
 };

@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
+use parhelia_screen::human;
 use parhelia_wire::{Line, Summary};
 use serde_json::{Value, json};
 
 use crate::{
     context::Context,
     exit::{Code, Result},
-    human,
     output::Style,
     workspace::workspace,
 };

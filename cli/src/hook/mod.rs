@@ -105,12 +105,6 @@ fn within<T: Send + 'static>(limit: Duration, work: impl FnOnce() -> T + Send + 
     receive.recv_timeout(limit).ok()
 }
 
-/// True if the command line is an agent's call: no fault in it may stop the agent.
-pub fn is_called() -> bool {
-    let words: Vec<_> = std::env::args_os().skip(1).collect();
-    words.iter().any(|word| word == "hook") && !words.iter().any(|word| word == "--help" || word == "-h")
-}
-
 /// Replaces the usage error of a hook: logs it, reads the agent's input, and succeeds.
 pub fn excuse(error: &clap::Error) -> ExitCode {
     log::line(&format!("the hook's command line cannot be used: {}", error.to_string().lines().next().unwrap_or_default()));

@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use parhelia_knowledge::memory::{self, Project};
+use parhelia_screen::human;
 use parhelia_wire::Summary;
 
 use crate::{
     context::Context,
     exit::{Code, Failure, Result},
-    human,
     workspace::workspace,
 };
 

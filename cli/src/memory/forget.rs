@@ -1,12 +1,12 @@
 //! `memory forget`: forgets something.
 
 use parhelia_knowledge::memory;
+use parhelia_screen::human;
 use parhelia_wire::Summary;
 
 use crate::{
     context::Context,
     exit::{Code, Result},
-    human,
 };
 
 /// Flags of `memory forget`.

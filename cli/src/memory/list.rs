@@ -2,12 +2,12 @@
 
 use parhelia_host::Host;
 use parhelia_knowledge::memory;
+use parhelia_screen::human;
 use parhelia_wire::{Line, Summary};
 
 use crate::{
     context::Context,
     exit::{Code, Result},
-    human,
 };
 
 /// Flags of `memory list`.

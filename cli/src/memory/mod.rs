@@ -12,13 +12,13 @@ use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 use parhelia_knowledge::memory::{self, Entry, Project, Section};
+use parhelia_screen::human;
 use parhelia_store::Store;
 use parhelia_wire::{Line, memory::Knowledge};
 
 use crate::{
     context::Context,
     exit::{Code, Result},
-    human,
     workspace::workspace,
 };
 

@@ -1,12 +1,13 @@
 //! `memory save`: remembers something.
 
 use parhelia_knowledge::memory::{self, New};
+use parhelia_screen::human;
 use parhelia_wire::Summary;
 
 use crate::{
     context::Context,
     exit::{Code, Result},
-    human, input,
+    input,
 };
 
 /// So much of standard input is read: enough to tell how much too long it is.

@@ -4,13 +4,14 @@ use parhelia_ledger::LedgerView as _;
 use std::{cell::RefCell, sync::atomic::Ordering, time::Duration};
 
 use parhelia_host::run;
+use parhelia_screen::human;
 use parhelia_wire::Summary;
 
 use super::outbox;
 use crate::{
     context::Context,
     exit::{Code, Result},
-    hook_log, human,
+    hook_log,
 };
 
 /// Somebody who has a process of their own waits so long for what is due next.

@@ -1,12 +1,12 @@
 //! `outbox list`: deliveries, oldest first.
 
+use parhelia_screen::human;
 use parhelia_wire::{Line, Summary, notification::Delivery};
 
 use super::outbox;
 use crate::{
     context::Context,
     exit::{Code, Result},
-    human,
 };
 
 /// Flags of `outbox list`.

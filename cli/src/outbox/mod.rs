@@ -7,6 +7,7 @@ mod list;
 use clap::Subcommand;
 use parhelia_host::Host;
 use parhelia_oversight::review::acts;
+use parhelia_screen::human;
 use parhelia_service::outbox::Outbox;
 use parhelia_store::Store;
 use parhelia_wire::Summary;
@@ -14,7 +15,6 @@ use parhelia_wire::Summary;
 use crate::{
     context::Context,
     exit::{Code, Failure, Result},
-    human,
 };
 
 /// The verbs of `outbox`.

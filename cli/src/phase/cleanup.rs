@@ -3,13 +3,13 @@
 use jiff::SignedDuration;
 use parhelia_host::Host;
 use parhelia_knowledge::phase::{Home, KEPT_DAYS};
+use parhelia_screen::human;
 use parhelia_wire::Summary;
 
 use super::{object, told};
 use crate::{
     context::Context,
     exit::{Code, Result},
-    human,
 };
 
 /// Flags of `phase cleanup`.

@@ -1,13 +1,13 @@
 //! `phase detect`: the one that a session could go on with.
 
 use parhelia_knowledge::phase::Home;
+use parhelia_screen::human;
 use parhelia_wire::Summary;
 
 use super::object;
 use crate::{
     context::Context,
     exit::{Code, Result},
-    human,
 };
 
 /// Prints it; nothing where there is none.

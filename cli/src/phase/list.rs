@@ -1,13 +1,13 @@
 //! `phase list`: all of them, the newest first.
 
 use parhelia_knowledge::phase::Home;
+use parhelia_screen::human;
 use parhelia_wire::Summary;
 
 use super::object;
 use crate::{
     context::Context,
     exit::{Code, Result},
-    human,
 };
 
 /// Flags of `phase list`.

@@ -1,6 +1,7 @@
 //! `phase load`: one of them, whole.
 
 use parhelia_knowledge::phase::Home;
+use parhelia_screen::human;
 use parhelia_store::name::Shown as _;
 use parhelia_wire::Summary;
 
@@ -8,7 +9,6 @@ use super::object;
 use crate::{
     context::Context,
     exit::{Code, Result},
-    human,
 };
 
 /// Flags of `phase load`.

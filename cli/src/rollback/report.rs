@@ -6,6 +6,7 @@ use parhelia_host::{
 };
 use parhelia_ledger::Status;
 use parhelia_life::rollback::{Look, Preview, Rolled, Stash};
+use parhelia_screen::human;
 use parhelia_store::name::Shown as _;
 use parhelia_store::{
     Store,
@@ -15,7 +16,7 @@ use parhelia_store::{
 use parhelia_wire::{Line, summary::RolledBack, tree::Action};
 
 use super::How;
-use crate::{context::Context, exit::Result, human, output::Style, words};
+use crate::{context::Context, exit::Result, output::Style, words};
 
 /// So many paths are named without -v.
 const NAMED_MAX: usize = 20;

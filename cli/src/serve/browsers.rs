@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use parhelia_screen::human;
 use parhelia_service::Browsers;
 use parhelia_store::{clock, name::Shown as _};
 use parhelia_wire::{Line, Summary, tool};
@@ -9,7 +10,6 @@ use parhelia_wire::{Line, Summary, tool};
 use crate::{
     context::Context,
     exit::{Code, Failure, Result},
-    human,
     layout::Table,
 };
 

@@ -4,6 +4,7 @@ use parhelia_agent::transcript::window::Windows;
 use parhelia_host::conversation::added::READ_BYTES_MAX;
 use parhelia_knowledge::window::{self, Known, Report, Share, Source, markdown, tokenizer::Counted};
 use parhelia_ledger::{LedgerView as _, Session};
+use parhelia_screen::human;
 use parhelia_store::{Store, record::Checkpoint};
 use parhelia_wire::{Summary, context as wire};
 
@@ -11,7 +12,6 @@ use crate::{
     complete,
     context::Context,
     exit::{Code, Failure, Result},
-    human,
     layout::Table,
 };
 

@@ -6,6 +6,7 @@ use parhelia_oversight::review::{
     annotation::Text,
     decide::{self, Decided, DecisionRequest, Verdict},
 };
+use parhelia_screen::human;
 use parhelia_store::{Store, id::Ulid};
 use parhelia_wire::{Summary, summary::Decision};
 
@@ -13,7 +14,6 @@ use crate::{
     complete,
     context::Context,
     exit::{Code, Result},
-    human,
 };
 
 /// Flags of both.

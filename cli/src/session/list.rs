@@ -11,13 +11,13 @@ use parhelia_life::{
     overview::{Overview, Unsupervised},
 };
 use parhelia_oversight::labels::Selector;
+use parhelia_screen::human;
 use parhelia_store::{clock, id::Ulid, name};
 use parhelia_wire::{Line, Summary, session as wire};
 
 use crate::{
     context::Context,
     exit::{Code, Result},
-    human,
     layout::Table,
     when,
 };

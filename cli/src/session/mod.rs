@@ -3,11 +3,13 @@
 mod attach;
 mod context;
 mod decide;
+mod in_pane;
 mod label;
 pub mod list;
 pub mod moved;
 mod pause;
 mod prompt;
+mod prompt_file;
 pub mod prune;
 mod recover;
 pub mod resume;
@@ -25,7 +27,6 @@ use clap::Subcommand;
 use crate::{
     context::Context,
     exit::{Code, Result},
-    pane,
 };
 
 /// The verbs of `session`.
@@ -55,7 +56,7 @@ pub enum Verb {
     Pause(pause::PauseArgs),
     /// Take over what another process of ours does in a new pane of tmux; started by it
     #[command(hide = true)]
-    InPane(pane::Args),
+    InPane(in_pane::Args),
     /// Say something to the agent of a session
     Prompt(prompt::Args),
     /// Show how full the model's context window is, or the conversation made shorter
@@ -86,7 +87,7 @@ impl Verb {
             Verb::Resume(args) => resume::run(context, args),
             Verb::Unit(args) => unit::run(context, args),
             Verb::Recover(args) => recover::run(context, args),
-            Verb::InPane(args) => pane::take(context, args),
+            Verb::InPane(args) => in_pane::take(context, args),
             Verb::Attach(args) => attach::run(context, args),
             Verb::Stop(args) => stop::run(context, args),
             Verb::Pause(args) => pause::pause(context, args),

@@ -9,10 +9,9 @@ use super::resume;
 use crate::{
     complete,
     context::Context,
-    exit::{Code, Failure, Result},
+    exit::{Code, Result},
     input,
 };
-use std::{fs, path::Path};
 
 /// Flags of `session prompt`.
 #[derive(Debug, clap::Args)]
@@ -45,12 +44,4 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     context.out.remark(format!("Session {} has got the prompt.", session.id))?;
     context.out.summary(Summary::SessionPrompt(Prompted { id: session.id }))?;
     Ok(Code::Done)
-}
-
-/// The prompt in a file that another process of ours has written, which is removed.
-#[expect(clippy::disallowed_methods, reason = "the file is in a folder for what is handed over, and in no store")]
-pub(super) fn handed_over(path: &Path) -> Result<String> {
-    let text = input::text_of(path, prompt::BYTES_MAX as u64)?;
-    fs::remove_file(path).map_err(|source| Failure::File { action: "remove", path: path.to_owned(), source })?;
-    Ok(text)
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use parhelia_ledger::LedgerView as _;
 use parhelia_life::retention::{self, Calendar, Forecast, Policy};
+use parhelia_screen::human;
 use parhelia_store::record::Checkpoint;
 use parhelia_wire::{Line, Summary, checkpoint::Retention, summary::Pruned};
 
@@ -11,7 +12,7 @@ use crate::{
     complete,
     context::Context,
     exit::{Code, Result},
-    human, thinned,
+    thinned,
 };
 
 /// Flags of `session prune`.

@@ -9,6 +9,7 @@ use parhelia_life::{
     overview::{self, Overview},
     resume::{self, Diagnosis, Fate, Foreseen, left_alone as left_aside},
 };
+use parhelia_screen::human;
 use parhelia_store::{Store, clock, id::Ulid, record::Checkpoint};
 use parhelia_wire::{
     Line, Summary,
@@ -28,7 +29,7 @@ use crate::{
     complete,
     context::Context,
     exit::{Code, Failure, Result},
-    human, words,
+    words,
 };
 
 /// The number of checkpoints that are shown to choose from.

@@ -13,10 +13,11 @@ use parhelia_life::{
     supervise,
     tmux::{Shown, TmuxPlace},
 };
+use parhelia_screen::human;
 use parhelia_wire::{Line, Summary, session::Started, summary::Ended};
 
 use super::{
-    prompt::handed_over,
+    prompt_file,
     run::{exit_as_agent, unless_closed},
     signals, tmux,
 };
@@ -25,7 +26,7 @@ use crate::{
     context::Context,
     exit::{Code, Failure, Result},
     host::Shell,
-    human, interrupt, outbox,
+    interrupt, outbox,
     rollback::{Fate, How, is_askable, roll},
     terminal::Terminal,
 };
@@ -106,7 +107,7 @@ impl Args {
     /// The same, with the prompt that is given in a file.
     fn with_prompt(&self) -> Result<Self> {
         let Some(path) = &self.prompt_file else { return Ok(self.clone()) };
-        Ok(Args { prompt: Some(handed_over(path)?), prompt_file: None, ..self.clone() })
+        Ok(Args { prompt: Some(prompt_file::take(path)?), prompt_file: None, ..self.clone() })
     }
 
     /// Without being asked.

@@ -11,7 +11,7 @@ use parhelia_life::{
 use parhelia_store::Store;
 use parhelia_wire::{Line, Summary, session::Started, summary::Ended};
 
-use super::{prompt::handed_over, signals, tmux};
+use super::{prompt_file, signals, tmux};
 use crate::{
     context::Context,
     exit::{Code, Failure, Result},
@@ -55,7 +55,7 @@ pub struct Args {
 /// Starts it, and waits for its end.
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     ensure_launchable(&args.command)?;
-    let prompt = args.prompt_file.as_deref().map(handed_over).transpose()?;
+    let prompt = args.prompt_file.as_deref().map(prompt_file::take).transpose()?;
     told_settings::tell_all();
     if Agent::is_wrapped(&args.command) {
         tell!(

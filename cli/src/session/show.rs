@@ -3,6 +3,7 @@
 use parhelia_ledger::{Goal, LedgerView as _, Place, Run, Session, Status};
 use parhelia_life::{beside, observed::Observed, overview::Overview, worktrees};
 use parhelia_oversight::review::link;
+use parhelia_screen::human;
 use parhelia_store::{Store, clock, view::View};
 use parhelia_wire::{Line, Summary, session as wire};
 
@@ -12,7 +13,6 @@ use crate::{
     context::Context,
     elsewhere,
     exit::{Code, Result},
-    human,
 };
 
 /// Flags of `session show`.

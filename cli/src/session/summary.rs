@@ -16,9 +16,6 @@ use crate::{
 };
 use parhelia_ledger::LedgerView as _;
 
-/// The words of the command line that has a model asked, before the session.
-pub const ASK_WORDS: [&str; 3] = ["session", "summary", "--ask-model"];
-
 /// Flags of `session summary`.
 #[derive(Debug, clap::Args)]
 pub struct Args {

@@ -8,12 +8,12 @@ use std::{
 
 use parhelia_host::Host;
 use parhelia_life::tmux::{InTmux, Shown, Started};
+use parhelia_screen::human;
 use parhelia_wire::{Line, session as wire, summary::Ended};
 
 use crate::{
     context::Context,
     exit::{Failure, Result},
-    human,
 };
 
 /// Flags of what makes a tmux session.

@@ -2,9 +2,8 @@
 
 use std::{os::unix::ffi::OsStrExt, path::Path};
 
+use parhelia_screen::human;
 use parhelia_store::name::step::Step;
-
-use crate::human;
 
 /// The command or the flag for a step.
 pub fn name(step: &Step) -> String {

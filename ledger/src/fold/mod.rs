@@ -10,13 +10,14 @@ mod tests;
 use std::{
     any::Any,
     collections::{BTreeMap, BTreeSet},
+    path::Path,
 };
 
 use parhelia_store::{
-    Error, Result, Store,
+    Error, Result,
     create::Maker,
     event::{Event, NewEvent},
-    fold::{Fold, Kept, Keys, Standing, Unfit},
+    fold::{Checkpoints, Contents, Fold, Kept, Keys, Standing, Unfit},
     layout::Layout,
     record::{Checkpoint, Record},
     view::View,
@@ -194,8 +195,8 @@ impl Fold for Ledger {
             == (other.sessions(other_kept)?, other.runs(other_kept)?, other.all_marks(other_kept)?))
     }
 
-    fn epoch(&self, kept: Kept<'_>, view: &View, event: &NewEvent) -> Result<u64> {
-        self.admitted_epoch(kept, view, event)
+    fn epoch(&self, kept: Kept<'_>, checkpoints: &dyn Checkpoints, event: &NewEvent) -> Result<u64> {
+        self.admitted_epoch(kept, checkpoints, event)
     }
 
     fn standing(&self, kept: Kept<'_>, session: &str) -> Result<Standing> {
@@ -215,17 +216,23 @@ impl Fold for Ledger {
         self.session_events(kept, record, maker)
     }
 
-    fn facts_of(&self, kept: Kept<'_>, store: &Store, view: &View, checkpoint: &Checkpoint) -> Map<String, Value> {
+    fn facts_of(
+        &self,
+        kept: Kept<'_>,
+        contents: Contents<'_>,
+        checkpoints: &dyn Checkpoints,
+        checkpoint: &Checkpoint,
+    ) -> Map<String, Value> {
         // What cannot be read may be deleted all the same.
         let marks = self.marks(kept, checkpoint.record.id).unwrap_or_default();
-        rejection::facts_of(store, view, checkpoint, &marks)
+        rejection::facts_of(contents, checkpoints, checkpoint, &marks)
     }
 
     fn import_session(&self, kept: Kept<'_>, asked: Option<&str>, exported: &str) -> Result<String> {
         self.session_of_import(kept, asked, exported)
     }
 
-    fn sweep(&self, kept: Kept<'_>, layout: &Layout) -> Result<()> {
-        lease_file::sweep(layout, |run| Ok(self.run(kept, run)?.is_some_and(|run| run.is_open())))
+    fn sweep(&self, kept: Kept<'_>, root: &Path) -> Result<()> {
+        lease_file::sweep(&Layout::new(root), |run| Ok(self.run(kept, run)?.is_some_and(|run| run.is_open())))
     }
 }

@@ -38,8 +38,8 @@ use serde_json::Value;
 use super::{
     extract::{Given, Named, Parameters},
     operation::{Answer, Operation},
-    problem::Problem,
 };
+use crate::problem::Problem;
 use crate::{
     app::{App, note, read},
     caller::{Caller, Peer},

@@ -17,8 +17,8 @@ use axum::{
 use parhelia_ledger::{LedgerView as _, Session};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
-use super::problem::Problem;
 use crate::app::{App, read};
+use crate::problem::Problem;
 
 /// Sessions share so many turns.
 const TURNS: usize = 64;

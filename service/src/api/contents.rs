@@ -16,9 +16,9 @@ use super::{
     checkpoints::pinned,
     extract::{Named, Parameters},
     operation::{Answer, Operation},
-    problem::Problem,
 };
 use crate::app::{App, read};
+use crate::problem::Problem;
 
 /// So many entries of a folder are listed at a time, unless fewer are asked for.
 const ENTRIES_MAX: usize = 10_000;

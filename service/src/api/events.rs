@@ -19,7 +19,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::sync::broadcast::{Receiver, error::RecvError};
 
-use super::{extract::Parameters, operation::Operation, problem::Problem};
+use super::{extract::Parameters, operation::Operation};
+use crate::problem::Problem;
 use crate::{
     app::{App, read},
     feed::Pages,

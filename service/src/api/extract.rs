@@ -7,7 +7,8 @@ use axum::{
 };
 use serde::de::DeserializeOwned;
 
-use super::{condition::Condition, problem::Problem};
+use super::condition::Condition;
+use crate::problem::Problem;
 
 /// Parameters behind the question mark.
 pub struct Parameters<T>(pub T);

@@ -19,7 +19,8 @@ use axum::{
 use futures_util::{Stream, stream::try_unfold};
 use parhelia_store::{blob::Pieces, name, pin::Pin, tree::Kind};
 
-use super::{checkpoints::pinned, extract::Named, operation::Operation, problem::Problem};
+use super::{checkpoints::pinned, extract::Named, operation::Operation};
+use crate::problem::Problem;
 use crate::{
     app::{App, read},
     log::say,

@@ -10,7 +10,8 @@ use axum::{
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{openapi, operation::Operation, problem::Problem};
+use super::{openapi, operation::Operation};
+use crate::problem::Problem;
 use crate::{
     app::{App, read},
     guard::Stranger,

@@ -9,13 +9,10 @@ mod events;
 mod extract;
 mod files;
 mod health;
-mod next_step;
 pub mod openapi;
 mod operation;
 mod outbox;
 mod own;
-mod plain;
-pub mod problem;
 mod rollback;
 mod runs;
 mod search;
@@ -34,7 +31,8 @@ use axum::{
 
 use parhelia_store::id::Ulid;
 
-use self::{condition::Conditions, operation::Operation, problem::Problem};
+use self::{condition::Conditions, operation::Operation};
+use crate::problem::Problem;
 use crate::{
     app::App,
     guard, gzip, page,

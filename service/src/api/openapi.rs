@@ -3,10 +3,8 @@
 use schemars::{Schema, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
-use super::{
-    operation::{Content, Operation, of},
-    problem::Problem,
-};
+use super::operation::{Content, Operation, of};
+use crate::problem::Problem;
 
 /// The document.
 pub fn document() -> Value {

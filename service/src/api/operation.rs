@@ -3,8 +3,8 @@
 use axum::{Json, Router, routing::MethodRouter};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
-use super::problem::Problem;
 use crate::app::App;
+use crate::problem::Problem;
 
 /// The answer of most handlers.
 pub type Answer<T> = Result<Json<T>, Problem>;

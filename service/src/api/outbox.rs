@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use super::{
     extract::Parameters,
     operation::{Answer, Operation},
-    problem::Problem,
 };
+use crate::problem::Problem;
 use crate::{
     app::{App, read},
     outbox::{Backlog, Folder},

@@ -9,7 +9,8 @@ use axum::{
 };
 use parhelia_oversight::review::acts::{Act, ensure_may_act};
 
-use super::{problem::Problem, warnings::Warnings};
+use super::warnings::Warnings;
+use crate::problem::Problem;
 use crate::{
     app::{App, Shared, note},
     caller::{Caller, Peer},

@@ -13,9 +13,9 @@ use super::{
     checkpoints::{pinned, whole},
     extract::{Given, Named},
     operation::{Answer, Operation},
-    problem::Problem,
     warnings::Warnings,
 };
+use crate::problem::Problem;
 use crate::{
     app::{App, Shared, work},
     caller::{Caller, Peer},

@@ -22,8 +22,8 @@ use super::{
     extract::{Given, Named},
     operation::{Answer, Operation},
     own,
-    problem::Problem,
 };
+use crate::problem::Problem;
 use crate::{
     app::{App, Shared, note, read},
     caller::{Caller, Peer},

@@ -37,9 +37,9 @@ use super::{
     condition::etag,
     extract::{Given, Named},
     operation::{Answer, Operation},
-    problem::Problem,
     warnings::Warnings,
 };
+use crate::problem::Problem;
 use crate::{
     app::{App, Shared, read, work},
     caller::{Caller, Peer},

@@ -30,7 +30,7 @@ use uuid::Uuid;
 pub use table::{Browser, Table};
 use visits::Visits;
 
-use crate::api::problem::Problem;
+use crate::problem::Problem;
 
 /// The path at which the page asks for proof.
 const HELLO: &str = "/page/hello";

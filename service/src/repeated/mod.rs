@@ -24,7 +24,12 @@ use parhelia_store::clock;
 use tokio::task::spawn_blocking;
 
 use self::file::{Answers, Kept, Name};
-use crate::{api::problem::Problem, app::App, caller::Peer, log::say};
+use crate::{
+    app::App,
+    caller::Peer,
+    log::say,
+    problem::{Begun, Problem},
+};
 
 /// The header that names a request.
 const KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -206,10 +211,6 @@ fn replayed(kept: &Kept) -> Response {
 fn is_kept(status: StatusCode, extensions: &Extensions) -> bool {
     status.is_success() || extensions.get::<Begun>().is_some()
 }
-
-/// Marks an answer that is a problem though something was done.
-#[derive(Clone, Copy, Debug)]
-pub struct Begun;
 
 /// A hash of everything that a request asks for.
 fn hash(uri: &Uri, body: &[u8]) -> String {

@@ -101,6 +101,15 @@ impl Store {
             .ok_or_else(|| self.bad_tree(checkpoint.record.root, "it has no workspace folder"))
     }
 
+    /// The tree of a checkpoint's workspace; none where it is damaged, which says nothing of its content.
+    pub fn content_of(&self, checkpoint: &Checkpoint) -> Result<Option<TreeId>> {
+        match self.workspace_node(checkpoint) {
+            Ok(node) => Ok(node.as_folder().map(|(tree, _)| tree)),
+            Err(e) if e.is_damage() => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
     /// The node at a path inside a checkpoint's workspace; the workspace folder itself for an empty path.
     pub fn node_at(&self, checkpoint: &Checkpoint, path: &[u8]) -> Result<Node> {
         let mut node = self.workspace_node(checkpoint)?;

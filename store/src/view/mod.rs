@@ -26,7 +26,7 @@ use self::packs::{scan_directories, unless_damaged};
 pub use crate::db::{Batch, Db, Family, write_table};
 use crate::{
     error::{Error, Result},
-    fold::{Fold, Kept, Unfit},
+    fold::{Fold, Unfit},
     id::{ObjectId, ObjectKey, PackId},
     journal::{self, Entry, Gap, Journal, Position, Tail},
     keys::Ids,
@@ -185,7 +185,7 @@ impl View {
 
     fn with_tail(layout: &Layout, db: Option<Arc<Db>>, tail: &Tail) -> Result<Self> {
         let (mut changes, mut events, mut fold) = (Changes::default(), Events::default(), (layout.fold)());
-        let kept = Kept(db.as_deref());
+        let kept = folded::kept(db.as_deref());
         for logged in &tail.records {
             changes.apply(logged, &layout.keys.ids);
             if let Some(committed) = changes.checkpoints.get(&logged.sequence) {

@@ -4,6 +4,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use parhelia_ledger::LedgerView as _;
 use parhelia_life::{listed::Listed, rollback};
+use parhelia_screen::human;
 use parhelia_store::{Store, create::Options, diff::Summary, omitted::Reason};
 use parhelia_wire::{self as wire, Line, summary::Created};
 
@@ -11,7 +12,6 @@ use crate::{
     changed,
     context::Context,
     exit::{Code, Result},
-    human,
 };
 
 /// So many entries that are left out are named without -v.

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use parhelia_host::state::CONVERSATION;
 use parhelia_life::checkpoint::{Made, SavedWork};
+use parhelia_screen::human;
 use parhelia_store::{
     Store,
     check::VerifyReport,
@@ -21,7 +22,6 @@ use crate::{
     checkpoint::show,
     context::Context,
     exit::{Code, Result},
-    human,
     output::Style,
     progress::Bar,
     thinned,

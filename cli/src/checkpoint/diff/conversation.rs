@@ -2,13 +2,13 @@
 
 use parhelia_agent::transcript::messages::{Message, Role};
 use parhelia_host::conversation::added;
+use parhelia_screen::human;
 use parhelia_store::{Store, record::Checkpoint};
 use parhelia_wire::{Line, Summary};
 
 use crate::{
     context::Context,
     exit::{Code, Result},
-    human,
     output::Style,
 };
 

@@ -3,11 +3,12 @@
 use parhelia_agent::environment::diff as environment;
 use parhelia_ledger::Marks;
 use parhelia_life::environment::packages;
+use parhelia_screen::human;
 use parhelia_store::{Store, record::Checkpoint};
 use parhelia_wire::diff::{Compared, Comparison};
 use serde_json::Value;
 
-use crate::{env, exit::Result, human, output::Output};
+use crate::{env, exit::Result, output::Output};
 
 /// A checkpoint and its marks.
 pub struct Told {

@@ -1,6 +1,7 @@
 //! The plan and the outcome of `checkpoint restore`, as they are printed.
 
 use parhelia_life::restore::{Planned, Restored};
+use parhelia_screen::human;
 use parhelia_store::name::Shown as _;
 use parhelia_store::{
     progress::Progress,
@@ -13,7 +14,6 @@ use super::{Args, shown};
 use crate::{
     context::Context,
     exit::{Code, Result},
-    human,
     progress::Bar,
     rollback::report::{mark, print_left},
     words,

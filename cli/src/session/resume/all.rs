@@ -6,6 +6,7 @@ use parhelia_life::{
     overview,
     resume::{Background, ResumeRequest, Unasked, in_background, set_aside, unasked},
 };
+use parhelia_screen::human;
 use parhelia_store::Store;
 use parhelia_wire::{
     Summary,
@@ -17,7 +18,7 @@ use crate::{
     context::Context,
     exit::{Code, Failure, Result},
     host::Shell,
-    human, interrupt,
+    interrupt,
     session::tmux,
 };
 

@@ -4,6 +4,7 @@ use std::{path::Path, sync::Arc};
 
 use parhelia_ledger::Session;
 use parhelia_life::review_report::Review;
+use parhelia_screen::human;
 use parhelia_screen::{log, shell};
 use parhelia_store::{Store, clock, name::Shown as _};
 
@@ -12,7 +13,6 @@ use crate::{
     ask::{ask, is_agreed},
     context::Context,
     exit::{Code, Result},
-    human,
     layout::Table,
 };
 

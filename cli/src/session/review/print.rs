@@ -2,6 +2,7 @@
 
 use parhelia_ledger::{ApprovalStatus, Status};
 use parhelia_life::review_report::{Command, Review};
+use parhelia_screen::human;
 use parhelia_screen::words;
 use parhelia_store::{Store, clock, diff::store_content};
 use parhelia_wire::{Line, Summary, session as wire};
@@ -10,7 +11,6 @@ use crate::{
     changed::files::Comparison,
     context::Context,
     exit::{Code, Result},
-    human,
     output::Style,
 };
 

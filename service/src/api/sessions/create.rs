@@ -26,8 +26,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{labels::labels_of, of};
+use crate::problem::Problem;
 use crate::{
-    api::{extract::Given, operation::Operation, own, problem::Problem, warnings::Warnings},
+    api::{extract::Given, operation::Operation, own, warnings::Warnings},
     app::{App, Shared, work},
     caller::{Caller, Peer},
     start,

@@ -9,12 +9,12 @@ use parhelia_wire::session as wire;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::problem::Problem;
 use crate::{
     api::{
         cursor::{Cursor, page},
         extract::Parameters,
         operation::{Answer, Operation},
-        problem::Problem,
     },
     app::{App, read},
     outbox::Backlog,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use parhelia_ledger::{Approval, ApprovalStatus, LedgerView as _, Rejected, rejection::content};
+use parhelia_ledger::{Approval, ApprovalStatus, LedgerView as _, Rejected};
 use parhelia_store::{Store, id::Ulid, record::Checkpoint, view::View};
 
 use parhelia_host::Result;
@@ -97,7 +97,7 @@ impl<'s> Rejections<'s> {
 
     /// The rejected checkpoint, of any session, whose content one has.
     fn of_content(&self, checkpoint: &Checkpoint) -> Result<Option<Ulid>> {
-        let content = content(self.store, checkpoint)?;
+        let content = self.store.content_of(checkpoint)?;
         if content.is_none() {
             return Ok(None);
         }
@@ -115,7 +115,7 @@ impl<'s> Rejections<'s> {
         let mut next = checkpoint.record.parent;
         while let Some(id) = next {
             let Some(ancestor) = self.view.checkpoint(id)? else { return Ok(false) };
-            if content(self.store, &ancestor)? != rejection.of.content {
+            if self.store.content_of(&ancestor)? != rejection.of.content {
                 return Ok(false);
             }
             let decided = self.view.marks(id)?.approval;

@@ -1,5 +1,8 @@
 //! Problems: the answers where a request cannot be served, by RFC 9457.
 
+mod next_step;
+mod plain;
+
 use std::io;
 
 use axum::{
@@ -12,8 +15,11 @@ use parhelia_store::ErrorKind;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{next_step, plain::plain};
-use crate::repeated::Begun;
+use self::plain::plain;
+
+/// Marks an answer that is a problem though something was done.
+#[derive(Clone, Copy, Debug)]
+pub struct Begun;
 
 /// A problem.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]

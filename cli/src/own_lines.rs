@@ -1,23 +1,21 @@
-//! The command lines of processes of ours in panes of tmux.
+//! The command lines by which this program starts itself: in panes of tmux, as the relay of an agent's output, and to ask a model.
 
 use std::{
-    ffi::{OsStr, OsString},
+    ffi::OsString,
     io,
-    os::unix::process::CommandExt,
     path::{Path, PathBuf, absolute},
-    process::Command,
     time::Duration,
 };
 
-use parhelia_host::{Host, pane::PaneWork};
-use parhelia_life::tmux;
+use parhelia_host::pane::PaneWork;
 
-use crate::{
-    context::Context,
-    exit::{Code, Failure, Result},
-    global::Global,
-    limits,
-};
+use crate::global::Global;
+
+/// The only argument of the process that passes on what an agent prints. It is no verb: nobody calls it.
+pub const RELAY: &str = "relay-of-agent";
+
+/// The words that have a model asked for a summary of a session.
+pub const ASK_MODEL: [&str; 3] = ["session", "summary", "--ask-model"];
 
 /// The global flags with which another process of ours does the same; relative paths are made absolute, because a pane has another folder.
 pub fn flags(global: &Global) -> io::Result<Vec<OsString>> {
@@ -34,7 +32,7 @@ pub fn flags(global: &Global) -> io::Result<Vec<OsString>> {
 }
 
 /// The command line of the process that takes over what is in a folder.
-pub fn command(program: PathBuf, folder: &Path) -> Vec<OsString> {
+pub fn in_pane(program: PathBuf, folder: &Path) -> Vec<OsString> {
     vec![program.into(), "session".into(), "in-pane".into(), folder.into()]
 }
 
@@ -65,29 +63,4 @@ pub fn arguments(flags: &[OsString], store: &Path, work: &PaneWork, prompt: Opti
         }
     }
     Ok(words)
-}
-
-/// Flags of `session in-pane`.
-#[derive(Debug, clap::Args)]
-pub struct Args {
-    /// The folder in which something is handed over
-    folder: PathBuf,
-}
-
-/// Becomes what was handed over, with the environment of who did it.
-pub fn take(context: &mut Context, args: &Args) -> Result<Code> {
-    // Whatever the tmux server's environment says of a configuration.
-    let host = context.hook_host();
-    let Some(taken) = tmux::take(&args.folder, &host)? else {
-        return Err(Failure::Refused("whoever made this pane has given up".into()));
-    };
-    if let Some(scrolled) = tmux::scroll_up(&host) {
-        // The pane may be gone, which is nothing to stop for.
-        let _ = context.out.bytes(scrolled.as_bytes()).and_then(|()| context.out.flush());
-    }
-    let failed = |path: &Path, source| Failure::File { action: "start", path: path.to_owned(), source };
-    let program = host.program().map_err(|source| failed(OsStr::new("the program itself").as_ref(), source))?;
-    limits::hand_over(taken.umask);
-    let source = Command::new(&program).args(taken.arguments).env_clear().envs(taken.environment).exec();
-    Err(failed(&program, source))
 }
