@@ -167,7 +167,7 @@ pub struct Inject {
     pub max_characters: u64,
 }
 
-/// The section `[briefing]`.
+/// The section `[briefing]`: what a briefing has besides its limits in `[inject]`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Briefing {
     /// True if a conversation that begins after another one is told of that.
