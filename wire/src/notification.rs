@@ -50,7 +50,7 @@ pub struct Notification {
 pub struct Delivery {
     /// Id by which it is retried or dropped; unique in the outbox.
     pub id: String,
-    /// Name of the channel or tracker that it goes to.
+    /// Name of the channel; of an act on an issue `tracker:` and the tracker, such as tracker:github.
     pub channel: String,
     /// True if it is not tried again by itself.
     pub has_failed: bool,

@@ -55,7 +55,6 @@ pub fn operations() -> Vec<Operation> {
     ]
 }
 
-/// A listener.
 struct Listener {
     app: App,
     wanted: Wanted,

@@ -41,7 +41,6 @@ use crate::{
     repeated::{self, Repeated},
 };
 
-/// All operations.
 fn operations() -> Vec<Operation> {
     let parts = [
         sessions::operations(),

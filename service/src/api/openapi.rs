@@ -8,7 +8,7 @@ use super::{
     problem::Problem,
 };
 
-/// The document.
+/// The document as JSON, which `GET /openapi.json` answers with.
 pub fn document() -> Value {
     // OpenAPI 3.1 takes JSON Schema as it is.
     let place = |settings: &mut SchemaSettings| settings.definitions_path = "/components/schemas".into();
