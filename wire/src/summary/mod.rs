@@ -588,7 +588,7 @@ pub enum Summary {
     /// A store that is there.
     #[serde(rename = "init")]
     Init {
-        /// Absolute path of the store's folder.
+        /// Path of the store's folder, as it was given or found.
         store: String,
         /// True if it was made.
         created: bool,

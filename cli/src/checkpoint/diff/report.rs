@@ -11,9 +11,9 @@ use crate::{env, exit::Result, human, output::Output};
 
 /// A checkpoint and its marks.
 pub struct Told {
-    /// The checkpoint.
+    /// The checkpoint with its record.
     pub checkpoint: Checkpoint,
-    /// Its marks.
+    /// Statements about it since, its approval among them.
     pub marks: Marks,
 }
 
