@@ -456,7 +456,7 @@ pub enum Notice {
     /// The agent runs no hooks, so that nothing tells it of the earlier conversation.
     #[error("it runs no hooks, and so is told nothing of the earlier one")]
     NotBriefed {
-        /// Id of the session, by which its last summary is found.
+        /// Id of the session; showing it tells what is known of its work.
         session: String,
     },
     /// Something of a tmux session could not be made as it was.

@@ -55,7 +55,7 @@ pub struct Walk<'a> {
     pub sink: &'a Sink<'a>,
     /// Rules for leaving entries out.
     pub excluder: &'a Excluder,
-    /// The folder's entries that are to be looked at.
+    /// The source that says which entries of a folder are looked at again.
     pub source: &'a dyn Source,
     /// Stat cache of entries, where the content they had then is still there.
     pub cache: Option<&'a StatCache>,
