@@ -20,7 +20,7 @@ pub enum Error {
     /// A program could not be started.
     #[error("cannot run {program}: {source}")]
     Start {
-        /// The program.
+        /// Name of the program, such as `git`.
         program: String,
         /// The system's answer.
         source: io::Error,
@@ -28,7 +28,7 @@ pub enum Error {
     /// A program ended badly.
     #[error("`{command}` failed: {reason}")]
     Program {
-        /// The command line.
+        /// Words of the command line, shortened, or what it was run for.
         command: String,
         /// Its own words, or how it ended.
         reason: String,
@@ -44,7 +44,7 @@ pub enum Error {
     /// A program did not end in time, and was ended.
     #[error("`{command}` did not answer within {waited_ms} ms")]
     Slow {
-        /// The command line.
+        /// Words of the command line, shortened, or the program's name.
         command: String,
         /// The time that was waited.
         waited_ms: u128,
@@ -70,7 +70,7 @@ pub enum Error {
     /// A signal could not be sent.
     #[error("cannot stop process {process}: {source}")]
     Signal {
-        /// The process.
+        /// Process id of the process that was to be stopped.
         process: i32,
         /// The system's answer.
         source: io::Error,

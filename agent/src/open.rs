@@ -57,7 +57,7 @@ pub fn unseen(config: &Path, conversation: &str) -> Vec<Unseen> {
 /// A process that has a conversation open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// The process.
+    /// Identity of the process, which is alive.
     pub process: Identity,
     /// Its command line, shortened.
     pub command: String,

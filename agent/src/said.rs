@@ -15,7 +15,7 @@ pub enum Open {
 /// A live process of the agent that says what it does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Said {
-    /// The process.
+    /// Identity of the process that says so.
     pub process: Identity,
     /// The conversation that it has open.
     pub conversation: String,

@@ -14,7 +14,7 @@ pub enum Bypass {
 /// The words that a flag takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Takes {
-    /// Nothing.
+    /// The flag stands by itself.
     Nothing,
     /// The next word.
     One,
@@ -29,7 +29,7 @@ pub enum Takes {
 /// A piece of a command line: a flag with its words, or words by themselves.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Piece {
-    /// A flag.
+    /// A flag, with the words that belong to it.
     Flag {
         /// As it is written.
         name: String,
@@ -45,7 +45,7 @@ pub enum Piece {
 }
 
 impl Piece {
-    /// Writes it again.
+    /// Appends the piece to a command line, as it was written.
     pub fn write(&self, argv: &mut Vec<OsString>) {
         match self {
             Piece::Flag { name, words, is_joined: true } => {

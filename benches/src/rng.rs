@@ -10,7 +10,7 @@ impl Rng {
         Self(seed)
     }
 
-    /// The next 64 bits.
+    /// The next number, of 64 bits.
     pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;

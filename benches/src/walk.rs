@@ -64,7 +64,7 @@ pub fn walk<V: Visitor>(root: &Path, visitors: Vec<V>) -> Result<Vec<V>> {
 pub struct Count {
     /// Everything, folders and links included.
     pub entries: u64,
-    /// Regular files.
+    /// Number of regular files.
     pub files: u64,
     /// Sum of the sizes of regular files.
     pub bytes: u64,

@@ -19,7 +19,7 @@ pub const VARIABLE: &str = "PARHELIA_COMPLETE";
 /// So many checkpoints are offered, the newest.
 const CHECKPOINTS_MAX: usize = 100;
 
-/// Completes a checkpoint.
+/// Completes ids of the newest checkpoints.
 pub fn checkpoints() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| fitting(current, found_checkpoints))
 }

@@ -47,7 +47,7 @@ const STORE: &str = "PARHELIA_STORE";
 /// The context of every verb.
 #[derive(Debug)]
 pub struct Context {
-    /// The global flags.
+    /// Flags that every verb takes.
     pub global: Global,
     /// Output for results.
     pub out: Output,
@@ -62,7 +62,7 @@ pub struct Context {
 /// The store's folder.
 #[derive(Clone, Debug)]
 pub struct StorePlace {
-    /// Its path.
+    /// Path of the folder, which may not exist yet.
     pub path: PathBuf,
     /// True if a flag, a variable or a configuration file names it. The default store makes itself; one that is named is made by `init` alone.
     pub is_named: bool,

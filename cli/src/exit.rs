@@ -16,9 +16,9 @@ use crate::{limits, words};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Code {
-    /// Done.
+    /// Everything that was asked for is done.
     Done = 0,
-    /// Failed.
+    /// It failed for a reason that has no code of its own.
     Failed = 1,
     /// The command line makes no sense.
     Usage = 2,
@@ -63,13 +63,13 @@ pub enum Failure {
     /// The agent's part of it failed.
     #[error(transparent)]
     Agent(#[from] parhelia_agent::Error),
-    /// A mount failed.
+    /// The FUSE side of a mount failed.
     #[error(transparent)]
     Mount(#[from] parhelia_fuse::Error),
-    /// The service failed.
+    /// The service could not be started, or failed.
     #[error(transparent)]
     Service(#[from] parhelia_service::Error),
-    /// The outbox failed.
+    /// The outbox's files, or something behind them, failed.
     #[error(transparent)]
     Outbox(parhelia_service::outbox::Error),
     /// A process in the background ended before it answered; its own words, and its exit code.
@@ -77,7 +77,7 @@ pub enum Failure {
     Background {
         /// Its last words.
         message: String,
-        /// Its exit code.
+        /// The exit code that it ended with.
         code: Code,
     },
     /// The command line makes no sense.
@@ -104,7 +104,7 @@ pub enum Failure {
     },
 }
 
-/// Results of verbs.
+/// Result of a verb, or of a part of one.
 pub type Result<T, E = Failure> = std::result::Result<T, E>;
 
 impl From<Refusal> for Failure {

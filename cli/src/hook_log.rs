@@ -52,7 +52,7 @@ impl Observer for Log<'_> {
     }
 }
 
-/// Writes a line.
+/// Appends a line with time and process id; newlines in the text become blanks.
 pub fn line(text: &str) {
     if let Some(mut log) = open() {
         let text = text.replace('\n', " ");

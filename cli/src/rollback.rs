@@ -107,7 +107,7 @@ pub fn is_askable(verb: &str, command: &str) -> Result<()> {
 /// The fate of a rollback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It was done.
+    /// The rollback was carried out.
     Done {
         /// True if something was left as it is that could not be read or put back.
         spares: bool,

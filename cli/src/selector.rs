@@ -11,7 +11,7 @@ use crate::exit::{Failure, Result};
 /// A checkpoint, and a path in it where one was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selected {
-    /// The checkpoint.
+    /// The selector before the colon, such as an id, a part of one, `latest` or `tag:NAME`.
     pub checkpoint: String,
     /// The path behind the colon.
     pub path: Option<Vec<u8>>,

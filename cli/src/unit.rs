@@ -52,11 +52,11 @@ fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%"))
 }
 
-/// A unit.
+/// A unit of systemd for the user's folder of units.
 pub struct Unit {
-    /// Its name.
+    /// File name, such as `parhelia-resume.service`.
     pub name: &'static str,
-    /// Its text.
+    /// Content of the file.
     pub text: String,
 }
 

@@ -64,7 +64,6 @@ counts! {
     pushed,
 }
 
-/// Counts one.
 pub(crate) fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }

@@ -7,13 +7,13 @@ use std::{fmt, io, path::PathBuf};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The store failed.
+    /// The store could not be read.
     #[error(transparent)]
     Store(#[from] parhelia_store::Error),
     /// A mountpoint that cannot be one.
     #[error("cannot mount on {}: {reason}", mountpoint.shown())]
     Mountpoint {
-        /// The mountpoint.
+        /// Path on which it was to be mounted.
         mountpoint: PathBuf,
         /// The cause, and the next step.
         reason: String,
@@ -29,7 +29,7 @@ pub enum Error {
     /// The system refused the mount.
     #[error("cannot mount on {}: {source}{hint}", mountpoint.shown())]
     Refused {
-        /// The mountpoint.
+        /// Path on which it was to be mounted.
         mountpoint: PathBuf,
         /// The system's answer, or fusermount3's.
         source: io::Error,
@@ -39,7 +39,7 @@ pub enum Error {
     /// Somebody uses the mount.
     #[error("cannot unmount {}: {}", mountpoint.shown(), busy(holders, inside))]
     Busy {
-        /// The mountpoint.
+        /// Path of the mount that is in use.
         mountpoint: PathBuf,
         /// The processes that use it; those of other users may be missing.
         holders: Vec<Holder>,
@@ -67,9 +67,9 @@ pub enum Error {
 /// A process that uses a mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// Its process id.
+    /// Process id, as `/proc` has it.
     pub process: u32,
-    /// Its name.
+    /// Name of the process, as the kernel has it.
     pub name: String,
     /// The path in the mount that it uses.
     pub path: PathBuf,

@@ -30,7 +30,7 @@ pub enum Fault {
     /// There is nothing from this offset on.
     #[error("past the end")]
     PastEnd,
-    /// The store failed.
+    /// The store could not be read, or has damage.
     #[error(transparent)]
     Store(#[from] Error),
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// The end of a run, as a field of its own: what is decided by it is not read out of the reason, which is for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct End {
-    /// Its kind.
+    /// The way in which the run ended.
     pub kind: EndKind,
     /// The exit code of the program, where it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -19,7 +19,7 @@ pub struct End {
     pub by: Option<By>,
 }
 
-/// Kinds of ends.
+/// The way in which a run ended, as far as somebody saw it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndKind {

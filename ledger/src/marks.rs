@@ -15,9 +15,9 @@ use crate::rejected::Rejected;
 pub enum ApprovalStatus {
     /// Somebody has to look at it.
     Pending,
-    /// Somebody approved it.
+    /// A person approved it.
     Approved,
-    /// Somebody rejected it.
+    /// A person rejected it.
     Rejected,
     /// A policy approved it.
     AutoApproved,
@@ -47,7 +47,7 @@ pub struct Approval {
     pub by_agent: bool,
     /// Time of the decision.
     pub timestamp: Timestamp,
-    /// The reason.
+    /// The reason that was given; none without one.
     pub reason: Option<String>,
     /// By which policy; of a person's decision, the one that had asked for it.
     pub policy: Option<String>,
@@ -82,7 +82,7 @@ pub struct Annotation {
     pub timestamp: Timestamp,
     /// By whom.
     pub user: Option<String>,
-    /// Its text.
+    /// Text of the remark, which may have several lines.
     pub text: String,
 }
 
@@ -91,7 +91,7 @@ pub struct Annotation {
 pub struct Issue {
     /// The tracker of the issue: `github`, `linear`, `beads`, `url`.
     pub tracker: String,
-    /// Its id there.
+    /// Id that the tracker knows it by, such as `OWNER/REPO#12` or `ENG-123`.
     pub id: String,
     /// Its address.
     pub url: String,
@@ -118,7 +118,7 @@ pub struct PossibleSecret {
     pub rule: String,
     /// The file's path in the workspace, as shown text.
     pub path: String,
-    /// Its line, from 1.
+    /// Line in the file, from 1.
     pub line: u64,
     /// Some digits of a hash of it, by which it is known again in the same store.
     pub fingerprint: String,
@@ -179,7 +179,7 @@ pub struct Deletion {
     pub at: Timestamp,
     /// By whom, where it was a person.
     pub user: Option<String>,
-    /// The reason.
+    /// The reason that was given; none without one.
     pub reason: Option<String>,
     /// The checkpoint that it came from; none of the first one, and where an earlier release deleted it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -189,7 +189,7 @@ pub struct Deletion {
 /// Everything that events said of a checkpoint. It outlives the checkpoint.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Marks {
-    /// Tags.
+    /// Tags that it bears, such as `release/1.2`.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub tags: BTreeSet<String>,
     /// Those of them that agents alone have made.
@@ -207,7 +207,7 @@ pub struct Marks {
     /// The last decision about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<Approval>,
-    /// Its last verification.
+    /// Its last verification; none before the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verification: Option<Verification>,
     /// Its last scan for secrets.

@@ -9,7 +9,7 @@ pub const FIELD: &str = "rejected";
 /// Content that was rejected.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rejected {
-    /// The session.
+    /// Id of the session of the rejected checkpoint.
     pub session: String,
     /// Sequence of the checkpoint's commit.
     pub sequence: u64,

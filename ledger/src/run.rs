@@ -15,7 +15,7 @@ use crate::{
 /// The place of a run in tmux.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tmux {
-    /// The server's socket.
+    /// Path of the server's socket.
     pub socket: String,
     /// The pane's id.
     pub pane: String,
@@ -57,7 +57,7 @@ pub struct Run {
     /// The agent's permission mode.
     #[serde(default)]
     pub permission_mode: Option<String>,
-    /// Its lease.
+    /// The claim to be alive, as it was renewed last; none before the first.
     #[serde(default)]
     pub lease: Option<Lease>,
     /// Its conversation, where it was begun with one.

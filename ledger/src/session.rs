@@ -150,9 +150,9 @@ pub struct Session {
     pub id: String,
     /// Its name for people; its id unless it was given one.
     pub name: String,
-    /// Its workspace.
+    /// The folder that it works in; none where none is known, as of an imported session.
     pub workspace: Option<Place>,
-    /// Its status.
+    /// The status that was recorded last; its agent may be in another state.
     pub status: Status,
     /// The reason, where its last change of status gave one.
     pub status_reason: Option<String>,
@@ -163,7 +163,7 @@ pub struct Session {
     pub head: Option<Ulid>,
     /// The epoch of its newest run; 0 before the first.
     pub epoch: u64,
-    /// Its newest run.
+    /// Id of its newest run, a ULID; none before the first.
     pub run: Option<String>,
     /// All its runs, in order.
     pub runs: Vec<String>,

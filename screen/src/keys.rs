@@ -5,13 +5,13 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 /// Actions that a key stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Down a line.
+    /// Moves down by a line.
     Down,
-    /// Up a line.
+    /// Moves up by a line.
     Up,
-    /// Down a page.
+    /// Moves down by a page.
     PageDown,
-    /// Up a page.
+    /// Moves up by a page.
     PageUp,
     /// Down half a page.
     HalfDown,
@@ -29,7 +29,7 @@ pub enum Action {
     Open,
     /// Back to where one came from.
     Back,
-    /// Begins a search.
+    /// Begins a search in the pane that has the keys.
     Search,
     /// To the next match.
     NextMatch,
@@ -41,9 +41,9 @@ pub enum Action {
     Newer,
     /// Changes what is compared with.
     Base,
-    /// Approves the checkpoint.
+    /// Begins an approval of the checkpoint that is shown.
     Approve,
-    /// Rejects it.
+    /// Begins a rejection of the checkpoint that is shown.
     Reject,
     /// Lists the session's checkpoints.
     Log,
@@ -60,7 +60,7 @@ pub enum Action {
 /// Keys of one action.
 #[derive(Debug)]
 pub struct Binding {
-    /// The action.
+    /// The action that its keys stand for.
     pub action: Action,
     keys: &'static [(KeyModifiers, KeyCode)],
     /// The keys, as people write them.

@@ -12,12 +12,12 @@ const HEADER_ROWS: u16 = 3;
 /// A part of the screen that has the keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pane {
-    /// Files that changed.
+    /// The list of files that changed.
     #[default]
     Files,
     /// The diff of the selected one.
     Diff,
-    /// The conversation.
+    /// The conversation beside the diff.
     Conversation,
 }
 
@@ -29,7 +29,7 @@ impl Pane {
         Pane::ALL[(self as usize + if forward { 1 } else { 2 }) % 3]
     }
 
-    /// Its name.
+    /// Its title on the screen.
     pub fn name(self) -> &'static str {
         match self {
             Pane::Files => "Files",
@@ -42,13 +42,13 @@ impl Pane {
 /// Places of what is on the screen. The first row of a pane is its title.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Areas {
-    /// The header.
+    /// The rows at the top, about session and checkpoint.
     pub header: Rect,
-    /// The files.
+    /// The list of files; none where another pane has all of the width.
     pub files: Option<Rect>,
-    /// The diff.
+    /// The diff; none where another pane has all of the width.
     pub diff: Option<Rect>,
-    /// The conversation.
+    /// The conversation; none where it has no room or another pane has all of it.
     pub conversation: Option<Rect>,
     /// The last row.
     pub footer: Rect,

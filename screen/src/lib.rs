@@ -90,7 +90,7 @@ pub enum Error {
     /// The session, or its store.
     #[error(transparent)]
     Session(#[from] parhelia_host::Error),
-    /// The terminal.
+    /// The terminal could not be set up, read or written.
     #[error("cannot use the terminal: {0}")]
     Terminal(#[from] io::Error),
 }

@@ -26,7 +26,7 @@ pub enum Error {
     /// The checkpoint cannot be mounted.
     #[error("cannot open a shell in checkpoint {checkpoint}: {why}")]
     NotMounted {
-        /// The checkpoint.
+        /// Id of the checkpoint that was to be mounted.
         checkpoint: Ulid,
         /// The reason.
         why: String,

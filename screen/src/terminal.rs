@@ -29,14 +29,14 @@ use ratatui::{
 
 /// The terminal of this process, with the screen on it. When it goes, the terminal is as it was.
 pub struct Taken {
-    /// The screen.
+    /// The buffers of ratatui, which write to standard output.
     pub screen: Terminal<CrosstermBackend<Stdout>>,
     /// True while the terminal is ours, also for the hook that a panic calls.
     is_taken: Arc<AtomicBool>,
 }
 
 impl Taken {
-    /// Takes it.
+    /// Takes the terminal; a panic gives it back before its message is printed.
     pub fn take() -> io::Result<Self> {
         let screen = Terminal::new(CrosstermBackend::new(io::stdout()))?;
         let taken = Taken { screen, is_taken: Arc::new(AtomicBool::new(false)) };

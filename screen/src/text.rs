@@ -16,7 +16,7 @@ pub enum Tone {
     Plain,
     /// Of little weight, such as what a tool printed.
     Dim,
-    /// A heading.
+    /// The heading of a part.
     Heading,
     /// A line that only the newer file has.
     Added,
@@ -40,7 +40,7 @@ pub enum Colour {
     /// Nothing special.
     #[default]
     Plain,
-    /// A comment.
+    /// A comment in code.
     Comment,
     /// A string.
     Literal,
@@ -52,7 +52,7 @@ pub enum Colour {
     Name,
 }
 
-/// A line.
+/// A line of text as a pane has it, before it is wrapped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Line {
     /// The mark before it, of one character; empty for none.
@@ -84,9 +84,9 @@ pub fn one_line(text: &str) -> String {
 /// A piece of a line that fits the pane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// The line.
+    /// Number of the line in the text, from 0.
     pub line: usize,
-    /// Its bytes.
+    /// Bytes of the line's text that the row has.
     pub bytes: Range<usize>,
 }
 
@@ -149,7 +149,7 @@ impl Query {
 /// Lines of text in a pane.
 #[derive(Clone, Debug, Default)]
 pub struct Text {
-    /// The lines.
+    /// Lines of the text, unwrapped.
     pub lines: Vec<Line>,
     /// The line that was found last.
     pub found: Option<usize>,

@@ -52,7 +52,7 @@ pub enum Reply {
     Said(Said),
     /// Syntaxes, so that code can be coloured.
     Syntaxes,
-    /// It failed.
+    /// The request could not be served.
     Failed(Error),
 }
 
@@ -64,7 +64,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Starts it.
+    /// Starts the thread, which reads one session.
     pub fn start(store: Arc<Store>, session: Session) -> Result<Self> {
         let (requests, asked) = channel();
         let (answers, replies) = channel();

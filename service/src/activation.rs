@@ -34,7 +34,7 @@ pub struct PassedSocket {
 /// The sockets that were passed.
 #[derive(Debug, Default)]
 pub struct Passed {
-    /// A Unix socket.
+    /// The Unix socket, with its path; none where systemd passed none.
     pub socket: Option<PassedSocket>,
     /// A socket of TCP.
     pub tcp: Option<TcpListener>,

@@ -32,7 +32,7 @@ pub type ServiceHost = dyn Host + Send + Sync;
 
 /// Everything that requests share.
 pub struct Shared {
-    /// The store.
+    /// The store that the service serves.
     pub store: Store,
     /// The service as a host.
     pub host: Box<ServiceHost>,

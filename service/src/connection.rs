@@ -50,9 +50,9 @@ const GRACE: Duration = Duration::from_secs(10);
 
 /// The places at which connections come.
 pub struct Listeners {
-    /// The socket.
+    /// The Unix socket, at which the kernel says who connects.
     pub socket: UnixListener,
-    /// TCP.
+    /// An address of TCP, at which a token is asked for; none where the service listens at none.
     pub tcp: Option<Tcp>,
 }
 

@@ -32,7 +32,7 @@ pub enum Socket {
 }
 
 impl Socket {
-    /// Its path.
+    /// Path of the socket's file.
     pub fn path(&self) -> &Path {
         match self {
             Socket::At(path) => path,
@@ -85,7 +85,7 @@ impl Tcp {
 /// The page, as browsers come to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// Its URL.
+    /// URL with scheme, address and port, such as `http://127.0.0.1:8123/`.
     pub url: String,
     /// The file with the token that it asks for.
     pub token: PathBuf,
@@ -101,7 +101,7 @@ pub struct Doors {
     pub own: Vec<OwnFile>,
 }
 
-/// Opens the places.
+/// Begins to listen at the socket and the address, and makes the token's file where none is named.
 pub async fn open(socket: Socket, tcp: Option<Tcp>, tls: Option<Tls>) -> Result<Doors, Error> {
     let path = socket.path().to_owned();
     let (listener, mut own) = match socket {

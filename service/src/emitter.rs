@@ -24,13 +24,13 @@ const ANSWER_BYTES_MAX: u64 = 1 << 20;
 
 /// A service as it is reached from elsewhere.
 pub enum Reach {
-    /// Its Unix socket.
+    /// The service's Unix socket, by its path.
     Socket(PathBuf),
-    /// Its address.
+    /// An address of TCP that the service listens at.
     Address {
         /// Its URL, `https://`, or `http://` of this machine.
         url: String,
-        /// Its token.
+        /// The token that the service asks for there.
         token: String,
         /// The certificates of issuers that are trusted, in PEM; those that everybody trusts, if none are given.
         authorities: Option<Vec<u8>>,
@@ -44,7 +44,7 @@ pub struct BeginRun {
     pub session: String,
     /// This machine.
     pub host: String,
-    /// The container.
+    /// Name of the container; none outside of one.
     pub container: Option<String>,
     /// The workspace, by its absolute path.
     pub workspace: Option<String>,
@@ -72,7 +72,7 @@ pub struct Emitter {
 }
 
 impl Emitter {
-    /// Begins a run.
+    /// Begins a run at the service, with a new session where there is none of that name.
     pub fn begin(reach: Reach, begin: &BeginRun) -> Result<Self, EmitError> {
         let BeginRun { session, host, container, workspace, command } = begin;
         let body = json!({

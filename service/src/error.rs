@@ -30,7 +30,7 @@ pub enum Error {
     /// An address cannot be listened at.
     #[error("cannot listen at {address}: {source}")]
     Address {
-        /// The address.
+        /// IP address and port that were to be listened at.
         address: SocketAddr,
         /// The system's answer.
         source: io::Error,
@@ -43,7 +43,7 @@ pub enum Error {
         Step::TlsKey
     )]
     Unprotected {
-        /// The address.
+        /// IP address and port, which other machines can reach.
         address: SocketAddr,
     },
     /// A certificate, or its key, cannot be used.
@@ -55,7 +55,7 @@ pub enum Error {
         path: PathBuf,
         /// The reason.
         why: String,
-        /// The next step.
+        /// The next step, as a sentence.
         next: String,
     },
     /// A socket that systemd has passed cannot be used.
@@ -65,7 +65,7 @@ pub enum Error {
         number: usize,
         /// The reason.
         why: String,
-        /// The next step.
+        /// The next step, as a sentence.
         next: &'static str,
     },
     /// A token cannot be used.

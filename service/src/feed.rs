@@ -40,7 +40,7 @@ impl Feed {
         self.sender.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(broadcast::Sender::subscribe)
     }
 
-    /// Tells everybody.
+    /// Gives entries to everybody who listens now, in order.
     pub fn tell(&self, events: Vec<Event>) {
         if let Some(sender) = &*self.sender.lock().unwrap_or_else(PoisonError::into_inner) {
             for event in events {

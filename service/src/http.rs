@@ -58,9 +58,9 @@ impl Trouble {
 pub struct Call<'a> {
     /// True if this machine may be reached without TLS.
     pub insecure_loopback: bool,
-    /// The method.
+    /// HTTP method of the request.
     pub method: Method,
-    /// The address.
+    /// URL of the request, which may have a secret in it.
     pub address: &'a str,
     /// Headers, beside the usual ones.
     pub headers: &'a [(&'a str, &'a str)],
@@ -70,14 +70,14 @@ pub struct Call<'a> {
     pub limit: Duration,
 }
 
-/// An answer.
+/// An answer of any status.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// Its status.
+    /// HTTP status of the answer.
     pub status: u16,
     /// The time for which it asks to be left alone.
     pub wait: Option<Duration>,
-    /// Its body.
+    /// Body of the answer as text.
     pub body: String,
 }
 

@@ -39,9 +39,9 @@ const COUNTED_AGE_MAX: Duration = Duration::from_secs(600);
 /// A session as it was seen.
 #[derive(Clone)]
 pub struct Seen {
-    /// The session.
+    /// The session as it was recorded at the look.
     pub session: Arc<Session>,
-    /// Its overview.
+    /// The overview that was made at the look.
     pub overview: Arc<Overview>,
     /// The time of the look.
     looked_at: Instant,

@@ -36,7 +36,6 @@ struct Route {
     path: String,
 }
 
-/// An outcome.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Outcome {
     outcome: &'static str,

@@ -26,7 +26,7 @@ impl OwnFile {
         Ok(OwnFile { path: path.to_owned(), handle })
     }
 
-    /// Its path.
+    /// Path at which the file was made or moved to.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -72,7 +72,7 @@ pub fn is_public(method: &Method, path: &str) -> bool {
     matches!(*method, Method::GET | Method::HEAD) && (path == "/" || path.starts_with("/page/"))
 }
 
-/// Its routes.
+/// Routes of the page: `/`, and files below `/page/`.
 pub fn routes() -> Router<App> {
     Router::new().route("/", get(async || shown(&INDEX))).route("/page/{name}", get(asset))
 }

@@ -21,13 +21,13 @@ use self::plain::plain;
 #[derive(Clone, Copy, Debug)]
 pub struct Begun;
 
-/// A problem.
+/// The answer to a request that could not be served, as `application/problem+json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Problem {
     /// Kind of the problem: failed, usage, refused, not_found, locked, corrupt, cancelled, gone.
     #[schemars(extend("enum" = ["failed", "usage", "refused", "not_found", "locked", "corrupt", "cancelled", "gone"]))]
     pub title: &'static str,
-    /// HTTP status.
+    /// HTTP status of the answer.
     pub status: u16,
     /// The thing, the cause and the next step.
     pub detail: String,
@@ -82,7 +82,7 @@ impl Problem {
         Self::of_kind(ErrorKind::Refused, detail.into())
     }
 
-    /// It failed.
+    /// A problem of the kind `failed`, with status 500.
     pub fn failed(detail: impl Into<String>) -> Self {
         Self::of_kind(ErrorKind::Failed, detail.into())
     }

@@ -35,7 +35,7 @@ const GRACE: Duration = Duration::from_secs(10);
 
 /// Options of a service.
 pub struct Options {
-    /// The socket.
+    /// The Unix socket to listen at, made or passed.
     pub socket: Socket,
     /// A place for browsers beside it.
     pub tcp: Option<Tcp>,

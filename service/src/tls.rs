@@ -36,7 +36,7 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 pub struct CertificateFiles {
     /// The certificate, followed by those of its issuers.
     pub certificate: PathBuf,
-    /// Its private key.
+    /// The private key of the certificate.
     pub key: PathBuf,
 }
 

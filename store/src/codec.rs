@@ -61,7 +61,7 @@ impl<'a> Decoder<'a> {
         Ok(*head)
     }
 
-    /// One byte.
+    /// The next byte, as it is.
     pub fn byte(&mut self, what: &'static str) -> Result<u8, Malformed> {
         self.array::<1>(what).map(|[byte]| byte)
     }

@@ -44,7 +44,7 @@ pub struct Config {
     pub incompatible: Vec<String>,
     /// The lengths of chunks.
     pub chunking: Chunking,
-    /// zstd level.
+    /// The zstd level at which blocks are compressed.
     pub compression_level: i32,
     /// CRC32C of this file without this line, in hex.
     pub checksum: String,

@@ -25,7 +25,7 @@ use crate::{
 /// The column families.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
-    /// Object key -> location.
+    /// The first bytes of an object's id -> its block's place in a pack.
     Objects,
     /// Pack id -> JSON of what is known about it.
     Packs,

@@ -16,7 +16,7 @@ use crate::{
 /// The result of a second look at a name after a call at it has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
-    /// It is there.
+    /// The entry is there, and looks like this.
     There(Stat),
     /// Its folder has no entry of this name any more.
     Gone,

@@ -153,7 +153,7 @@ pub enum Error {
         /// RocksDB's words.
         reason: String,
     },
-    /// No checkpoint matches.
+    /// A selector fits no checkpoint that exists.
     #[error("no checkpoint matches '{selector}'; {} shows what there is", Step::Checkpoints)]
     NoCheckpoint {
         /// The thing that was asked for.
@@ -166,7 +166,7 @@ pub enum Error {
         tags_hint(near)
     )]
     NoTag {
-        /// The tag.
+        /// The tag that was asked for.
         tag: String,
         /// The session that was to have it.
         session: Option<String>,
@@ -188,9 +188,9 @@ pub enum Error {
     /// A path that the checkpoint does not hold.
     #[error("{path}: not in checkpoint {checkpoint}")]
     NoSuchPath {
-        /// The path.
+        /// The path from the workspace folder, escaped for messages.
         path: String,
-        /// The checkpoint.
+        /// Id of the checkpoint, a ULID.
         checkpoint: String,
     },
     /// Patterns that say what to restore, and leave nothing of it.
@@ -200,7 +200,7 @@ pub enum Error {
         Step::Paths(checkpoint.clone())
     )]
     NoMatch {
-        /// The checkpoint.
+        /// Id of the checkpoint, a ULID.
         checkpoint: String,
         /// The patterns of which one has to match.
         include: Vec<String>,
@@ -252,7 +252,7 @@ pub enum Error {
     Fenced {
         /// The event or checkpoint that was to be recorded.
         action: String,
-        /// The session.
+        /// Id of the session that a newer run has.
         session: String,
         /// The epoch that was given.
         epoch: u64,
@@ -308,7 +308,7 @@ pub enum Error {
     /// Garbage collection overtook this run more often than it may.
     #[error("garbage collection removed what this run was going to reuse, {tries} times in a row; try again")]
     Overtaken {
-        /// Number of tries.
+        /// Number of attempts, all of which were overtaken.
         tries: u32,
     },
     /// The store has changed since a repair was planned.

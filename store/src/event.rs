@@ -48,7 +48,7 @@ impl Actor {
 /// A fact that was appended. Fields that this release does not know are kept.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
-    /// Its id.
+    /// Id of the event, a ULID that is made when it is appended.
     pub id: Ulid,
     /// Time of recording.
     pub at: Timestamp,
@@ -126,7 +126,7 @@ impl NewEvent {
 /// An event that is in the journal.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Appended {
-    /// The event.
+    /// The event as the journal has it, with id, time and hash of the one before.
     pub event: Event,
     /// True if it was there already, under the same idempotency key.
     pub existed: bool,

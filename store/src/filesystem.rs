@@ -65,7 +65,7 @@ impl FilesystemId {
     }
 }
 
-/// A filesystem.
+/// A filesystem, as the stat cache has to know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Filesystem {
     /// Its identity.

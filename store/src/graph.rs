@@ -70,7 +70,6 @@ impl RecipePart {
 pub(crate) enum GraphContent {
     /// As one chunk, which has the blob's id.
     Chunk,
-    /// By a recipe.
     Recipe,
 }
 

@@ -68,7 +68,7 @@ impl Position {
 /// Everything from a position to the end.
 #[derive(Clone, Debug)]
 pub struct Tail {
-    /// The records.
+    /// The records behind the position, in order.
     pub records: Vec<Logged>,
     /// The place behind the last of them.
     pub end: Position,

@@ -34,7 +34,7 @@ pub(crate) fn is_set_aside(name: &[u8]) -> bool {
 pub struct Layout {
     /// The store's folder.
     pub root: PathBuf,
-    /// Its keys.
+    /// The keys that encrypt and name its content.
     pub keys: Keys,
     /// True if packs are written with parity.
     pub has_parity: bool,
@@ -77,17 +77,17 @@ impl Layout {
         self.journal().join("store.json")
     }
 
-    /// Packs.
+    /// The folder `packs/`, with a file for each pack.
     pub fn packs(&self) -> PathBuf {
         self.root.join("packs")
     }
 
-    /// One pack.
+    /// The file of a pack: `packs/<id>.pack`.
     pub fn pack(&self, id: PackId) -> PathBuf {
         self.root.join("packs").join(format!("{id}.pack"))
     }
 
-    /// Journal segments.
+    /// The folder `journal/`, with the segments of the log.
     pub fn journal(&self) -> PathBuf {
         self.root.join("journal")
     }
@@ -102,7 +102,7 @@ impl Layout {
         self.root.join("cache").join(format!("{op}.sst"))
     }
 
-    /// Pins.
+    /// The folder `pins/`, with a locked file for each running reader and writer.
     pub fn pins(&self) -> PathBuf {
         self.root.join("pins")
     }

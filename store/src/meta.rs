@@ -32,7 +32,7 @@ pub struct Meta {
 pub struct Hole {
     /// First byte.
     pub start: u64,
-    /// Length in bytes.
+    /// Length of the hole, in bytes.
     pub bytes: u64,
 }
 

@@ -21,9 +21,9 @@ pub struct Mount {
     pub device: String,
     /// The folder of its filesystem that is mounted: `/`, or another one of a bind mount or a subvolume.
     pub root: PathBuf,
-    /// The mountpoint.
+    /// Absolute path at which it is mounted, in this process's mount namespace.
     pub mountpoint: PathBuf,
-    /// Its type.
+    /// Type of the filesystem, such as `ext4` or `fuse.parhelia`.
     pub fs_type: String,
     /// The source: a device, a server's folder, or whatever its program says.
     pub source: Vec<u8>,

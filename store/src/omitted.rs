@@ -62,7 +62,7 @@ impl Reason {
 pub struct Omission {
     /// Its path from the workspace folder.
     pub path: Vec<u8>,
-    /// The reason.
+    /// The reason, with the rule or the cause.
     pub reason: Reason,
 }
 

@@ -37,11 +37,11 @@ impl ChunkRun {
 /// An encoded object, ready to be stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Encoded {
-    /// Its kind.
+    /// Kind under which the object is stored.
     pub kind: ObjectKind,
-    /// Its id.
+    /// Id, made of kind and bytes.
     pub id: ObjectId,
-    /// Its bytes.
+    /// Bytes of the object, uncompressed.
     pub bytes: Vec<u8>,
     /// Bytes at the end that are ids.
     pub tail_bytes: usize,

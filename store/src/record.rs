@@ -25,7 +25,7 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "status", rename_all = "lowercase")]
 pub enum Part {
-    /// It was captured.
+    /// The part was read in full.
     Captured,
     /// There was nothing to capture.
     Absent,
@@ -49,7 +49,7 @@ pub struct Workspace {
     pub path: String,
     /// Regular files in it.
     pub files: u64,
-    /// Folders in it.
+    /// Number of folders below it, at every depth.
     pub folders: u64,
     /// Entries of every kind.
     pub entries: u64,
@@ -116,7 +116,7 @@ pub struct Rules {
 pub struct Record {
     /// Version of this structure.
     pub schema: u32,
-    /// The checkpoint's id.
+    /// Id of the checkpoint, a ULID.
     pub id: Ulid,
     /// The session it belongs to.
     pub session: String,
@@ -152,7 +152,7 @@ pub struct Record {
     pub started_at: Timestamp,
     /// Time at which capture ended.
     pub created_at: Timestamp,
-    /// The captured workspace.
+    /// Path and sums of the folder that was captured.
     pub workspace: Workspace,
     /// By which rules entries were left out.
     pub rules: Rules,
@@ -162,7 +162,7 @@ pub struct Record {
     pub conversation: Option<Value>,
     /// The state of git.
     pub git: Option<Value>,
-    /// The environment.
+    /// Facts about the machine and the agent's settings; none where they were not captured.
     pub environment: Option<Value>,
     /// Tokens and cost; null unless reported.
     pub usage: Option<Value>,
@@ -249,11 +249,11 @@ fn check_schema(sealed: &[u8]) -> Result<(), serde_json::Error> {
 pub struct Checkpoint {
     /// Sequence of its commit; `latest` goes by this.
     pub sequence: u64,
-    /// The record.
+    /// The record as this release decodes it.
     pub record: Record,
     /// Digest of the sealed bytes: the checkpoint's checksum.
     pub digest: RecordId,
-    /// The sealed bytes.
+    /// The record as it was sealed: JSON, byte for byte.
     pub sealed: String,
 }
 

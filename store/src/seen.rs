@@ -42,7 +42,7 @@ struct Seen {
     store: Ulid,
     /// The store's folder, with the filesystem that it was on.
     place: Place,
-    /// The journal's end.
+    /// End of the journal when this user appended to it last.
     end: Position,
     /// The time at which that was noted.
     at: String,

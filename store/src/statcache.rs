@@ -55,7 +55,7 @@ fn trailer_bytes(seal: &Seal) -> usize {
 /// An entry as it was when its node was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cached {
-    /// The node.
+    /// The entry as the checkpoint has it.
     pub node: Node,
     /// Inode number.
     pub ino: u64,
@@ -142,7 +142,7 @@ pub struct Trailer {
     pub used_bytes: u64,
     /// The checkpoint that keeps the content alive.
     pub base: Ulid,
-    /// Its root.
+    /// Id of the root tree of that checkpoint.
     pub root: TreeId,
     /// The clocks when the cache was written.
     pub written: Clock,
@@ -156,7 +156,7 @@ pub struct StatCache {
     file: File,
     end: u64,
     seal: Seal,
-    /// Its trailer.
+    /// The trailer that was written last.
     pub trailer: Trailer,
 }
 

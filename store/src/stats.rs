@@ -19,19 +19,19 @@ use crate::{
 /// A store in numbers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stats {
-    /// Checkpoints that exist.
+    /// Number of checkpoints that exist, without deleted ones.
     pub checkpoints: u64,
     /// Files in all of them together.
     pub files: u64,
     /// Bytes of these files.
     pub logical_bytes: u64,
-    /// Different objects stored.
+    /// Number of different objects in packs that are not condemned.
     pub objects: u64,
     /// Raw bytes of the different pieces of content.
     pub unique_bytes: u64,
     /// Raw bytes of trees, recipes, tables and records.
     pub meta_bytes: u64,
-    /// Packs in use.
+    /// Number of packs that are not condemned.
     pub packs: u64,
     /// Bytes of them on disk.
     pub pack_bytes: u64,
@@ -68,7 +68,7 @@ pub struct SessionStats {
     pub files: u64,
     /// Bytes of these files.
     pub logical_bytes: u64,
-    /// The newest.
+    /// Id of the newest, in order of commits; none where all were deleted.
     pub newest: Option<Ulid>,
     /// Bytes of the packs that its commits added, deleted ones included: what it has made the store grow by.
     pub added_bytes: u64,

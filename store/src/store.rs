@@ -77,7 +77,7 @@ impl Default for OpenOptions {
     }
 }
 
-/// An open store.
+/// An open store; it can be shared by threads.
 pub struct Store {
     layout: Layout,
     config: Config,
@@ -230,7 +230,7 @@ impl Store {
         &self.layout
     }
 
-    /// Makes its ids.
+    /// The maker of ids of its objects, by its key where it is encrypted.
     pub fn ids(&self) -> &Ids {
         &self.layout.keys.ids
     }

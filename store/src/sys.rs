@@ -28,7 +28,7 @@ pub struct Stat {
     pub dev: u64,
     /// Inode number.
     pub ino: u64,
-    /// Link count.
+    /// Number of names that the inode has.
     pub links: u32,
     /// Owner.
     pub uid: u32,
@@ -68,7 +68,7 @@ impl Stat {
         }
     }
 
-    /// Its type.
+    /// The type bits of `mode`.
     pub fn file_type(&self) -> FileType {
         FileType::from_raw_mode(self.mode)
     }

@@ -136,7 +136,7 @@ impl TestStore {
         self.store.refresh().unwrap().checkpoints().unwrap().iter().find(|c| c.record.id == id).unwrap().clone()
     }
 
-    /// Makes a checkpoint.
+    /// Commits a checkpoint of session `test` with these files.
     pub fn checkpoint(&self, files: &Files) -> Ulid {
         let draft = self.draft("test", files);
         self.commit(draft).unwrap()

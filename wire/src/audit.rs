@@ -38,7 +38,7 @@ pub struct Entry {
     pub via: String,
     /// Reason that was given.
     pub reason: Option<String>,
-    /// Policy.
+    /// Name of the policy of approval that the act involves; null of other acts.
     pub policy: Option<String>,
     /// Rule of the policy, the safety that was switched off, the mark that was removed, or why an attempt was refused.
     pub rule: Option<String>,
@@ -119,7 +119,7 @@ mirror! {
     pub struct Exchanged of audit::Exchanged {
         /// Place in the journal of the decision.
         pub sequence: u64,
-        /// The checkpoint.
+        /// ULID of the checkpoint that was decided about.
         pub checkpoint: String,
     }
 
@@ -141,7 +141,7 @@ mirror! {
     pub struct BadSignature of audit::BadSignature {
         /// Place in the journal of the decision.
         pub sequence: u64,
-        /// The checkpoint.
+        /// ULID of the checkpoint that was decided about.
         pub checkpoint: String,
         /// The reason.
         pub why: String,

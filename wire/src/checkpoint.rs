@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::show::{Show, mirror, shown};
 
-/// A checkpoint.
+/// A sealed record of a workspace and of the session in it, with what was said of it since.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Checkpoint {
     /// ULID.
@@ -68,7 +68,7 @@ pub struct Checkpoint {
     /// Last scan of it for secrets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scan: Option<Scan>,
-    /// Tags.
+    /// Tags that it bears, in order of their bytes.
     pub tags: Vec<String>,
     /// Annotations, in the order in which they were made.
     pub annotations: Vec<Annotation>,
@@ -135,7 +135,7 @@ mirror! {
         /// Time of the decision.
         #[schemars(extend("format" = "date-time"))]
         pub timestamp: String,
-        /// Reason.
+        /// Reason that was given; null without one.
         pub reason: Option<String>,
         /// Policy that decided; of a person's decision, the one that had asked for it.
         pub policy: Option<String>,
@@ -154,7 +154,7 @@ mirror! {
         pub timestamp: String,
         /// Person who made it.
         pub user: Option<String>,
-        /// Its text.
+        /// Text of the remark, which may have several lines.
         pub text: String,
     }
 
@@ -208,7 +208,7 @@ mirror! {
         pub rule: String,
         /// Path of the file in the workspace.
         pub path: String,
-        /// Line, from 1.
+        /// Line in the file, from 1.
         pub line: u64,
         /// Digits of a hash by which it is known again in the same store.
         pub fingerprint: String,
@@ -232,11 +232,11 @@ mirror! {
 /// A tag in use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Tag {
-    /// The tag.
+    /// The tag itself, such as release/1.2.
     pub tag: String,
     /// The newest checkpoint that bears it, which `tag:` and the tag selects.
     pub checkpoint: String,
-    /// Session of that.
+    /// Id of the session of that checkpoint.
     pub session: String,
     /// End of its capture.
     #[schemars(extend("format" = "date-time"))]
@@ -261,9 +261,9 @@ impl Tag {
 /// An annotation and its checkpoint.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Annotated {
-    /// The checkpoint.
+    /// ULID of the checkpoint that bears it.
     pub checkpoint: String,
-    /// The annotation.
+    /// Text, time and person of the remark.
     #[serde(flatten)]
     pub annotation: Annotation,
 }
@@ -278,9 +278,9 @@ impl Annotated {
 /// A checkpoint that a search by words has found.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Found {
-    /// The checkpoint.
+    /// ULID of the checkpoint that was found.
     pub checkpoint: String,
-    /// Its session.
+    /// Id of the session that it belongs to.
     pub session: String,
     /// End of its capture.
     #[schemars(extend("format" = "date-time"))]
@@ -390,7 +390,7 @@ impl From<&StoreOmission> for Omission {
 pub struct Retention {
     /// The checkpoint.
     pub id: String,
-    /// Its session.
+    /// Id of the session that it belongs to.
     pub session: String,
     /// `removed`; of a dry run `remove` or `keep`.
     pub action: String,

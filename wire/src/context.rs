@@ -11,7 +11,7 @@ pub struct Context {
     pub id: String,
     /// The checkpoint whose conversation was read; null for the conversation as it is now.
     pub checkpoint: Option<String>,
-    /// The model.
+    /// The model's API name; null where the transcript does not tell.
     pub model: Option<String>,
     /// Size of the window in tokens.
     pub limit_tokens: u64,
@@ -50,7 +50,7 @@ pub struct Context {
 pub struct Share {
     /// system_prompt, project_memory, summary, recent_conversation, tool_results.
     pub name: String,
-    /// Its tokens.
+    /// Tokens of what the transcript shows of it.
     pub tokens: u64,
     /// Its tokens in percent of the window.
     pub percent: f64,

@@ -97,7 +97,7 @@ fn content<T>(text: &Text<T>) -> &'static str {
 }
 
 mirror! {
-    /// Numbers of changes.
+    /// Numbers of entries that differ between two checkpoints, by kind of change.
     pub struct Changes of diff::Summary {
         /// Entries that only the new side has.
         pub added: u64,
@@ -137,7 +137,7 @@ mirror! {
 
     /// A tool that the model calls.
     pub struct Call of messages::Call {
-        /// The tool.
+        /// Name of the tool, as the agent calls it.
         pub tool: String,
         /// File, command, pattern or prompt that it is about, or the beginning of its input.
         pub about: String,

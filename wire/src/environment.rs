@@ -14,9 +14,9 @@ mirror! {
         pub name: Option<String>,
         /// Field that differs; null if the whole entry is new or gone, or has a single field.
         pub field: Option<String>,
-        /// Value before.
+        /// Value in the older environment; null where there was none.
         pub before: Option<String>,
-        /// Value after.
+        /// Value in the newer environment; null where there is none.
         pub after: Option<String>,
     }
 }

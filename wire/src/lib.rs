@@ -40,7 +40,7 @@ pub use summary::Summary;
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Line {
-    /// A checkpoint.
+    /// A checkpoint, without what is large in its record.
     Checkpoint(Box<checkpoint::Checkpoint>),
     /// A checkpoint as `manifest.json` shows it; `manifest.schema.json` describes it.
     Manifest(Map<String, Value>),
@@ -50,7 +50,7 @@ pub enum Line {
     Review(Box<session::Review>),
     /// An entry of the audit.
     Audit(Box<audit::Entry>),
-    /// An annotation.
+    /// A remark about a checkpoint.
     Annotation(checkpoint::Annotated),
     /// An entry that capture left out, or has not as it was.
     Omission(checkpoint::Omission),
@@ -94,7 +94,7 @@ pub enum Line {
     Note(repository::Note),
     /// An object that checkpoints need and that is nowhere.
     Lost(repository::Lost),
-    /// A session.
+    /// A session, as recorded and as found now.
     Session(Box<session::Session>),
     /// The summary of a session at a checkpoint.
     SessionSummary(Box<summarized::SessionSummary>),
@@ -124,7 +124,7 @@ pub enum Line {
     Notification(Box<notification::Notification>),
     /// Something that is to be delivered, or could not be.
     Delivery(Box<notification::Delivery>),
-    /// A phase checkpoint.
+    /// A phase checkpoint, as its file has it.
     #[serde(rename = "phase_checkpoint")]
     Phase(Box<phase::Phase>),
     /// Something that is known of a project.
@@ -146,7 +146,7 @@ pub enum Line {
 /// The failure of a verb.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Failed {
-    /// The exit code.
+    /// Exit code of the process: 1 to 12, or 130 after Ctrl-C.
     pub code: u8,
     /// The thing, the cause and the next step, for people.
     pub message: String,

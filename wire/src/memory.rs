@@ -8,7 +8,7 @@ use serde::Serialize;
 /// A piece of knowledge.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Knowledge {
-    /// Its id.
+    /// Short random id, by which the entry is forgotten.
     pub id: String,
     /// conventions, architecture, gotchas or notes.
     pub section: String,
@@ -32,7 +32,7 @@ pub struct Knowledge {
 /// A session whose result a person decided about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct SessionOutcome {
-    /// The session.
+    /// Id of the session that was decided about.
     pub session: String,
     /// What was done.
     pub summary: String,
@@ -52,7 +52,7 @@ pub struct Suggestion {
     pub id: String,
     /// The key under which it would be remembered.
     pub key: String,
-    /// The text.
+    /// Knowledge in words, which becomes an entry once it is accepted.
     pub text: String,
     /// Files that matter for it.
     pub files: Vec<String>,

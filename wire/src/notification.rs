@@ -48,9 +48,9 @@ pub struct Notification {
 /// Something that is to be delivered, or could not be.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Delivery {
-    /// Its id.
+    /// Id by which it is retried or dropped; unique in the outbox.
     pub id: String,
-    /// The channel.
+    /// Name of the channel; of an act on an issue `tracker:` and the tracker, such as tracker:github.
     pub channel: String,
     /// True if it is not tried again by itself.
     pub has_failed: bool,
@@ -64,7 +64,7 @@ pub struct Delivery {
     pub attempts: u32,
     /// Reason for which the last try failed.
     pub error: Option<String>,
-    /// The notification.
+    /// The notification, as it is sent.
     pub notification: Notification,
     /// The act on an issue that is to be done instead of sending the notification.
     #[serde(default, skip_serializing_if = "Option::is_none")]

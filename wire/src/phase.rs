@@ -5,10 +5,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// A phase checkpoint.
+/// A phase checkpoint, and the file that has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Phase {
-    /// Its id.
+    /// Id by which it is loaded: short, random.
     pub id: String,
     /// The session's name, as the program that made it has it.
     pub session: String,
@@ -27,14 +27,14 @@ pub struct Phase {
     pub criteria: Vec<Criterion>,
     /// Whatever was to be found again.
     pub metadata: Map<String, Value>,
-    /// Its file.
+    /// Path of the JSON file.
     pub file: String,
 }
 
 /// Something that a task is measured by.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Criterion {
-    /// Its id.
+    /// Id that the author of the phase gave it.
     pub id: String,
     /// What it asks for.
     pub subject: String,

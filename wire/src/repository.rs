@@ -21,7 +21,7 @@ mirror! {
 
     /// A part that a checkpoint lacks.
     pub struct Lack of check::Lack {
-        /// The part.
+        /// Name of the part, such as `conversation`.
         pub part: String,
         /// Reason.
         pub error: String,
@@ -29,7 +29,7 @@ mirror! {
 
     /// A place that damage touches.
     pub struct Touched of check::Touched {
-        /// The checkpoint.
+        /// ULID of the checkpoint that needs the place.
         pub checkpoint: String,
         /// Path in its workspace; empty for the checkpoint as a whole.
         pub path: String,
@@ -53,7 +53,7 @@ mirror! {
 
     /// A path of a checkpoint of which something is damaged or missing.
     pub struct Hurt of check::Hurt {
-        /// The checkpoint.
+        /// ULID of the checkpoint that has the path.
         pub checkpoint: String,
         /// Path in its workspace; empty for the checkpoint as a whole. Of a folder whose tree is lost, everything below it is hurt as well.
         pub path: String,
@@ -65,9 +65,9 @@ mirror! {
 
     /// A checkpoint of which something is damaged or missing.
     pub struct HurtCheckpoint of check::HurtCheckpoint {
-        /// The checkpoint.
+        /// ULID of the checkpoint.
         pub checkpoint: String,
-        /// Its session.
+        /// Id of the session that it belongs to.
         pub session: String,
         /// End of its capture.
         #[schemars(extend("format" = "date-time"))]
@@ -80,7 +80,7 @@ mirror! {
 
     /// A pack that could not be taken over as it is.
     pub struct DamagedPack of check::DamagedPack {
-        /// The pack.
+        /// Id of the pack: 32 hex digits, which name its file.
         pub pack: String,
         /// The damage. What is whole in it was taken over.
         pub reason: String,
@@ -105,15 +105,15 @@ mirror! {
         pub first_hurt: Vec<String>,
     }
 
-    /// A salvage.
+    /// The outcome of a salvage: a new store of what is whole in a damaged one.
     pub struct Salvage of check::SalvageReport {
         /// Folder of the new store.
         pub to: String,
         /// Packs that were read.
         pub packs: u64,
-        /// Bytes of them.
+        /// Length of the packs that were read, in bytes.
         pub bytes: u64,
-        /// Packs with damage.
+        /// Packs that are damaged, and those that the journal names and that are gone.
         pub damaged_packs: Vec<DamagedPack>,
         /// Checkpoints that the journal says were deleted, left out though a pack still has their record.
         pub deleted: u64,
@@ -139,7 +139,7 @@ mirror! {
 
     /// An object that checkpoints need and that is nowhere.
     pub struct Lost of check::Lost {
-        /// The object.
+        /// Id of the object: 64 hex digits.
         pub object: String,
         /// chunk, recipe, tree, table, record.
         pub kind: String,
@@ -159,9 +159,9 @@ mirror! {
         pub events: u64,
         /// Packs that were looked at.
         pub packs: u64,
-        /// Blocks in them.
+        /// Number of blocks in the packs that were looked at.
         pub blocks: u64,
-        /// Objects in them.
+        /// Number of objects in the packs that were looked at; those in several packs count each time.
         pub objects: u64,
         /// Blocks whose data were read and hashed.
         pub blocks_read: u64,
@@ -193,7 +193,7 @@ mirror! {
     pub struct CollectionPlan of GcPlan {
         /// Checkpoints that are kept: those that exist, and deleted ones that something reads.
         pub checkpoints: u64,
-        /// Packs in use.
+        /// Number of packs that are not condemned.
         pub packs: u64,
         /// Bytes of all packs.
         pub total_bytes: u64,
@@ -203,21 +203,21 @@ mirror! {
         pub dead_bytes: u64,
         /// Packs that go as they are.
         pub delete: Vec<String>,
-        /// Their bytes.
+        /// Length of the packs in `delete`, in bytes.
         pub delete_bytes: u64,
         /// Packs that go after what is in use in them was copied.
         pub repack: Vec<String>,
-        /// Their bytes.
+        /// Length of the packs in `repack` before they are copied, in bytes.
         pub repack_bytes: u64,
         /// Bytes that are copied.
         pub copy_bytes: u64,
         /// Packs that were condemned earlier and are still there.
         pub condemned: Vec<String>,
-        /// Their bytes.
+        /// Length of the packs in `condemned`, in bytes.
         pub condemned_bytes: u64,
         /// Packs of runs that ended without a commit.
         pub orphans: u64,
-        /// Their bytes.
+        /// Length of the packs that `orphans` counts, in bytes.
         pub orphan_bytes: u64,
         /// Bytes that are free afterwards, at once or when `waits_for` are over.
         pub freed_bytes: u64,
@@ -231,19 +231,19 @@ mirror! {
         pub condemned_packs: u64,
         /// Packs that it wrote.
         pub added_packs: u64,
-        /// Bytes of them.
+        /// Length of the packs that were written, in bytes.
         pub added_bytes: u64,
         /// Condemned packs, from now or earlier, whose bytes went.
         pub dropped_packs: u64,
-        /// Bytes of them.
+        /// Length of the dropped packs, in bytes.
         pub dropped_bytes: u64,
         /// Forgotten packs that were removed.
         pub orphans: u64,
-        /// Bytes of them.
+        /// Length of the forgotten packs, in bytes.
         pub orphan_bytes: u64,
         /// Condemned packs that wait for running writers.
         pub waiting_packs: u64,
-        /// Bytes of them.
+        /// Length of the packs that wait, in bytes.
         pub waiting_bytes: u64,
         /// The writers that they wait for.
         pub waits_for: Vec<String>,
@@ -257,15 +257,15 @@ mirror! {
 
     /// A session's share of a store.
     pub struct Usage of stats::SessionStats {
-        /// The session.
+        /// Id of the session; numbers are of its checkpoints.
         pub session: String,
-        /// Its checkpoints.
+        /// Number of its checkpoints that exist.
         pub checkpoints: u64,
         /// Files in the newest of them.
         pub files: u64,
         /// Bytes of these files.
         pub logical_bytes: u64,
-        /// The newest.
+        /// ULID of the newest, in order of commits; null where all were deleted.
         pub newest: Option<String>,
         /// Bytes of the packs that its commits added, deleted ones included: its growth of the store.
         pub added_bytes: u64,
@@ -275,19 +275,19 @@ mirror! {
 
     /// Numbers of a store.
     pub struct Stats of stats::Stats {
-        /// Checkpoints.
+        /// Number of checkpoints that exist, without deleted ones.
         pub checkpoints: u64,
         /// Files in all of them together.
         pub files: u64,
         /// Bytes of these files.
         pub logical_bytes: u64,
-        /// Different objects stored.
+        /// Number of different objects in packs that are not condemned.
         pub objects: u64,
         /// Raw bytes of the different pieces of content.
         pub unique_bytes: u64,
         /// Raw bytes of trees, recipes, tables and records.
         pub meta_bytes: u64,
-        /// Packs in use.
+        /// Number of packs that are not condemned.
         pub packs: u64,
         /// Bytes of them on disk.
         pub pack_bytes: u64,

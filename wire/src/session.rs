@@ -42,7 +42,7 @@ pub struct Session {
     pub head: Option<String>,
     /// Epoch of its newest run; 0 before the first.
     pub epoch: u64,
-    /// Its newest run.
+    /// ULID of its newest run; null before the first.
     pub run: Option<String>,
     /// All its runs, in order.
     pub runs: Vec<String>,
@@ -150,7 +150,7 @@ impl Session {
 mirror! {
     /// A session's folder.
     pub struct Place of parhelia_ledger::Place {
-        /// Absolute path.
+        /// Absolute path; bytes that are not printable UTF-8 are shown as `\xNN`.
         pub path: String,
         /// Inode of the folder, where it is known.
         pub inode: Option<u64>,
@@ -224,7 +224,7 @@ mirror! {
 
     /// An agent without its supervisor, the process that makes its checkpoints.
     pub struct Unsupervised of overview::Unsupervised {
-        /// The agent's process.
+        /// Process id of the live agent.
         pub process: i32,
         /// True if an event of its hooks has come: these make checkpoints.
         pub has_hooks: bool,
@@ -247,7 +247,7 @@ mirror! {
 
     /// A pane of tmux.
     pub struct Pane of parhelia_ledger::Tmux {
-        /// The server's socket.
+        /// Path of the server's socket.
         pub socket: String,
         /// The pane's id.
         pub pane: String,
@@ -281,7 +281,7 @@ pub struct Run {
     pub resumed_from: Option<String>,
     /// The machine.
     pub host: Option<String>,
-    /// The machine's boot.
+    /// Boot id of the machine, as the kernel gives it: it changes at each boot.
     pub boot_id: Option<String>,
     /// The agent's process.
     pub pid: Option<u32>,
@@ -345,11 +345,11 @@ impl Show<Run> for parhelia_ledger::Run {
 /// An agent that was started, or has gone on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Started {
-    /// Its session.
+    /// Id of the session that the agent works in.
     pub session: String,
-    /// Its run.
+    /// ULID of the run that has begun.
     pub run: String,
-    /// The run's epoch.
+    /// Epoch of that run, above all before it.
     pub epoch: u64,
     /// Its conversation, where that is known.
     pub conversation: Option<String>,
@@ -364,15 +364,15 @@ pub struct Started {
 /// An agent that was started in tmux.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct InTmux {
-    /// Its session.
+    /// Id of the session that the agent works in.
     pub session: String,
-    /// Its run.
+    /// ULID of the run that has begun.
     pub run: String,
     /// Its conversation, where that is known.
     pub conversation: Option<String>,
     /// Name of tmux's session.
     pub tmux_session: String,
-    /// The server's socket.
+    /// Path of the tmux server's socket; null where tmux does not tell it.
     pub socket: Option<String>,
     /// The pane's id.
     pub pane: String,
@@ -387,7 +387,7 @@ pub struct InTmux {
 /// A session that can go on, and how.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Recovery {
-    /// The session.
+    /// Id of the session that can go on.
     pub session: String,
     /// Recorded status: starting, active, paused, error, ended.
     #[schemars(extend("enum" = ["starting", "active", "paused", "error", "ended"]))]

@@ -8,7 +8,7 @@ use crate::show::mirror;
 mirror! {
     /// The summary of a session at a checkpoint. Lists are bounded, and begin with what is newest or matters most.
     pub struct SessionSummary of summary::Summary {
-        /// The session.
+        /// Id of the session that is summed up.
         pub session: String,
         /// Way in which it was made: rules.
         pub generated_by: String,
@@ -30,15 +30,15 @@ mirror! {
         pub relevant_docs: Vec<String>,
         /// Files that were changed.
         pub files: Vec<FileChange>,
-        /// The last commands.
+        /// Commands that the agent ran last, newest first, at most 20.
         pub recent_commands: Vec<RecentCommand>,
         /// Packages that commands installed.
         pub packages: Vec<Package>,
         /// The agent's working directory.
         pub cwd: Option<String>,
-        /// The git branch.
+        /// Branch that was checked out; null on a detached HEAD or without git.
         pub git_branch: Option<String>,
-        /// The git commit.
+        /// Commit of HEAD, in full; null without git or before the first commit.
         pub git_commit: Option<String>,
         /// The last summary by a model, of this checkpoint or of one that it came from; null where no model is configured, or none has answered.
         pub model: Option<ModelSummary>,
@@ -65,7 +65,7 @@ mirror! {
 mirror! {
     /// The program that made a summary: a command, or an API and its model.
     pub struct ModelSummaryBy of summary::model::By {
-        /// The command.
+        /// Command that was run, without secrets; null where an API was asked.
         pub command: Option<String>,
         /// The form of the API: anthropic, openai.
         #[schemars(extend("enum" = ["anthropic", "openai", null]))]

@@ -62,7 +62,7 @@ pub struct Mount {
 /// A script for a shell.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Script {
-    /// The shell.
+    /// Name of the shell, such as bash or zsh.
     pub shell: String,
     /// The script.
     pub text: String,
@@ -71,7 +71,7 @@ pub struct Script {
 /// A browser that is signed in at a service's page.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Browser {
-    /// Its id.
+    /// Id by which the browser is signed out.
     pub id: String,
     /// Name that it gave itself.
     pub name: String,
@@ -88,12 +88,12 @@ pub struct Browser {
 pub struct Service {
     /// The store's folder.
     pub store: String,
-    /// Its socket.
+    /// Path of the Unix socket that it listens on.
     pub socket: String,
     /// Address of its page, where it listens for browsers.
     pub page: Option<String>,
     /// File with the token for that.
     pub token: Option<String>,
-    /// Its process.
+    /// Process id of the service.
     pub process: u32,
 }

@@ -117,7 +117,7 @@ pub fn exact(time: Time) -> String {
 /// An entry that a search has found.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Match {
-    /// The entry.
+    /// The entry, with its path in the workspace.
     #[serde(flatten)]
     pub entry: Entry,
     /// Checkpoints that have it so.
@@ -195,7 +195,7 @@ mirror! {
     pub struct Parted of restore::Parted {
         /// Names that were restored, as paths in the checkpoint.
         pub names: Vec<String>,
-        /// Names outside.
+        /// Names that lie outside, as paths in the checkpoint.
         pub outside: Vec<String>,
     }
 }

@@ -36,7 +36,7 @@ pub enum Source {
     Docker,
 }
 
-/// An MCP server.
+/// An MCP server as records of the environment have it, without its credentials.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Server {
     /// The kind of source.

@@ -88,7 +88,7 @@ pub struct Snapshot {
     pub python_packages: Option<BTreeMap<String, String>>,
     /// `sha256:` and the digest of [`Snapshot::pip_freeze`].
     pub pip_freeze_hash: Option<String>,
-    /// Environment variables.
+    /// Values of environment variables by name, without secrets.
     pub variables: BTreeMap<String, String>,
     /// The time of the capture (RFC 3339, UTC).
     pub captured_at: String,
@@ -105,7 +105,7 @@ pub struct Snapshot {
 pub struct OtherAgent {
     /// The kind of agent.
     pub kind: &'static str,
-    /// Its program.
+    /// Version, hash and path of its program.
     #[serde(flatten)]
     pub program: Agent,
 }

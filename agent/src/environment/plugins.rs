@@ -24,10 +24,10 @@ pub struct Plugin {
     /// The remote of its repository.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub git_remote: Option<String>,
-    /// The commit.
+    /// Id of the commit that is checked out; of a copy, the one that the agent's list names.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub git_commit: Option<String>,
-    /// The branch.
+    /// Branch that is checked out; none on a detached HEAD.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub git_branch: Option<String>,
     /// The time of its installation, as the agent reports it.

@@ -28,7 +28,7 @@ const PROBE: &str = "import sys; print('%d.%d.%d' % sys.version_info[:3]); print
 /// A Python and its packages.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Python {
-    /// Its version.
+    /// Version of the interpreter, such as `3.12.4`.
     pub version: String,
     /// Its program.
     pub executable: String,
@@ -41,9 +41,9 @@ pub(super) struct Places<'a> {
     pub workspace: &'a Path,
     pub path: Option<&'a OsStr>,
     pub home: Option<&'a OsStr>,
-    /// `VIRTUAL_ENV`.
+    /// Folder of the active virtual environment, from `VIRTUAL_ENV`.
     pub virtual_env: Option<OsString>,
-    /// `PYENV_VERSION`.
+    /// Version that pyenv is to use, from `PYENV_VERSION`.
     pub pyenv_version: Option<OsString>,
 }
 

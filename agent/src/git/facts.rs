@@ -13,7 +13,7 @@ const DEPTH_MAX: usize = 5;
 pub struct Facts {
     /// URL of the remote: `origin`, or the first one. It may hold credentials.
     pub remote: Option<String>,
-    /// The commit.
+    /// Id of the commit that HEAD leads to, in hex; none where the files do not tell.
     pub commit: Option<String>,
     /// The branch; none where HEAD is detached.
     pub branch: Option<String>,

@@ -33,13 +33,13 @@ const FOLDERS_MAX: usize = 2_000;
 pub enum Operation {
     /// A merge that has conflicts or is not committed.
     Merge,
-    /// A rebase.
+    /// A rebase that is not finished.
     Rebase,
     /// Patches of a mailbox.
     Am,
-    /// A cherry-pick.
+    /// A cherry-pick that has conflicts or is not committed.
     CherryPick,
-    /// A revert.
+    /// A revert that has conflicts or is not committed.
     Revert,
     /// A bisection.
     Bisect,

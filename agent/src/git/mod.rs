@@ -134,7 +134,7 @@ pub enum Kind {
     Workspace,
     /// None: the workspace is no repository and lies in none, but holds some.
     Folder,
-    /// A submodule.
+    /// A submodule of the repository around it.
     Submodule,
     /// A repository that the one around it does not know.
     Nested,
@@ -191,7 +191,7 @@ pub struct State {
 pub struct Failed {
     /// Its path from the workspace folder, as shown.
     pub path: String,
-    /// The reason.
+    /// The reason, in words.
     pub reason: String,
 }
 

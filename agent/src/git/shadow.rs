@@ -238,7 +238,7 @@ impl<'a> Shadow<'a> {
         &self.folder
     }
 
-    /// The repository's index.
+    /// Path of the repository's own index file.
     pub fn index(&self) -> PathBuf {
         self.repository.git().join("index")
     }

@@ -10,7 +10,7 @@ use serde::Serialize;
 pub struct GitChange {
     /// The path, from the workspace folder, for people.
     pub path: String,
-    /// Its bytes.
+    /// The path in bytes, from the workspace folder.
     #[serde(skip)]
     pub bytes: Vec<u8>,
     /// Git's two letters: the index beside the commit, the file beside the index. `??` is untracked.
@@ -36,7 +36,6 @@ impl GitChange {
     }
 }
 
-/// The parsed output.
 #[derive(Debug, Default)]
 pub(super) struct Parsed {
     pub branch: Option<String>,

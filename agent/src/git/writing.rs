@@ -46,11 +46,11 @@ pub struct Writing {
 pub struct Entry<'a> {
     /// The reference's commit before; none where there is no entry.
     pub before: Option<&'a str>,
-    /// The commit.
+    /// Id of the stash commit, in hex.
     pub commit: &'a str,
     /// Committer and time, as `git var GIT_COMMITTER_IDENT` prints them.
     pub by: &'a str,
-    /// The message.
+    /// Message of the entry; white space in it becomes single spaces.
     pub message: &'a str,
 }
 
@@ -126,7 +126,7 @@ impl Writing {
         Ok(Some((tables, reached)))
     }
 
-    /// Adds an entry.
+    /// Appends an entry to the log and moves `refs/stash` to it, under git's lock.
     pub fn add(&self, entry: Entry<'_>) -> Result<()> {
         let refs = self.below("refs", false)?;
         let lock = Lock::take(&refs)?;
@@ -325,7 +325,6 @@ fn opened(at: &OwnedFd, name: &str, flags: OFlags) -> io::Result<File> {
     Ok(file)
 }
 
-/// Replaces the log.
 fn replace(logs: &OwnedFd, text: &[u8]) -> io::Result<()> {
     let mut file = opened(logs, LOCK, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL)?;
     let written = file.write_all(text).and_then(|()| file.sync_all());

@@ -30,7 +30,7 @@ pub enum Kind {
     PostCompact,
     /// A subagent has ended.
     SubagentStop,
-    /// A conversation ends.
+    /// A conversation ends, with the agent or before another one.
     SessionEnd,
     /// The agent asks for a permission. Somebody else's hook may answer it, so that no person is asked.
     Permission,
@@ -46,9 +46,9 @@ pub enum Kind {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Event {
-    /// Its name.
+    /// Name of the event as the agent gives it, such as `PreToolUse`.
     pub hook_event_name: String,
-    /// The conversation's id.
+    /// The agent's own id of the conversation.
     pub session_id: String,
     /// Path of the conversation's transcript.
     pub transcript_path: Option<PathBuf>,

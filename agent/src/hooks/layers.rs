@@ -43,21 +43,21 @@ pub struct Layer {
 pub enum Dead {
     /// A setting turns hooks off.
     Off {
-        /// The setting.
+        /// Name of the setting, such as `disableAllHooks`.
         setting: &'static str,
         /// The file.
         path: PathBuf,
     },
     /// The program that the hooks call is not there.
     Gone {
-        /// The program.
+        /// Path of the program, as the hook's command has it.
         program: PathBuf,
         /// The file.
         path: PathBuf,
     },
     /// The program that the hooks call is there, and this user may not run it.
     NotExecutable {
-        /// The program.
+        /// Path of the program, as the hook's command has it.
         program: PathBuf,
         /// The file.
         path: PathBuf,

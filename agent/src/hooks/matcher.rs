@@ -10,7 +10,7 @@ const START: &str = "SessionStart";
 /// An event for some of whose values no hook of ours runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Narrowed {
-    /// The event.
+    /// Name of the event in the settings, such as `SessionStart`.
     pub event: String,
     /// The matchers of our hooks.
     pub matchers: Vec<String>,

@@ -47,7 +47,7 @@ pub trait AgentKind: Argv + Hooks + Files + Transcript + fmt::Debug + Sync {
     /// Its name for people.
     fn title(&self) -> &'static str;
 
-    /// Its abilities.
+    /// Abilities that the kinds differ in.
     fn abilities(&self) -> Abilities;
 
     /// The user's declaration of it; none of a kind that is built in.
@@ -61,7 +61,7 @@ pub trait AgentKind: Argv + Hooks + Files + Transcript + fmt::Debug + Sync {
 pub struct Located {
     /// The kind of agent whose conversation it is.
     pub kind: Kind,
-    /// The transcript.
+    /// Path of the transcript file.
     pub transcript: PathBuf,
     /// The agent's id of the conversation.
     pub agent_session: String,

@@ -97,7 +97,7 @@ impl Format {
         }
     }
 
-    /// Its records.
+    /// The functions that read records of this format.
     pub(crate) fn records(self) -> Records {
         match self {
             Format::Transcript | Format::Subagent | Format::StreamJson => claude::RECORDS,

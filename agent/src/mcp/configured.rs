@@ -13,7 +13,7 @@ const SERVERS_MAX: usize = 500;
 /// The place in which a server is configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// A plugin.
+    /// A file of a plugin that the agent has installed.
     Plugin,
     /// The user's own file, for all folders.
     User,
@@ -38,7 +38,7 @@ impl Scope {
     }
 }
 
-/// A configured server.
+/// A server as a file of the agent's configuration has it.
 #[derive(Clone, PartialEq)]
 pub struct Configured {
     /// The place in which it is configured.

@@ -22,7 +22,7 @@ const SERVERS: &str = "mcpServers";
 /// The command line of the proxy, but for the server.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProxyCommand {
-    /// The program.
+    /// Path of our own executable.
     pub program: PathBuf,
     /// The store, where it is not the default one.
     pub store: Option<PathBuf>,

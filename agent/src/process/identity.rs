@@ -240,7 +240,7 @@ pub fn machine() -> Option<String> {
         .then(|| blake3::derive_key("parhelia 2026 machine", id.as_bytes())[..16].iter().map(|b| format!("{b:02x}")).collect())
 }
 
-/// This machine's name.
+/// Host name of this machine, as `uname` gives it.
 pub fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }

@@ -35,7 +35,7 @@ const HOOK_WORK: &str = " hook --work";
 /// The recorded processes from which everything of a run descends, and those that are certainly others'.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Roots {
-    /// The run's agent.
+    /// The process that was recorded as the run's agent; none where none was.
     pub agent: Option<Identity>,
     /// The agent itself, where what is recorded is what started it, such as a script.
     pub hooked: Option<Identity>,
@@ -70,13 +70,13 @@ pub enum Owner {
 pub struct Found {
     /// The identity of the process.
     pub identity: Identity,
-    /// Its name.
+    /// Name of the process, as the kernel has it: at most 15 bytes.
     pub name: String,
     /// Its command line, shortened.
     pub command: String,
     /// The folder it works in, where that can be told.
     pub folder: Option<PathBuf>,
-    /// Its owner.
+    /// The run that it belongs to, as far as that is proven.
     pub owner: Owner,
     /// Holds the process: what is sent here reaches no other.
     pub(super) fd: OwnedFd,

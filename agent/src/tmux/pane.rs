@@ -19,7 +19,7 @@ pub fn session_name(session: &str, began: Timestamp) -> String {
 /// The status of a pane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PaneStatus {
-    /// Its first process.
+    /// Process id of the command that the pane was started with.
     pub process: i32,
     /// True if the process has ended.
     pub dead: bool,
@@ -47,7 +47,7 @@ impl Server {
         self.make(&arguments)
     }
 
-    /// Ends a session.
+    /// Kills a session and everything in its panes.
     pub fn end_session(&self, name: &str) -> Result<()> {
         self.call(["kill-session", "-t", &format!("={name}")]).map(|_| ())
     }

@@ -33,7 +33,7 @@ impl Debug for RestoreRequest<'_> {
     }
 }
 
-/// The restored session.
+/// A tmux session that was made from a captured state.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Restored {
     /// The session's name.

@@ -15,7 +15,7 @@ use crate::{
     program,
 };
 
-/// A tmux server.
+/// A tmux server, which may not run yet, and the program that reaches it.
 #[derive(Clone)]
 pub struct Server {
     program: PathBuf,

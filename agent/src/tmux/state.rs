@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 pub struct State {
     /// Version of the program, such as `3.3a`.
     pub tmux_version: String,
-    /// The server's socket.
+    /// Absolute path of the server's socket.
     pub socket: String,
     /// The session's name.
     pub session: String,
@@ -21,18 +21,18 @@ pub struct State {
     pub extra: Map<String, Value>,
 }
 
-/// A window.
+/// A window of a tmux session as it was.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Window {
     /// Its number in the session.
     pub index: u32,
-    /// Its name.
+    /// Name that tmux shows for the window.
     pub name: String,
     /// The layout of its panes, in tmux's own notation, without zoom.
     pub layout: String,
-    /// Columns.
+    /// Width of the window, in cells.
     pub columns: u32,
-    /// Rows.
+    /// Height of the window, in cells.
     pub rows: u32,
     /// True if tmux names it after the program in it.
     pub automatic_rename: bool,
@@ -46,14 +46,14 @@ pub struct Window {
     pub panes: Vec<Pane>,
 }
 
-/// A pane.
+/// A pane of a tmux window as it was.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Pane {
     /// Its id on that server, such as `%3`.
     pub id: String,
     /// Its place in the window.
     pub index: u32,
-    /// Its title.
+    /// Title that the program in it has set.
     pub title: String,
     /// The folder of what runs in it.
     pub folder: String,

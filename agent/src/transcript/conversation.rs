@@ -58,7 +58,7 @@ pub struct Summary {
     pub agent_session_id: Option<String>,
     /// True if the agent can resume it by that id.
     pub has_resume_token: bool,
-    /// Turns so far.
+    /// Number of turns, the one under way included.
     pub turn_count: u64,
     /// Messages of the user, tool results included, and lines of the model.
     pub message_count: u64,
@@ -119,15 +119,15 @@ pub struct Summary {
     pub last_prompt: Option<String>,
     /// Prompts that were typed while the agent worked, and that it has not taken up.
     pub queued_prompts: Vec<String>,
-    /// The model.
+    /// API name of the model that answered last; none before the first answer.
     pub model: Option<String>,
-    /// The agent's version.
+    /// Version of the agent that wrote the last record with one.
     pub agent_version: Option<String>,
-    /// The permission mode.
+    /// Permission mode in the agent's own word, such as `acceptEdits`; none where records have none.
     pub permission_mode: Option<String>,
     /// The working directory.
     pub cwd: Option<String>,
-    /// The agent's phase.
+    /// State of the agent where the transcript ends.
     pub phase: Phase,
     /// Lines of the transcript that could not be understood.
     pub damaged_lines: u64,
@@ -140,7 +140,7 @@ pub struct Summary {
 pub enum Activity {
     /// It waited for a prompt all the while.
     BetweenTurns,
-    /// A tool ran.
+    /// A tool ran at its beginning or end, or was called meanwhile.
     InTool,
     /// Neither is certain.
     Unknown,
@@ -186,7 +186,7 @@ impl Conversation {
         })
     }
 
-    /// Tokens by model.
+    /// Tokens of the agent and its subagents, by the model's API name.
     pub fn usage_by_model(&self) -> BTreeMap<String, Usage> {
         let mut sums: BTreeMap<String, Usage> = BTreeMap::new();
         for (model, usage) in self.all().flat_map(|index| &index.usage.by_model) {

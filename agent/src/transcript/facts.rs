@@ -12,7 +12,7 @@ use super::{
 /// The kind of text in a user's record.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum UserText {
-    /// Somebody's prompt.
+    /// A prompt of a person or a program.
     Prompt,
     /// The note that the user interrupted.
     Interruption,

@@ -57,11 +57,11 @@ pub struct Counts {
     pub user_messages: u64,
     /// Lines with messages of the model; one message may span several.
     pub assistant_records: u64,
-    /// Prompts.
+    /// Prompts of the user, each of which begins a turn.
     pub prompts: u64,
     /// Results of whole runs (stream-json alone).
     pub results: u64,
-    /// Tool calls.
+    /// Calls of tools by the model, also those without a result.
     pub tool_calls: u64,
     /// Tool calls that a later prompt or a newer call put aside before a result came.
     pub tool_calls_abandoned: u64,
@@ -95,13 +95,13 @@ pub struct Facts {
     pub last_at: Option<String>,
     /// The working directory.
     pub cwd: Option<String>,
-    /// The agent's version.
+    /// Version of the agent, as the last record with one has it.
     pub version: Option<String>,
     /// The branch, as the agent saw it.
     pub git_branch: Option<String>,
-    /// The model.
+    /// API name of the model, as the last record with one has it.
     pub model: Option<String>,
-    /// The permission mode.
+    /// Permission mode in the agent's own word, such as `acceptEdits`.
     pub permission_mode: Option<String>,
 }
 
@@ -126,7 +126,7 @@ impl Cost {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Index {
-    /// [`INDEX_VERSION`].
+    /// Version of the format: [`INDEX_VERSION`]; an index of another one is made anew.
     pub version: u32,
     /// The writer of the file.
     pub format: Format,
@@ -136,11 +136,11 @@ pub struct Index {
     pub counts: Counts,
     /// Facts about the session.
     pub facts: Facts,
-    /// The agent's phase.
+    /// State of the agent where the indexed bytes end.
     pub phase: Phase,
-    /// The first prompt.
+    /// The first prompt of the user, or its beginning.
     pub first_prompt: Option<Snippet>,
-    /// The last prompt.
+    /// The last prompt of the user, or its beginning.
     pub last_prompt: Option<Snippet>,
     /// The system prompt, where a record holds it.
     pub system_prompt: Option<Snippet>,
@@ -198,7 +198,7 @@ pub enum Origin {
 /// An index that was brought up to date.
 #[derive(Clone, Debug)]
 pub struct Updated {
-    /// The index.
+    /// The index of all whole records.
     pub index: Index,
     /// The origin of the index.
     pub origin: Origin,
@@ -255,7 +255,7 @@ impl Index {
         Ok(())
     }
 
-    /// Turns so far.
+    /// Number of prompts, or of results where a stream shows no prompts.
     pub fn turn_count(&self) -> u64 {
         // A stream shows prompts only where it was asked to.
         self.counts.prompts.max(self.counts.results)

@@ -10,7 +10,7 @@ pub enum Role {
     User,
     /// The model.
     Assistant,
-    /// A tool.
+    /// A tool, by its result.
     Tool,
 }
 
@@ -36,7 +36,7 @@ pub struct Message {
 /// A tool that the model calls.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Call {
-    /// The tool.
+    /// Name of the tool, as the agent calls it.
     pub tool: String,
     /// The file, command, pattern or prompt that it is about, or the beginning of its input.
     pub about: String,

@@ -13,7 +13,7 @@ pub enum Phase {
     Idle,
     /// It waited for the model.
     Thinking,
-    /// Tools were running.
+    /// It waited for the result of a tool.
     InTool,
 }
 

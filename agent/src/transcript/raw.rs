@@ -56,7 +56,7 @@ fn only_grows(path: &Path) -> bool {
 pub struct LeftOut {
     /// The file or folder.
     pub path: PathBuf,
-    /// The reason.
+    /// The reason for leaving it out, for people.
     pub reason: String,
 }
 

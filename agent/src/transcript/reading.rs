@@ -7,19 +7,19 @@ use super::{json::Object, limits::NAME_BYTES_MAX};
 /// The kind of a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum What {
-    /// The system prompt.
+    /// The agent's system prompt, where the transcript has it.
     System,
     /// The agent's own summary of what was compacted.
     Summary,
     /// Something that the agent or a hook has added: attached files, memory, notes.
     Told,
-    /// A person's prompt.
+    /// A prompt of a person or a program.
     Prompt,
     /// The model's deliberation.
     Thought,
     /// The model's text.
     Reply,
-    /// A tool call.
+    /// A call of a tool by the model, with its arguments.
     Call,
     /// The result of a tool call.
     Result,
@@ -49,7 +49,7 @@ impl Piece {
     }
 }
 
-/// A context window.
+/// The pieces that the model had in its context at a time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Window {
     /// Its pieces, in order.
@@ -65,7 +65,7 @@ pub struct Windows {
     pub now: Window,
     /// The window that was compacted last.
     pub before: Option<Window>,
-    /// The model.
+    /// API name of the model that answered last; none where the transcript has none.
     pub model: Option<String>,
     /// Size of the model's window in tokens, where the transcript has it.
     pub limit_tokens: Option<u64>,
@@ -132,7 +132,7 @@ impl Reading {
         self.seen.insert(name)
     }
 
-    /// The last pieces.
+    /// The last pieces of the window, at most `count`.
     pub fn last(&mut self, count: usize) -> &mut [Piece] {
         let pieces = &mut self.windows.now.pieces;
         let from = pieces.len().saturating_sub(count);

@@ -66,7 +66,7 @@ impl Usage {
 pub struct Ledger {
     /// All of it.
     pub total: Usage,
-    /// By model.
+    /// The same by the model's API name; an empty name where none is known.
     pub by_model: BTreeMap<String, Usage>,
     /// Messages that were seen last, with what was counted for them.
     recent: VecDeque<(String, Usage, String)>,

@@ -27,11 +27,11 @@ impl Recipe {
 /// Written beside a set when it is complete.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Marker {
-    /// The recipe's fingerprint.
+    /// The first 16 hex digits of a hash of what the set is made from.
     pub fingerprint: String,
     /// Entries of every kind.
     pub entries: u64,
-    /// Regular files.
+    /// Number of regular files in the set.
     pub files: u64,
     /// Sum of their sizes.
     pub bytes: u64,

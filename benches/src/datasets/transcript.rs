@@ -26,7 +26,7 @@ const FIRST_RECORD_MS: u64 = 1_750_000_000_000;
 /// The workspace of a session that names none.
 const FOLDER: &str = "/home/dev/project";
 
-/// The set `transcript`.
+/// The set `transcript`, made from a seed.
 #[derive(Debug)]
 pub struct Transcript;
 

@@ -12,7 +12,7 @@ use crate::process;
 /// Feature releases of Django, oldest first; each has some 6,500 files and 50 MiB.
 pub const RELEASES: [&str; 12] = ["2.0", "2.1", "2.2", "3.0", "3.1", "3.2", "4.0", "4.1", "4.2", "5.0", "5.1", "5.2"];
 
-/// The set `versions`.
+/// The set `versions`, made of releases of Django.
 #[derive(Debug)]
 pub struct Versions;
 

@@ -20,9 +20,9 @@ const CHANGED: usize = 10;
 /// The load.
 #[derive(Debug)]
 pub struct Busy {
-    /// Sessions.
+    /// Number of sessions that change files at the same time.
     pub sessions: usize,
-    /// Files of each.
+    /// Number of files in each session's folder.
     pub files: usize,
     /// The time between two changes of a session.
     pub period: Duration,

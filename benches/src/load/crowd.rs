@@ -30,11 +30,11 @@ const BETWEEN: Duration = Duration::from_millis(500);
 /// The load.
 #[derive(Debug)]
 pub struct Crowd {
-    /// Listeners to events.
+    /// Number of listeners to the service's events.
     pub listeners: usize,
     /// Requests a second.
     pub rate: usize,
-    /// Seconds.
+    /// Seconds for which requests are sent.
     pub seconds: usize,
 }
 

@@ -14,7 +14,7 @@ use crate::error::{Context, Error, Result};
 /// The longest wait for an answer.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// A connection.
+/// A connection to the service's Unix socket, for one request after the other.
 pub struct Connection(BufReader<UnixStream>);
 
 impl Connection {

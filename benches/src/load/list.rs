@@ -36,9 +36,9 @@ const ROUNDS_OF_CHECKPOINT: usize = 10;
 /// The store and the requests.
 #[derive(Debug)]
 pub struct Listed {
-    /// Sessions.
+    /// Number of sessions in the store.
     pub sessions: usize,
-    /// Checkpoints of each.
+    /// Number of checkpoints of each session.
     pub each: usize,
     /// Sessions whose agents live.
     pub live: usize,

@@ -22,7 +22,6 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// The time between two looks at whether it is to end.
 const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
-/// A listener.
 struct Listener {
     stream: UnixStream,
     /// The beginning of a line whose end has not come.

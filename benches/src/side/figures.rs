@@ -42,12 +42,12 @@ impl Figures {
         self.samples.get(case).and_then(|tools| tools.get(tool)).map_or(&[], Vec::as_slice)
     }
 
-    /// Median wall time.
+    /// Median wall time of all samples, in seconds.
     pub fn wall_s(&self, case: &str, tool: &str) -> Option<f64> {
         median(self.of(case, tool).iter().map(|outcome| outcome.wall_s))
     }
 
-    /// Median CPU time.
+    /// Median CPU time of all samples, user and system, in seconds.
     pub fn cpu_s(&self, case: &str, tool: &str) -> Option<f64> {
         median(self.of(case, tool).iter().map(Outcome::cpu_s))
     }

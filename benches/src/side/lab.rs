@@ -38,7 +38,7 @@ pub struct Lab {
     pub runner: Runner,
     /// The tools that are compared.
     pub tools: Toolbox,
-    /// The measured figures.
+    /// The figures that were measured so far.
     pub figures: Figures,
     /// True if every tool holds the tree.
     pub stored: bool,

@@ -31,13 +31,13 @@ fn line(cells: &[String], widths: &[usize]) -> String {
 /// The unit in which a number is written.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Unit {
-    /// Seconds, from seconds.
+    /// A number of seconds, with two decimals.
     Seconds,
     /// Milliseconds, from milliseconds.
     Millis,
-    /// MiB, from bytes.
+    /// A number of bytes, written in MiB.
     Mib,
-    /// KiB, from bytes.
+    /// A number of bytes, written in KiB.
     Kib,
     /// Microseconds, from microseconds.
     Micros,

@@ -23,7 +23,7 @@ pub fn listed(names: impl IntoIterator<Item = impl AsRef<str>>) -> String {
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
-/// Links as objects.
+/// The objects that `--json` has of links.
 pub fn links<'a>(issues: impl IntoIterator<Item = &'a Issue>) -> Vec<wire::Link> {
     issues.into_iter().map(Into::into).collect()
 }

@@ -99,7 +99,6 @@ fn say_unconfirmed(context: &mut Context, project: &Project) -> Result<()> {
     ))
 }
 
-/// Prints an entry.
 fn print<'a>(
     context: &mut Context,
     section: Section,

@@ -37,7 +37,7 @@ impl Args {
     }
 }
 
-/// Approves a checkpoint.
+/// Approves a checkpoint by a person's decision.
 pub fn approve(context: &mut Context, args: &Args) -> Result<Code> {
     run(context, args, Verdict::Approve)
 }

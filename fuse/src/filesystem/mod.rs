@@ -50,7 +50,7 @@ pub enum Outdated {
 /// One line of a folder's list.
 #[derive(Clone, Copy, Debug)]
 pub struct Line<'a> {
-    /// The entry's name.
+    /// Name of the entry in the folder, byte for byte.
     pub name: &'a [u8],
     /// The entry.
     pub shown: Shown,

@@ -43,7 +43,6 @@ pub(crate) struct Kept {
     pub(crate) filesystem: Weak<dyn ReadOnlyFilesystem>,
     /// The means to tell the kernel.
     pub(crate) notifier: Notifier,
-    /// The mount's activity.
     pub(crate) activity: Arc<Activity>,
     /// The mark by which other mounts see that this one is read. `None` where the mount is not registered.
     pub(crate) busy_mark: Option<BusyMark>,

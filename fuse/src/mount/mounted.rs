@@ -67,7 +67,7 @@ impl std::fmt::Debug for Mounted {
 }
 
 impl Mounted {
-    /// The mountpoint.
+    /// Path on which it is mounted.
     pub fn mountpoint(&self) -> &Path {
         &self.mountpoint
     }

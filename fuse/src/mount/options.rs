@@ -12,7 +12,7 @@ use crate::{filesystem::store::Manifest, kernel::Log};
 pub enum What {
     /// The workspace of one checkpoint.
     Tree {
-        /// The checkpoint.
+        /// Id of the checkpoint to mount.
         checkpoint: Ulid,
         /// A folder in it; empty for all of it.
         path: Vec<u8>,

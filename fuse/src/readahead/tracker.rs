@@ -48,7 +48,7 @@ pub struct Place {
 /// A step of a reader for which files are pushed.
 #[derive(Clone, Copy, Debug)]
 pub struct Push {
-    /// The reader.
+    /// Number of the reader among those that are tracked.
     pub reader: u64,
     /// The request.
     pub hint: AccessHint,

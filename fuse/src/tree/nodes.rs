@@ -22,7 +22,7 @@ pub enum Lines {
 
 /// A decoded tree node.
 pub struct DecodedNode {
-    /// Its lines.
+    /// Entries, or lower nodes, in order of names.
     pub lines: Lines,
     /// For each line, how many positions lie between the first entry and it.
     pub starts: Vec<u64>,
@@ -113,7 +113,7 @@ impl TreeNodes {
         self.cache.set_capacity(share_of(self.bytes, shares));
     }
 
-    /// The store.
+    /// The store that nodes are read from.
     pub fn store(&self) -> &Arc<Store> {
         &self.store
     }

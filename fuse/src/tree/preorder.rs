@@ -83,7 +83,7 @@ impl PreorderTree {
         &self.checkpoint
     }
 
-    /// The store.
+    /// The store that its nodes are read from.
     pub fn store(&self) -> &Arc<Store> {
         self.nodes.store()
     }
@@ -93,7 +93,7 @@ impl PreorderTree {
         self.nodes.share(shares);
     }
 
-    /// The top itself.
+    /// The folder that the tree begins with, at position 0.
     pub fn top(&self) -> Found {
         Found { node: self.top.clone(), index: 0, position: 0, parent: 0 }
     }

@@ -20,7 +20,6 @@ pub(crate) enum Mark {
     Link,
     /// An annotation; all of them together, without a name.
     Annotation,
-    /// A rejection, likewise.
     Rejection,
 }
 

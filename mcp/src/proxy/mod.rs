@@ -48,7 +48,6 @@ struct Server {
     proxied: Proxied,
     /// Writes to the server; one message at a time.
     input: Mutex<Input>,
-    /// Requests of ours.
     ours: Ours,
     /// The beginning of the conversation between agent and server.
     hello: Mutex<Hello>,

@@ -31,7 +31,7 @@ pub enum Failure {
     Unanswered(String),
 }
 
-/// Requests of ours.
+/// The requests that the proxy itself makes of the server, and who waits for their answers.
 pub struct Ours {
     /// The beginning of their ids: no agent makes the same.
     token: String,

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Of `create_checkpoint`.
+/// Arguments of `create_checkpoint`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Create {
@@ -14,7 +14,7 @@ pub struct Create {
     pub tags: Vec<String>,
 }
 
-/// Of `list_checkpoints`.
+/// Arguments of `list_checkpoints`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct List {
@@ -24,7 +24,7 @@ pub struct List {
     pub limit: Option<usize>,
 }
 
-/// Of `show_checkpoint`.
+/// Arguments of `show_checkpoint`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Show {
@@ -32,7 +32,7 @@ pub struct Show {
     pub checkpoint: String,
 }
 
-/// Of `diff_checkpoints`.
+/// Arguments of `diff_checkpoints`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Diff {
@@ -44,7 +44,7 @@ pub struct Diff {
     pub path: Option<String>,
 }
 
-/// Of `search_checkpoints`.
+/// Arguments of `search_checkpoints`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Search {
@@ -54,7 +54,7 @@ pub struct Search {
     pub limit: Option<usize>,
 }
 
-/// Of `save_memory`.
+/// Arguments of `save_memory`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Save {
@@ -67,7 +67,7 @@ pub struct Save {
     pub files: Vec<String>,
 }
 
-/// Of `recall_memory`.
+/// Arguments of `recall_memory`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Recall {
@@ -76,11 +76,11 @@ pub struct Recall {
     pub words: String,
 }
 
-/// Of `read_file`.
+/// Arguments of `read_file`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Read {
-    /// The checkpoint.
+    /// The checkpoint: its id, a part of it, `latest`, or `tag:NAME`.
     pub checkpoint: String,
     /// The path from the workspace folder.
     pub path: String,

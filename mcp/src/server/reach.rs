@@ -8,7 +8,6 @@ use parhelia_store::{Error, id::Ulid, record::Checkpoint, view::View};
 /// The checkpoints that an agent may read.
 pub struct Reach<'a> {
     view: &'a View,
-    /// Its own session.
     own: String,
     /// Sessions whose checkpoints may be read; none for all.
     sessions: Option<BTreeSet<String>>,

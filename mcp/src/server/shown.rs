@@ -11,7 +11,7 @@ use serde::Serialize;
 /// A checkpoint that was asked for.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Created {
-    /// The checkpoint.
+    /// The new checkpoint, with its tags.
     pub checkpoint: Checkpoint,
     /// Parts of the session that could not be captured, each with why; and other warnings.
     pub warnings: Vec<String>,
@@ -20,7 +20,7 @@ pub struct Created {
 /// Checkpoints.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Listed {
-    /// Checkpoints, newest first.
+    /// Checkpoints of the session, newest first.
     pub checkpoints: Vec<Checkpoint>,
     /// True if there are more.
     pub truncated: bool,
@@ -40,7 +40,7 @@ pub struct Differences {
     pub old: String,
     /// Newer checkpoint.
     pub new: String,
-    /// Changes, by path.
+    /// Changes in order of their paths, at most as many as one answer has.
     pub changes: Vec<Change>,
     /// True if there are more changes than these.
     pub truncated: bool,
@@ -58,7 +58,7 @@ pub struct Recalled {
 /// Something that was remembered.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Saved {
-    /// The entry.
+    /// The entry as the memory has it now.
     pub entry: Knowledge,
     /// False if the same was known already.
     pub recorded: bool,

@@ -14,7 +14,7 @@ use crate::{
     text::{cut_left, width},
 };
 
-/// Draws the files.
+/// Draws the list of changed files, the selected one in sight.
 pub fn files(buffer: &mut Buffer, area: Rect, state: &State, palette: Palette) {
     let name = format!("{} ({})", Pane::Files.name(), human::number(state.files.len() as u64));
     let tab = if area.width == buffer.area.width { "Tab: diff, conversation" } else { "" };

@@ -22,7 +22,7 @@ use crate::{
     text::{cut, one_line},
 };
 
-/// Draws everything.
+/// Draws header, panes, what lies over them, and the footer.
 pub fn draw(frame: &mut Frame<'_>, state: &State, palette: Palette) {
     let (area, buffer) = (frame.area(), frame.buffer_mut());
     let Some(areas) = state.areas() else { return too_small(buffer, area) };

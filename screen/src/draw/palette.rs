@@ -30,7 +30,7 @@ impl Palette {
         Style::default().add_modifier(Modifier::BOLD)
     }
 
-    /// The selected entry.
+    /// Style of the selected entry: reversed.
     pub fn selected(self) -> Style {
         Style::default().add_modifier(Modifier::REVERSED)
     }
@@ -50,7 +50,7 @@ impl Palette {
         self.colour(Color::Red)
     }
 
-    /// A file's letter.
+    /// Style of the letter that tells how a file changed: `A`, `D`, `M` and so on.
     pub fn letter(self, letter: char) -> Style {
         match letter {
             'A' => self.good(),

@@ -26,7 +26,7 @@ pub fn diff(buffer: &mut Buffer, area: Rect, state: &State, palette: Palette) {
     text(buffer, below_title(area), &state.diff, palette);
 }
 
-/// Draws the conversation.
+/// Draws the pane with the conversation.
 pub fn conversation(buffer: &mut Buffer, area: Rect, state: &State, palette: Palette) {
     let place = place(&state.conversation);
     title(buffer, area, (Pane::Conversation.name(), &place), has_keys(state, Pane::Conversation), palette);

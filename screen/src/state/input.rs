@@ -28,13 +28,13 @@ enum Purpose {
 pub enum Typed {
     /// The line goes on.
     More,
-    /// It was left.
+    /// The line was left without an outcome, by Esc, Ctrl-C or Backspace on an empty one.
     Left,
     /// A search; empty for the last one again.
     Search(String),
     /// A decision.
     Decided {
-        /// The checkpoint.
+        /// Id of the checkpoint that was shown when the line began.
         checkpoint: Ulid,
         /// The decision.
         verdict: Verdict,
@@ -44,7 +44,7 @@ pub enum Typed {
 }
 
 impl Input {
-    /// A search.
+    /// A line for the words of a search.
     pub fn search() -> Self {
         Input { line: tui_input::Input::default(), purpose: Purpose::Search }
     }
@@ -77,7 +77,7 @@ impl Input {
         }
     }
 
-    /// Takes a key.
+    /// Takes a key that was pressed while the line is typed.
     pub fn key(&mut self, key: KeyEvent) -> Typed {
         let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
         match key.code {

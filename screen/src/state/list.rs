@@ -5,7 +5,7 @@ use crate::text::Move;
 /// The selected item, and the first one in sight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct List {
-    /// The selected item.
+    /// Number of the selected item, from 0.
     pub selected: usize,
     /// The first item in sight.
     pub top: usize,

@@ -44,7 +44,7 @@ pub enum Effect {
     Show(Ulid),
     /// Decide about a checkpoint.
     Decide {
-        /// The checkpoint.
+        /// Id of the checkpoint to decide about.
         checkpoint: Ulid,
         /// The decision.
         verdict: Verdict,
@@ -62,7 +62,7 @@ pub struct Facts {
     pub agent: String,
     /// The session's observed state.
     pub status: &'static str,
-    /// The checkpoint.
+    /// Id of the checkpoint that is shown.
     pub checkpoint: Ulid,
     /// The reason for which it was made.
     pub trigger: String,
@@ -132,7 +132,7 @@ pub struct LogItem {
 /// The part of a conversation that was read.
 #[derive(Clone, Debug, Default)]
 pub struct Said {
-    /// Its lines.
+    /// Lines of the conversation, for the pane.
     pub lines: Vec<Line>,
     /// Number of commands that failed.
     pub failed: usize,
@@ -178,7 +178,7 @@ pub struct State {
     pub diff: Text,
     /// The file whose diff that is; none until it was read.
     pub diff_of: Option<usize>,
-    /// The conversation.
+    /// Pane with the part of the conversation that belongs to the checkpoint.
     pub conversation: Text,
     /// Commands that failed, and questions that are open.
     pub marked: (usize, usize),
@@ -267,7 +267,7 @@ impl State {
         self.lay();
     }
 
-    /// Shows a conversation.
+    /// Shows a conversation from its beginning.
     pub fn show_said(&mut self, said: Said) {
         self.marked = (said.failed, said.questions);
         self.conversation.replace(said.lines);

@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::operation::{Answer, Operation};
 use crate::app::{App, read};
 
-/// Kinds of agents.
+/// The kinds of agents that sessions can begin with.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Agents {
     /// Kinds of agents: those that are built in, and those that the user has declared.

@@ -62,10 +62,10 @@ struct Page {
     before: Option<u64>,
 }
 
-/// Checkpoints.
+/// A page of the checkpoints of a session.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Checkpoints {
-    /// Checkpoints, newest first.
+    /// Checkpoints, the one that was committed last first.
     checkpoints: Vec<Checkpoint>,
     /// The next page's `before`; null on the last page.
     before: Option<u64>,
@@ -93,7 +93,7 @@ struct Diff {
     old: String,
     /// Newer checkpoint.
     new: String,
-    /// Changes, by path.
+    /// Changes of a page, in order of their paths.
     changes: Vec<Change>,
     /// True if there are more changes than were handed out.
     truncated: bool,
@@ -103,7 +103,7 @@ struct Diff {
     counts: Changes,
 }
 
-/// A decision.
+/// A person's decision about a checkpoint.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Decision {
@@ -142,7 +142,7 @@ struct Tags {
     id: String,
     /// Tags that it did not have before.
     added: Vec<String>,
-    /// All its tags.
+    /// Tags that it bears now, in order of their bytes.
     tags: Vec<String>,
 }
 
@@ -150,7 +150,7 @@ struct Tags {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct NewAnnotation {
-    /// Its text.
+    /// Text of the remark, which may have several lines.
     #[schemars(length(min = 1))]
     text: String,
 }

@@ -45,7 +45,7 @@ struct Folder {
 /// The entries of a folder.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Entries {
-    /// The checkpoint.
+    /// ULID of the checkpoint that was read.
     checkpoint: String,
     /// Path of the folder; empty for the workspace itself.
     path: String,
@@ -69,10 +69,10 @@ struct Later {
     text_bytes: Option<NonZeroUsize>,
 }
 
-/// A conversation.
+/// A page of the messages of a checkpoint's conversation.
 #[derive(Debug, Serialize, JsonSchema)]
 struct ConversationMessages {
-    /// The checkpoint.
+    /// ULID of the checkpoint that was read.
     checkpoint: String,
     /// Older checkpoint.
     since: Option<String>,
@@ -108,7 +108,7 @@ struct Before {
 /// Everything that rules leave out of a checkpoint.
 #[derive(Debug, Serialize, JsonSchema)]
 struct LeftOut {
-    /// The checkpoint.
+    /// ULID of the checkpoint that was read.
     checkpoint: String,
     /// The last checkpoint before it that a person approved; null if there is none.
     since: Option<String>,

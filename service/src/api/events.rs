@@ -56,7 +56,6 @@ pub fn operations() -> Vec<Operation> {
     ]
 }
 
-/// A listener.
 struct Listener {
     app: App,
     wanted: Wanted,

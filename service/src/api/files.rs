@@ -58,7 +58,6 @@ struct Sending {
 
 /// The answer to a request for a file.
 enum Found {
-    /// Its bytes.
     Bytes(Box<Sending>),
     /// The caller has it already.
     Known(HeaderValue),

@@ -33,7 +33,7 @@ struct Verdict {
 /// the store cannot be read.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Health {
-    /// The verdict.
+    /// The verdict, which comes without a token as well.
     #[serde(flatten)]
     verdict: Verdict,
     /// The rest.
@@ -54,7 +54,7 @@ struct Details {
     read_only: bool,
     /// Bytes that are free on the store's filesystem; null where that cannot be told.
     free_bytes: Option<u64>,
-    /// Number of sessions.
+    /// Number of sessions that the store knows.
     sessions: u64,
     /// Time of its start.
     #[schemars(extend("format" = "date-time"))]

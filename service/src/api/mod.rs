@@ -39,7 +39,6 @@ use crate::{
     repeated::{self, Repeated},
 };
 
-/// All operations.
 fn operations() -> Vec<Operation> {
     let parts = [
         sessions::operations(),

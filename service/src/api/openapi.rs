@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::operation::{Content, Operation, of};
 use crate::problem::Problem;
 
-/// The document.
+/// The document as JSON, which `GET /openapi.json` answers with.
 pub fn document() -> Value {
     // OpenAPI 3.1 takes JSON Schema as it is.
     let place = |settings: &mut SchemaSettings| settings.definitions_path = "/components/schemas".into();

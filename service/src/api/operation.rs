@@ -21,11 +21,11 @@ pub enum Content {
     Text(&'static str),
     /// Server-sent events, each with JSON of a type.
     Events(SchemaOf),
-    /// Bytes.
+    /// Bytes of any kind, as those of a file.
     Bytes,
 }
 
-/// An operation.
+/// A route of the API, with everything that the OpenAPI document says of it.
 pub struct Operation {
     pub method: &'static str,
     pub path: &'static str,

@@ -33,7 +33,7 @@ struct Listed {
     after: Option<String>,
 }
 
-/// Deliveries.
+/// A page of deliveries, and numbers of all of them.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Deliveries {
     /// Number of those that wait.

@@ -42,21 +42,21 @@ struct NewRun {
     session: String,
     /// Its machine.
     host: String,
-    /// The container there.
+    /// Name of the container there; none outside of one.
     container: Option<String>,
     /// Absolute path of the workspace there: a new session needs it.
     workspace: Option<String>,
     /// The agent's command line, by which it is resumed: a new session needs it.
     #[serde(default)]
     command: Vec<String>,
-    /// The agent's conversation.
+    /// The agent's own id of the conversation that the run begins with, where it is known.
     conversation: Option<String>,
 }
 
 /// A run that has begun.
 #[derive(Debug, Serialize, JsonSchema)]
 struct BegunRun {
-    /// The run.
+    /// The run, with the id and epoch that heartbeats name.
     run: wire::Run,
     /// Seconds within which it must be heard of again; 30 between two heartbeats are usual.
     ttl_seconds: u64,
@@ -81,7 +81,7 @@ struct Heartbeat {
 /// The lease of a run that was heard of.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Heard {
-    /// The lease.
+    /// The lease as it was renewed.
     lease: wire::Lease,
 }
 
@@ -95,10 +95,10 @@ struct RunEnd {
     exit_code: i32,
 }
 
-/// One run.
+/// The run that was asked for.
 #[derive(Debug, Serialize, JsonSchema)]
 struct OneRun {
-    /// The run.
+    /// The run, as it is recorded now.
     run: wire::Run,
 }
 

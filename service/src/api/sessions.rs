@@ -58,13 +58,13 @@ struct One {
 /// A session and its runs.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Shown {
-    /// The session.
+    /// The session, as recorded and as found now.
     session: wire::Session,
     /// Its runs, in order.
     runs: Vec<wire::Run>,
 }
 
-/// A pause.
+/// Options of a session's pause.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Pause {
@@ -73,7 +73,7 @@ struct Pause {
     end_agent: bool,
 }
 
-/// An end.
+/// Options of a session's end.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct End {
@@ -82,11 +82,11 @@ struct End {
     leave_agent: bool,
 }
 
-/// A prompt.
+/// A prompt for the session's agent.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Prompt {
-    /// Its text.
+    /// Text of the prompt, as a person would type it.
     text: String,
 }
 

@@ -33,7 +33,7 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 /// A browser that is signed in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Browser {
-    /// Its id.
+    /// Id by which the browser is signed out.
     pub id: String,
     /// The name that it gave itself.
     pub name: String,
@@ -56,7 +56,7 @@ type Entries = BTreeMap<String, Entry>;
 /// Inode, length and time of a file's content.
 type Stamp = (u64, u64, i64, i64);
 
-/// The table.
+/// The file with the browsers of a service, and what it had when it was read last.
 pub struct Table {
     path: PathBuf,
     known: Mutex<Option<(Stamp, Entries)>>,

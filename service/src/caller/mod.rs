@@ -115,9 +115,9 @@ fn marker_of(line: &[Identity], variables: &dyn Fn(&Identity) -> io::Result<Vari
 pub struct Caller<'a> {
     /// The service as a host.
     pub service: &'a dyn Host,
-    /// The service's store.
+    /// The store that the service serves.
     pub store: &'a Store,
-    /// The peer.
+    /// The process at the other end, as the kernel says.
     pub peer: Peer,
 }
 

@@ -30,11 +30,11 @@ const OLD_SECONDS: i64 = 300;
 
 /// Everything that notifications are made from, beside the event.
 pub struct Teller<'a> {
-    /// The store.
+    /// The store whose events are told.
     pub store: &'a Store,
     /// The store's view, as it is now.
     pub view: &'a View,
-    /// Options of notifications.
+    /// The section `[notifications]` of the configuration.
     pub options: &'a Notifications,
     /// The budget of sessions.
     pub budget: Budget,

@@ -37,7 +37,7 @@ pub enum Error {
     /// There is no such delivery.
     #[error("there is no delivery '{id}'; {} names all", Step::Deliveries)]
     Unknown {
-        /// The id.
+        /// The id that was given.
         id: String,
     },
     /// The session or the store said so.
@@ -140,7 +140,7 @@ impl Folder {
         self.read(FOLDER, OsStr::new(STATE))
     }
 
-    /// Writes the state.
+    /// Writes the state durably, in place of the one before.
     pub fn set_state(&self, state: &State) -> Result<()> {
         self.write(FOLDER, OsStr::new(STATE), state)
     }

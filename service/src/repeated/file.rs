@@ -30,7 +30,7 @@ pub struct Name {
     pub user: Option<u32>,
     /// The mark of the run that it belongs to.
     pub run: Option<String>,
-    /// The key.
+    /// Value of the header `Idempotency-Key`.
     pub key: String,
 }
 
@@ -49,7 +49,7 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// Its line.
+    /// The answer as a line of the file: checksum, space, JSON, newline.
     pub fn line(&self) -> io::Result<Vec<u8>> {
         let json = serde_json::to_vec(self)?;
         let mut line = checksum(&json).into_bytes();

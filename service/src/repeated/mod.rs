@@ -71,7 +71,6 @@ struct Known {
 enum Asked {
     /// It is under way; the hash of everything that it asked for.
     UnderWay(String),
-    /// It was answered.
     Answered(Arc<Kept>),
 }
 

@@ -37,9 +37,9 @@ const HELD: SignedDuration = SignedDuration::from_mins(2);
 
 /// Everything that acts are made from, beside the event.
 pub struct Planner<'a> {
-    /// The store.
+    /// The store whose events are acted on.
     pub store: &'a Store,
-    /// The store's view.
+    /// The store's view, as it is now.
     pub view: &'a View,
     /// The trackers.
     pub reach: &'a Reach<'a>,

@@ -19,7 +19,7 @@ const WORDS: [&str; 3] = ["issue", "issues", "gh"];
 pub struct Texts<'a> {
     /// The name that it was given.
     pub name: Option<&'a str>,
-    /// The first prompt.
+    /// The first prompt of the session's user.
     pub prompt: Option<&'a str>,
     /// The branch of git.
     pub branch: Option<&'a str>,

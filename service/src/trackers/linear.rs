@@ -33,7 +33,7 @@ const TEAMS: &str = "query($key: String!) { teams(filter: { key: { eq: $key } })
 const ISSUES: &str = "query($id: ID!) { issues(filter: { id: { eq: $id } }) { nodes { url } } }";
 const CREATE: &str = "mutation($input: IssueCreateInput!) { issueCreate(input: $input) { success issue { url } } }";
 
-/// Linear.
+/// Access to Linear with one API key.
 pub struct Linear<'a> {
     api: &'a str,
     authorization: String,

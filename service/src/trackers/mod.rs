@@ -34,7 +34,7 @@ pub enum State {
     Running,
     /// It waits for a person's review.
     Review,
-    /// Its agent failed.
+    /// The session's agent failed, or died.
     Failed,
     /// A person approved the result.
     Done,
@@ -63,7 +63,7 @@ impl State {
 pub enum TrackerKind {
     /// Issues of GitHub.
     GitHub,
-    /// Issues of Linear.
+    /// Issues of Linear, by its API.
     Linear,
     /// Issues of Beads, in the workspace.
     Beads,
@@ -106,7 +106,7 @@ pub struct Mark<'a> {
     pub since: Timestamp,
 }
 
-/// A tracker.
+/// A tracker as acts reach it; each act can be done twice without harm.
 pub trait Tracker {
     /// The issue of an id.
     fn get(&self, id: &str) -> Result<Known, Trouble>;

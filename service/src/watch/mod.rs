@@ -40,7 +40,7 @@ const LOOK: Duration = Duration::from_secs(10);
 /// So often systemd is told that sessions are looked after.
 const BEAT: Duration = Duration::from_secs(10);
 
-/// Starts the thread.
+/// Starts the thread, which ends soon after `stopped` is true.
 pub fn start(app: App, resumes: bool, stopped: watch::Receiver<bool>) -> io::Result<JoinHandle<()>> {
     let watching = thread::Builder::new().name("watch".into());
     watching.spawn(move || {

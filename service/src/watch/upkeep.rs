@@ -25,7 +25,6 @@ const FIRST: Duration = Duration::from_secs(3600);
 pub struct Upkeep {
     /// The time between two; none for never.
     every: Option<Duration>,
-    /// The next time.
     next: Instant,
     under_way: Arc<AtomicBool>,
 }

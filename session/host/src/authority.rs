@@ -51,7 +51,7 @@ pub struct Process<'a> {
     pub variable: &'a dyn Fn(&str) -> Option<OsString>,
     /// Its command line.
     pub argv: &'a [OsString],
-    /// Its program.
+    /// Path of the running executable; none where the kernel does not tell it.
     pub program: Option<PathBuf>,
     /// True if an agent calls it for an event.
     pub is_hook: bool,

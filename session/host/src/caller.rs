@@ -37,7 +37,7 @@ pub trait Host: Sync {
     /// An environment variable; none where it is not set.
     fn variable(&self, name: &str) -> Option<OsString>;
 
-    /// All environment variables.
+    /// Environment of the caller, as name and value; nothing of the process that serves it.
     fn variables(&self) -> Vec<(OsString, OsString)>;
 
     /// The person or program that acts, as events name it.

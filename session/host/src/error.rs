@@ -62,13 +62,13 @@ pub enum Error {
         if *more > 0 { format!(" (and {more} more)") } else { String::new() }
     )]
     NothingRestored {
-        /// The checkpoint.
+        /// Id of the checkpoint that was to be restored.
         checkpoint: Ulid,
-        /// The target.
+        /// Folder that was to be written to.
         target: PathBuf,
         /// The first path that could not be restored.
         path: String,
-        /// The reason.
+        /// Cause of the failure at that path.
         reason: String,
         /// The number of others.
         more: usize,
@@ -101,7 +101,7 @@ pub enum Error {
         target: Ulid,
         /// The checkpoint of what was there before.
         safety: Ulid,
-        /// The workspace.
+        /// Folder that now has files of two states.
         workspace: PathBuf,
         /// The reason why the rollback failed.
         why: Box<Error>,

@@ -50,7 +50,7 @@ pub struct Intent {
     pub head: Option<Ulid>,
     /// The session's head afterwards.
     pub head_after: Ulid,
-    /// The workspace.
+    /// Absolute path of the folder that is rolled back.
     #[serde(with = "parhelia_store::name::shown")]
     pub workspace: PathBuf,
     /// Commit of the stash entry, where one was made.
@@ -144,7 +144,7 @@ pub fn needed(session: &Session) -> Vec<Ulid> {
     under_way.into_iter().flatten().chain(done.into_iter().flatten()).flatten().collect()
 }
 
-/// Commits an intent.
+/// Records a rollback as under way, in one synced event; its files are changed only afterwards.
 pub fn commit(store: &Store, session: &str, intent: &Intent, actor: &Actor) -> Result<()> {
     let value = serde_json::to_value(intent).map_err(|e| Error::Invalid(e.to_string()))?;
     store.append_events(&[NewEvent::new(kind::SESSION_CHANGED, session, actor.clone()).with(INTENT, value)], &())?;

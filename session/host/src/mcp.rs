@@ -22,7 +22,7 @@ pub struct State {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "told", rename_all = "snake_case")]
 pub enum Told {
-    /// Its state.
+    /// The state, as the server handed it out.
     State(State),
     /// It has none to hand out: the reason.
     Stateless {

@@ -32,7 +32,7 @@ pub enum Notice {
     /// A new checkpoint shares damaged bytes with older ones.
     #[error("checkpoint {checkpoint} reuses what is damaged in the store; another one is made that stores it again")]
     ReusesDamage {
-        /// The checkpoint.
+        /// Id of the new checkpoint, which is damaged as well.
         checkpoint: Ulid,
     },
     /// The damaged bytes were not stored again.
@@ -46,7 +46,7 @@ pub enum Notice {
         "checkpoint {checkpoint} stores {mebibytes} MiB that the store did not have; leave out what does not belong there (`capture.exclude`)"
     )]
     Large {
-        /// The checkpoint.
+        /// Id of the new checkpoint.
         checkpoint: Ulid,
         /// The size, in MiB.
         mebibytes: u64,
@@ -60,13 +60,13 @@ pub enum Notice {
     /// A checkpoint that was made beside an agent is damaged.
     #[error("checkpoint {checkpoint} is damaged")]
     Damaged {
-        /// The checkpoint.
+        /// Id of the damaged checkpoint.
         checkpoint: Ulid,
     },
     /// Something about a checkpoint that was made beside an agent, such as a part that failed.
     #[error("checkpoint {checkpoint}: {text}")]
     OfCheckpoint {
-        /// The checkpoint.
+        /// Id of the checkpoint that the sentence is about.
         checkpoint: Ulid,
         /// The sentence.
         text: String,
@@ -102,7 +102,7 @@ pub enum Notice {
     /// Another run has taken the session over.
     #[error("another run has taken over session {session}; checkpoints of this one are kept beside its history")]
     TakenOver {
-        /// The session.
+        /// Id of the session, whose newest run is the other one.
         session: String,
     },
     /// Retention has removed checkpoints while an agent had the terminal.
@@ -114,7 +114,7 @@ pub enum Notice {
     /// The agent has ended.
     #[error("the agent {reason}")]
     AgentEnded {
-        /// The session.
+        /// Id of the session that the agent ran in.
         session: String,
         /// The end, as a predicate.
         reason: String,
@@ -122,7 +122,7 @@ pub enum Notice {
     /// The agent has ended, and its session had before.
     #[error("the agent {reason}. Session {session} had ended before, so that no last checkpoint was made")]
     EndedAfterSession {
-        /// The session.
+        /// Id of the session, which was ended while the agent was alive.
         session: String,
         /// The end, as a predicate.
         reason: String,
@@ -132,25 +132,25 @@ pub enum Notice {
         "an agent ran in it, in conversation {conversation}; resuming the session runs the program again, and not that conversation"
     )]
     AgentInside {
-        /// The conversation.
+        /// The agent's own id of the conversation.
         conversation: String,
     },
     /// A process of the run is alive behind the agent's end.
     #[error("left behind by the agent: {process}")]
     LeftBehind {
-        /// The process.
+        /// Process id, command line and, if known, folder, in a line.
         process: String,
     },
     /// A process of an earlier run was stopped.
     #[error("process {process} of an earlier run was stopped")]
     ProcessStopped {
-        /// The process.
+        /// Process id, command line and, if known, folder, in a line.
         process: String,
     },
     /// A process of an earlier run could not be stopped.
     #[error("process {process} of an earlier run could not be stopped")]
     ProcessNotStopped {
-        /// The process.
+        /// Process id, command line and, if known, folder, in a line.
         process: String,
     },
     /// A process has the marker of an earlier run, and is not proven to be that run's.
@@ -159,13 +159,13 @@ pub enum Notice {
          was left alone"
     )]
     ProcessMarked {
-        /// The process.
+        /// Process id, command line and, if known, folder, in a line.
         process: String,
     },
     /// A process works in the workspace that is not the run's.
     #[error("process {process} works in the workspace, and was left alone")]
     ProcessInWorkspace {
-        /// The process.
+        /// Process id, command line and, if known, folder, in a line.
         process: String,
     },
     /// The agent runs no hooks.
@@ -230,9 +230,9 @@ pub enum Notice {
     /// Another session was in the conversation as well.
     #[error("conversation {conversation} is also session {session}'s, in {place}; whichever goes on, both have it")]
     ConversationShared {
-        /// The conversation.
+        /// The agent's own id of the conversation.
         conversation: String,
-        /// The other session.
+        /// Id of the other session, whose agent is not alive.
         session: String,
         /// Its folder.
         place: String,
@@ -269,7 +269,7 @@ pub enum Notice {
     OtherWorksThere {
         /// The folder, from the workspace.
         path: String,
-        /// The session.
+        /// Id of the session that works in the folder.
         session: String,
     },
     /// Another session works in a folder below a restore's target; it is kept.
@@ -277,7 +277,7 @@ pub enum Notice {
     FolderKept {
         /// The folder, from the target.
         path: String,
-        /// The session.
+        /// Id of the session that works in the folder.
         session: String,
     },
     /// The workspace's repositories.
@@ -303,13 +303,13 @@ pub enum Notice {
     /// A restore has met damage.
     #[error("checkpoint {checkpoint} is damaged")]
     RestoreMetDamage {
-        /// The checkpoint.
+        /// Id of the damaged checkpoint.
         checkpoint: Ulid,
     },
     /// A newer checkpoint was passed over.
     #[error("checkpoint {checkpoint} is newer, and was passed over: it {why}")]
     PassedOver {
-        /// The checkpoint.
+        /// Id of the newer checkpoint.
         checkpoint: Ulid,
         /// The reason, as a predicate.
         why: String,
@@ -317,7 +317,7 @@ pub enum Notice {
     /// The checkpoint to go on from waits for a person.
     #[error("checkpoint {checkpoint} {why}; it is gone on from all the same")]
     Unreviewed {
-        /// The checkpoint.
+        /// Id of the checkpoint that the session goes on from.
         checkpoint: Ulid,
         /// The predicate, with the rule.
         why: String,
@@ -328,7 +328,7 @@ pub enum Notice {
     /// The checkpoint is not of just now.
     #[error("checkpoint {checkpoint} was made {}", age(*made, *now))]
     Old {
-        /// The checkpoint.
+        /// Id of the checkpoint that the session goes on from.
         checkpoint: Ulid,
         /// The time at which it was made.
         made: Timestamp,
@@ -338,7 +338,7 @@ pub enum Notice {
     /// The checkpoint is of a folder that was in the place of the session's.
     #[error("checkpoint {checkpoint} was made of another folder, which was in the place of the session's")]
     OfAnotherFolder {
-        /// The checkpoint.
+        /// Id of the checkpoint that the session goes on from.
         checkpoint: Ulid,
     },
     /// The agent asks for no permissions.
@@ -356,19 +356,19 @@ pub enum Notice {
     /// Variables of the launch are not set, as nobody was asked.
     #[error("not set, as they may say where the agent connects or what it loads and runs: {}", names.join(", "))]
     VariablesLeft {
-        /// Their names.
+        /// Names of the variables, without values.
         names: Vec<String>,
     },
     /// Variables of the launch are set.
     #[error("set as they were, because they are not set here: {}", names.join(", "))]
     VariablesSet {
-        /// Their names.
+        /// Names of the variables, without values.
         names: Vec<String>,
     },
     /// The workspace was put back to the checkpoint that was chosen.
     #[error("the workspace was put back to checkpoint {checkpoint}; later changes are gone from it")]
     PutBack {
-        /// The checkpoint.
+        /// Id of the checkpoint that was chosen.
         checkpoint: Ulid,
     },
     /// The conversation was gone, or a crash had left less of it, where the workspace was not gone.
@@ -376,7 +376,7 @@ pub enum Notice {
         "the conversation was gone, or had less than a checkpoint has: it is put back as in checkpoint {checkpoint}; what was said since is not in it"
     )]
     ConversationRestored {
-        /// The checkpoint.
+        /// Id of the checkpoint that the conversation is taken from.
         checkpoint: Ulid,
     },
     /// The workspace was gone, with no checkpoint of it.
@@ -426,13 +426,13 @@ pub enum Notice {
     /// The agent has said that it does not know the conversation.
     #[error("the agent does not know conversation {conversation}")]
     UnknownConversation {
-        /// The conversation.
+        /// The id by which the agent was asked for the conversation.
         conversation: String,
     },
     /// The same, for the agent that begins another one.
     #[error("the earlier conversation ({conversation}) is not known to the agent any more")]
     ConversationForgotten {
-        /// The conversation.
+        /// The id by which the agent was asked for the conversation.
         conversation: String,
     },
     /// Something keeps the agent from going on.
@@ -441,7 +441,7 @@ pub enum Notice {
     /// The agent has ended early, and its conversation is not there.
     #[error("its conversation is not there")]
     ConversationGone {
-        /// The session.
+        /// Id of the session that was to be resumed.
         session: String,
     },
     /// No new conversation was begun.
@@ -456,7 +456,7 @@ pub enum Notice {
     /// The agent runs no hooks, so that nothing tells it of the earlier conversation.
     #[error("it runs no hooks, and so is told nothing of the earlier one")]
     NotBriefed {
-        /// The session.
+        /// Id of the session; showing it tells what is known of its work.
         session: String,
     },
     /// Something of a tmux session could not be made as it was.
@@ -491,7 +491,7 @@ pub enum Notice {
     /// The tmux session of the run before is still there.
     #[error("tmux session {name} is still there, and was left alone")]
     TmuxLeft {
-        /// Its name.
+        /// Name of the tmux session, as tmux lists it.
         name: String,
     },
 }

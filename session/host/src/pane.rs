@@ -11,7 +11,7 @@ pub enum PaneWork {
         name: Option<String>,
         /// The policy of approval; none for the configured one.
         policy: Option<String>,
-        /// The workspace.
+        /// Absolute path of the folder that the agent works in.
         workspace: PathBuf,
         /// The interval between checkpoints; none for never.
         interval: Option<Duration>,
@@ -22,9 +22,9 @@ pub enum PaneWork {
     },
     /// Starts the agent of a run that was begun for it.
     Resume {
-        /// The session.
+        /// Id of the session that is resumed.
         session: String,
-        /// The run.
+        /// Id of the run, which the caller has begun and recorded.
         run: String,
         /// The interval between checkpoints; none for never.
         interval: Option<Duration>,

@@ -8,7 +8,7 @@ use parhelia_store::event::Actor;
 /// The way by which somebody acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Via {
-    /// The command line.
+    /// A call of the program at a command line.
     CommandLine,
     /// The service.
     Api,

@@ -125,12 +125,12 @@ pub enum Prefer {
     Approved,
 }
 
-/// Options of approval.
+/// The section `[approval]`; a project's file cannot loosen it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Approval {
     /// The policy of sessions that chose none.
     pub default_policy: String,
-    /// Policies by name.
+    /// Policies by the names that sessions choose them by.
     pub policies: BTreeMap<String, Triggers>,
     /// Limits beyond which a person has to look.
     pub escalation: Escalation,

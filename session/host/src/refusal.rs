@@ -33,13 +33,13 @@ pub enum Refusal {
         name::SESSION_BYTES_MAX
     )]
     NoSessionName {
-        /// The name.
+        /// The name that was given.
         name: String,
     },
     /// The name is that of another folder's session.
     #[error("'{name}' is the name of session {session}, in {}", place.as_deref().unwrap_or("no folder"))]
     NameIsTaken {
-        /// The name.
+        /// The name that was given for the folder's session.
         name: String,
         /// The session that has it.
         session: String,
@@ -53,25 +53,25 @@ pub enum Refusal {
     /// The name that the folder's session would get is that of an imported one.
     #[error("session {session} was imported; give this folder's checkpoints the name of another session")]
     WasImported {
-        /// The imported session.
+        /// Id of the imported session, which the folder's name would give.
         session: String,
     },
     /// The session has no folder.
     #[error("session {session} has no workspace")]
     NoWorkspace {
-        /// The session.
+        /// Id of the session, such as one that was imported.
         session: String,
     },
     /// The session has ended for good.
     #[error("session {session} has ended, which is for good")]
     HasEnded {
-        /// The session.
+        /// Id of the ended session.
         session: String,
     },
     /// The session has ended, and there is no agent of it to be stopped.
     #[error("session {session} has ended, which is for good, and no agent of it is alive")]
     EndedWithoutAgent {
-        /// The session.
+        /// Id of the ended session.
         session: String,
     },
     /// No agent has worked in the session.
@@ -79,7 +79,7 @@ pub enum Refusal {
     NoAgent {
         /// The action, such as "stop" or "attach to".
         action: &'static str,
-        /// The session.
+        /// Id of the session, which has no run.
         session: String,
     },
     /// Entries of the workspace that a rollback cannot put back.
@@ -102,9 +102,9 @@ pub enum Refusal {
         "cannot leave {path}: it is no path in the workspace {workspace}; give one in there, from the current folder or absolute"
     )]
     NotInWorkspace {
-        /// The path.
+        /// The path as it was given, escaped for messages.
         path: String,
-        /// The workspace.
+        /// Absolute path of the workspace, escaped for messages.
         workspace: String,
     },
     /// A path to be left that nothing has.
@@ -125,7 +125,7 @@ pub enum Refusal {
     /// The agent must be ended first, or left alone on purpose.
     #[error("the agent of session {session} is alive")]
     AgentAlive {
-        /// The session.
+        /// Id of the session that was to be ended.
         session: String,
     },
     /// The agent cannot be ended from here.
@@ -133,7 +133,7 @@ pub enum Refusal {
     OutOfReach {
         /// The action, such as "pause" or "end the agent of".
         action: &'static str,
-        /// The session.
+        /// Id of the session whose agent is out of reach.
         session: String,
         /// The reason.
         why: String,
@@ -141,7 +141,7 @@ pub enum Refusal {
     /// The agent does not end, though it was killed.
     #[error("the agent of session {session} does not end; nothing was changed")]
     DoesNotEnd {
-        /// The session.
+        /// Id of the session whose agent is still alive.
         session: String,
     },
     /// The agent is told to keep no conversation.
@@ -160,7 +160,7 @@ pub enum Refusal {
         "the agent is told to work out of sight ({flag}): its conversation would be in no checkpoint, and nothing could resume it"
     )]
     WorksUnseen {
-        /// The agent's flag.
+        /// The flag as it stands on the agent's command line.
         flag: String,
     },
     /// A prompt for a program that takes none.
@@ -168,7 +168,7 @@ pub enum Refusal {
         "session {session} takes no prompt: how its program ({program}) takes one is not known, and it would begin again from its own words"
     )]
     PromptOfNoAgent {
-        /// The session.
+        /// Id of the session that a prompt was given for.
         session: String,
         /// The program, as shown.
         program: String,
@@ -176,23 +176,23 @@ pub enum Refusal {
     /// The agent is told to work in a folder that is not the workspace.
     #[error("the agent is told to work in another folder ({flag}), which would be in no checkpoint")]
     WorksElsewhere {
-        /// The agent's flag.
+        /// The flag as it stands on the agent's command line.
         flag: String,
     },
     /// A conversation is another live session's.
     #[error("conversation {conversation} is session {session}'s, whose agent is alive; go on there, or end it first")]
     ConversationTaken {
-        /// The conversation.
+        /// The agent's own id of the conversation.
         conversation: String,
-        /// The session.
+        /// Id of the live session that has it.
         session: String,
     },
     /// A conversation that a resume would go on with is also another live session's.
     #[error("conversation {conversation} is also session {session}'s, in {place}, whose agent is alive; end that first")]
     ConversationShared {
-        /// The conversation.
+        /// The agent's own id of the conversation.
         conversation: String,
-        /// The other session.
+        /// Id of the other session, whose agent is alive.
         session: String,
         /// Its folder, for messages.
         place: String,
@@ -202,7 +202,7 @@ pub enum Refusal {
         "conversation {conversation} is open in {holder}; end that first, or go on there: two agents in one conversation would spoil it"
     )]
     ConversationOpen {
-        /// The conversation.
+        /// The agent's own id of the conversation.
         conversation: String,
         /// The process, for messages.
         holder: String,
@@ -218,7 +218,7 @@ pub enum Refusal {
         "session {session} is taken for alive on {host} until {until}, as its processes cannot be looked at from here; end it there"
     )]
     AliveElsewhere {
-        /// The session.
+        /// Id of the session that was to be resumed.
         session: String,
         /// The machine.
         host: String,
@@ -228,9 +228,9 @@ pub enum Refusal {
     /// A live session cannot go on from a checkpoint.
     #[error("session {session} is alive (process {process})")]
     AliveHere {
-        /// The session.
+        /// Id of the session that was to be resumed.
         session: String,
-        /// Its agent's process.
+        /// Process id of its agent, or of the process that is starting it.
         process: i32,
         /// The checkpoint that it was to go on from, as a selector.
         from: String,
@@ -238,19 +238,19 @@ pub enum Refusal {
     /// Somebody else was faster.
     #[error("somebody else has just resumed session {session}")]
     TakenOver {
-        /// The session.
+        /// Id of the session that another caller has resumed.
         session: String,
     },
     /// The command line of the session's agent is not known.
     #[error("it is not known how session {session} was started")]
     UnknownCommand {
-        /// The session.
+        /// Id of the session, of which no command line was recorded.
         session: String,
     },
     /// The checkpoint is of another session.
     #[error("checkpoint {checkpoint} is of session {of}, not of {session}")]
     OtherSession {
-        /// The checkpoint.
+        /// Id of the checkpoint that was to be gone on from.
         checkpoint: Ulid,
         /// Its session.
         of: String,
@@ -262,7 +262,7 @@ pub enum Refusal {
     NotMounted {
         /// The workspace, for messages.
         path: String,
-        /// The session.
+        /// Id of the session whose workspace it is.
         session: String,
         /// The state of the place: "gone", "empty", or "another folder now".
         how: &'static str,
@@ -276,7 +276,7 @@ pub enum Refusal {
     WasMoved {
         /// The workspace, for messages.
         path: String,
-        /// The session.
+        /// Id of the session whose workspace it is.
         session: String,
         /// The state of the place: "gone", "empty", or "another folder now".
         how: &'static str,
@@ -294,9 +294,9 @@ pub enum Refusal {
     /// An agent folder cannot be copied into itself.
     #[error("the workspace {} would lie in the agent folder {}, of which it is to be a copy", workspace.shown(), folder.shown())]
     CopyIntoItself {
-        /// The agent folder.
+        /// Absolute path of the folder that was to be copied.
         folder: PathBuf,
-        /// The workspace.
+        /// Path of the copy, below that folder.
         workspace: PathBuf,
     },
     /// There is nothing to restore the workspace from.
@@ -311,13 +311,13 @@ pub enum Refusal {
     /// An agent that answers one prompt would act at once, unasked.
     #[error("the agent of session {session} answers a single prompt, would act at once, and nobody is at a terminal here")]
     NobodyAsked {
-        /// The session.
+        /// Id of the session that was to be resumed.
         session: String,
     },
     /// The command of the session has done its work.
     #[error("the command of session {session} has come to its end")]
     HasFinished {
-        /// The session.
+        /// Id of the session, which there is nothing left to resume of.
         session: String,
     },
     /// A rollback that was interrupted cannot be finished beside another live session.
@@ -326,11 +326,11 @@ pub enum Refusal {
          workspace, or in one below or above it; end that first"
     )]
     CannotFinish {
-        /// The session.
+        /// Id of the session whose rollback was interrupted.
         session: String,
         /// The checkpoint that was gone back to.
         target: Ulid,
-        /// The other session.
+        /// Id of the live session, in the same folder or in one below or above it.
         other: String,
     },
     /// A rollback that was interrupted must be finished before it is undone.
@@ -339,7 +339,7 @@ pub enum Refusal {
          its folder; end that first"
     )]
     NotFinished {
-        /// The session.
+        /// Id of the session whose rollback was interrupted.
         session: String,
         /// The checkpoint that was gone back to.
         target: Ulid,
@@ -347,7 +347,7 @@ pub enum Refusal {
     /// The session was not rolled back.
     #[error("session {session} was not rolled back")]
     NotRolledBack {
-        /// The session.
+        /// Id of the session, of which no rollback is recorded.
         session: String,
     },
     /// No session of the folder was rolled back.
@@ -361,7 +361,7 @@ pub enum Refusal {
     /// A restore in place has changed the folder since.
     #[error("since session {session} was rolled back, a restore in place has changed its folder")]
     RestoredSince {
-        /// The session.
+        /// Id of the session whose rollback was to be undone.
         session: String,
         /// The safety checkpoint of that restore.
         newer: Ulid,
@@ -371,7 +371,7 @@ pub enum Refusal {
     /// The checkpoint that an undo goes back to was deleted.
     #[error("the rollback of session {session} cannot be undone: its safety checkpoint {safety} was deleted")]
     SafetyDeleted {
-        /// The session.
+        /// Id of the session whose rollback was to be undone.
         session: String,
         /// The safety checkpoint of the rollback.
         safety: Ulid,
@@ -379,13 +379,13 @@ pub enum Refusal {
     /// The checkpoint belongs to no session that is known.
     #[error("checkpoint {checkpoint} belongs to no session")]
     OfNoSession {
-        /// The checkpoint.
+        /// Id of the checkpoint whose session is unknown.
         checkpoint: Ulid,
     },
     /// The session has no folder that could be rolled back.
     #[error("session {session} has no folder that could be rolled back")]
     NothingToRollBack {
-        /// The session.
+        /// Id of the session, such as one that was imported.
         session: String,
         /// The checkpoint that was to be gone back to.
         target: Ulid,
@@ -393,7 +393,7 @@ pub enum Refusal {
     /// Another machine may have the session that is rolled back.
     #[error("session {session} is taken for alive on {host} until {until}; end it there")]
     LiveElsewhere {
-        /// The session.
+        /// Id of the session that was to be rolled back.
         session: String,
         /// The machine.
         host: String,
@@ -403,7 +403,7 @@ pub enum Refusal {
     /// The session is being started.
     #[error("session {session} is just being started (process {process}); try again when its agent runs")]
     Starting {
-        /// The session.
+        /// Id of the session that was to be rolled back.
         session: String,
         /// The process that starts it.
         process: i32,
@@ -411,15 +411,15 @@ pub enum Refusal {
     /// The agent is alive, and was not to be stopped.
     #[error("the agent of session {session} is alive (process {process})")]
     MustStop {
-        /// The session.
+        /// Id of the session that was to be rolled back.
         session: String,
-        /// The agent's process.
+        /// Process id of the live agent.
         process: i32,
     },
     /// Another session works in the same folder.
     #[error("session {session} is alive in the same workspace, or in one below or above it; end it first")]
     OtherAlive {
-        /// The other session.
+        /// Id of the live session in the way.
         session: String,
     },
     /// Git could not be asked.
@@ -445,7 +445,7 @@ pub enum Refusal {
     /// The conversation that would go back is open in a process that is not the session's agent.
     #[error("conversation {conversation} is open in {holder}, which is not the session's agent; end that first")]
     OpenInStranger {
-        /// The conversation.
+        /// The agent's own id of the conversation.
         conversation: String,
         /// The process, for messages.
         holder: String,
@@ -469,7 +469,7 @@ pub enum Refusal {
     OtherFolder {
         /// The reason.
         why: String,
-        /// The checkpoint.
+        /// Id of the checkpoint that was to be restored.
         checkpoint: String,
     },
     /// No session needs to be recovered.

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 /// The field of a decision that tells the kind of its rule.
 pub const RULE_KIND: &str = "rule_kind";
 
-/// Kinds of rules.
+/// Kind of the rule that decided, as events record it in `rule_kind`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RuleKind {
@@ -39,10 +39,10 @@ pub enum RuleKind {
     Other,
 }
 
-/// A rule.
+/// The rule that led to a decision of a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// Its kind.
+    /// The kind, by which programs act.
     pub kind: RuleKind,
     /// It in words, for people.
     pub text: String,

@@ -11,11 +11,11 @@ use parhelia_store::{
 /// A safety checkpoint that was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Safety {
-    /// Its id.
+    /// Id of the checkpoint, a ULID.
     pub id: String,
     /// The session that has it.
     pub session: String,
-    /// The folder.
+    /// Absolute path of the folder that it was made of.
     pub folder: PathBuf,
     /// True if it holds only what the one of the whole folder leaves out.
     pub is_rest: bool,

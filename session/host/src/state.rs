@@ -33,7 +33,7 @@ pub fn state_file(store: &Store, checkpoint: &Checkpoint, path: &str) -> Result<
     Ok(Some(node))
 }
 
-/// A file's bytes.
+/// Whole content of the regular file at a path below `state/`; none where there is no such file.
 pub fn state_bytes(store: &Store, checkpoint: &Checkpoint, path: &str) -> Result<Option<Vec<u8>>> {
     let Some(Node { kind: Kind::File { blob, size, .. }, .. }) = state_file(store, checkpoint, path)? else { return Ok(None) };
     Ok(Some(store.blob(blob, size)?.read_all()?))

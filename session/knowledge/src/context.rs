@@ -60,7 +60,7 @@ pub enum Fit {
     Unreadable,
 }
 
-/// A listed file.
+/// A file in the list, with the reasons for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct File {
     /// Its path from the workspace folder; absolute where it lies outside.
@@ -73,7 +73,7 @@ pub struct File {
     pub blob: Option<String>,
     /// SHA-256 of its content, where that was read: not of one that is too large to be shown.
     pub sha256: Option<String>,
-    /// Its size.
+    /// Length in bytes; none where the file could not be looked at.
     pub size_bytes: Option<u64>,
     /// Time of its last change (RFC 3339, UTC).
     pub modified_at: Option<String>,
@@ -100,9 +100,9 @@ pub struct Context {
     pub warnings: Vec<String>,
     /// The agent's working directory.
     pub working_directory: Option<String>,
-    /// The branch.
+    /// The branch that is checked out; none on a detached HEAD or without git.
     pub git_branch: Option<String>,
-    /// The commit.
+    /// The commit of HEAD, in full; none without git or before the first commit.
     pub git_commit: Option<String>,
 }
 

@@ -17,7 +17,7 @@ pub struct Collected {
     pub forgotten: Result<()>,
 }
 
-/// Collects.
+/// Runs gc, then removes deleted checkpoints from the search index and from kept summaries, even if gc has failed.
 pub fn collect(store: &Store, host: &dyn Host, observer: &dyn Observer) -> Collected {
     let freed = gc::run(store, &GcOptions::default(), observer);
     let forget = || {

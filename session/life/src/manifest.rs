@@ -18,9 +18,9 @@ pub const MANIFEST_VERSION: &str = "1.2";
 /// A rendered manifest. What is not known is null; nothing is made up.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Manifest {
-    /// [`MANIFEST_VERSION`].
+    /// Version of the format: [`MANIFEST_VERSION`].
     pub version: &'static str,
-    /// The checkpoint's id.
+    /// Id of the checkpoint, a ULID.
     pub id: String,
     /// The session it belongs to.
     pub session_id: String,
@@ -63,13 +63,13 @@ pub struct Manifest {
     /// The decision about it, and who made it; absent until there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approval: Option<Value>,
-    /// Tags.
+    /// Tags that it bears, in order of their bytes.
     pub tags: Vec<String>,
-    /// Annotations.
+    /// Annotations, in the order in which they were made.
     pub annotations: Vec<Value>,
-    /// References to issues.
+    /// Issues that it is linked to, each with tracker, id and URL.
     pub linked_issues: Vec<Value>,
-    /// Its last verification.
+    /// Its last verification, with level, outcome and time; null before the first.
     pub verification: Option<Value>,
     /// Its last scan for secrets; absent until there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -97,11 +97,11 @@ pub struct Manifest {
 /// Counters of the conversation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Conversation {
-    /// Turns so far.
+    /// Number of turns up to the checkpoint; null without a conversation.
     pub turn_count: Value,
-    /// The last message.
+    /// The API's id of the model's last message; null where none is known.
     pub last_message_id: Value,
-    /// Tokens so far.
+    /// All tokens so far, read and written, those from the cache included; null without a conversation.
     pub tokens_used: Value,
     /// True if the conversation can be resumed.
     pub has_resume_token: Value,
@@ -116,9 +116,9 @@ pub struct WorkspaceSummary {
     pub source: String,
     /// Bytes of its regular files.
     pub size_bytes: u64,
-    /// Regular files.
+    /// Number of regular files; each name of a hard link counts.
     pub file_count: u64,
-    /// Folders.
+    /// Number of folders, the captured one itself not included.
     pub folder_count: u64,
     /// Entries of every kind.
     pub entry_count: u64,

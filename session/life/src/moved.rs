@@ -12,7 +12,7 @@ use crate::place::{move_to, moved_to, workspace};
 /// A session whose folder is another path by now.
 #[derive(Debug)]
 pub struct Moved {
-    /// The session.
+    /// Id of the session that has the new folder.
     pub session: String,
     /// The path of its folder before.
     pub from: Option<String>,

@@ -7,7 +7,7 @@ pub enum Observed {
     None,
     /// Its agent is being started.
     Starting,
-    /// It lives.
+    /// Its agent lives, and works or may work.
     Live,
     /// It lives, and has nothing to do until it is told something.
     Idle,

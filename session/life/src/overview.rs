@@ -44,7 +44,7 @@ const PROMPT_CHARACTERS_MAX: usize = 200;
 /// A checkpoint, and when it was made.
 #[derive(Clone, Debug)]
 pub struct Saved {
-    /// Its id.
+    /// Id of the checkpoint, which is the session's head.
     pub id: Ulid,
     /// Time of its making.
     pub created_at: Timestamp,
@@ -57,7 +57,7 @@ pub const SERVICE_INTERVAL: Duration = Duration::from_secs(300);
 /// hooks do not run any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unsupervised {
-    /// Its process.
+    /// Process id of the live agent or program.
     pub process: i32,
     /// True if an event of its hooks has come: these make checkpoints.
     pub has_hooks: bool,
@@ -130,7 +130,7 @@ impl Need {
 pub struct Overview {
     /// The wanted state; none for a session that never had a run.
     pub wanted: Option<Goal>,
-    /// The observed state.
+    /// The state of its agent, as seen from this machine.
     pub observed: Observed,
     /// The reason for the observed state, if it is known.
     pub why: Option<String>,

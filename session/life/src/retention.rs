@@ -138,7 +138,6 @@ fn checkpoints<'v>(view: &'v View, session: Option<&str>) -> parhelia_store::Res
     Ok(Cow::Owned(found))
 }
 
-/// Their briefs.
 fn briefs(view: &View, session: Option<&str>) -> parhelia_store::Result<Vec<Brief>> {
     match session {
         Some(session) => view.briefs_of(session, 0),

@@ -49,7 +49,7 @@ pub struct Command {
 /// A review of a session.
 #[derive(Debug)]
 pub struct Review {
-    /// The session.
+    /// The session that is reviewed.
     pub session: Session,
     /// Its state.
     pub overview: Overview,

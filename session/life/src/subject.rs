@@ -28,7 +28,6 @@ pub struct Subject {
 /// The word that was given for it.
 #[derive(Debug)]
 enum Word {
-    /// None.
     None,
     /// A session's name beside `--workspace`.
     Session(String),

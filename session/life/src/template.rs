@@ -37,14 +37,14 @@ fn workspace_of(host: &dyn Host, session: &str) -> Result<PathBuf> {
 pub struct Copied {
     /// The id of the session.
     pub id: String,
-    /// The agent folder.
+    /// Path of the agent folder, as the caller gave it.
     pub folder: PathBuf,
-    /// The workspace.
+    /// Path of the copy, in which the session works.
     pub workspace: PathBuf,
 }
 
 impl Copied {
-    /// Makes it.
+    /// Copies an agent folder for a new session whose id is made here; whole or not at all.
     pub fn make(host: &dyn Host, folder: PathBuf, progress: &dyn Progress) -> Result<Self> {
         let id = new_session_id(&folder);
         let workspace = workspace_of(host, &id)?;

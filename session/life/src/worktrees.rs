@@ -20,7 +20,7 @@ const GITDIR: &[u8] = b"gitdir: ";
 /// Working trees that were made elsewhere.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outside {
-    /// Their folders.
+    /// Absolute paths of the working trees, sorted.
     pub folders: Vec<PathBuf>,
     /// True if there are more working trees than are looked at.
     pub is_cut: bool,

@@ -46,10 +46,10 @@ impl FromStr for Key {
     }
 }
 
-/// A label.
+/// A label of a session, such as `env=prod`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
-    /// Its key.
+    /// The part before `=`, unique among a session's labels.
     pub key: Key,
     /// Its value, which may be empty.
     pub value: String,

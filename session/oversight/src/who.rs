@@ -83,7 +83,7 @@ impl Who {
         self.session().into_iter().fold(event, |event, session| event.with("session", session))
     }
 
-    /// The agent's session.
+    /// Id of the agent's session; none where it is not known to be one run's agent.
     pub(crate) fn session(&self) -> Option<&str> {
         match self {
             Who::Agent(run) => Some(&run.session),

@@ -37,7 +37,7 @@ const NAME_FIELD_BYTES: usize = 100;
 /// Counts of an export, and entries that a tar reader will not see.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExportReport {
-    /// Members written.
+    /// Number of members that were written, of every type.
     pub members: u64,
     /// Regular files among them, hard links to one already written aside.
     pub files: u64,

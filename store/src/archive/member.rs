@@ -31,7 +31,7 @@ pub enum MemberContent {
         /// Its holes, in order.
         holes: Vec<Hole>,
     },
-    /// A folder.
+    /// A folder; its entries are members of their own.
     Folder,
     /// A symbolic link.
     Symlink {
@@ -45,25 +45,25 @@ pub enum MemberContent {
     },
     /// A named pipe.
     Fifo,
-    /// A Unix socket.
+    /// A Unix socket, which the archive has as a comment.
     Socket,
-    /// A character device.
+    /// A device that is read as bytes, such as a terminal.
     CharDevice {
-        /// Major number.
+        /// Number of the driver: the major part of `st_rdev`.
         major: u32,
-        /// Minor number.
+        /// Number of the device at its driver: the minor part of `st_rdev`.
         minor: u32,
     },
-    /// A block device.
+    /// A device that is read in blocks, such as a disk.
     BlockDevice {
-        /// Major number.
+        /// Number of the driver: the major part of `st_rdev`.
         major: u32,
-        /// Minor number.
+        /// Number of the device at its driver: the minor part of `st_rdev`.
         minor: u32,
     },
 }
 
-/// A validated member.
+/// A member whose path, metadata and type can be used as they are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
     /// Its path from the archive's root; empty for the root itself.

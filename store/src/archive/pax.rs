@@ -73,7 +73,7 @@ pub(super) fn escape_xattr(name: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Undoes [`escape_xattr`].
+/// The inverse of [`escape_xattr`]; other `%` stay.
 pub(super) fn unescape_xattr(name: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(name.len());
     let mut at = 0;

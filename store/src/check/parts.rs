@@ -12,7 +12,7 @@ use crate::{
 /// A part that a checkpoint lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lack {
-    /// The part.
+    /// Name of the part, as the record's `parts` has it.
     pub part: String,
     /// The cause.
     pub error: String,

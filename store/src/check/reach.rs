@@ -161,7 +161,7 @@ impl<'a> Reach<'a> {
         self.followed.len() as u64
     }
 
-    /// Follows one checkpoint.
+    /// Follows a checkpoint from its root down to chunks, and blames what is damaged or missing.
     pub(super) fn checkpoint(&mut self, checkpoint: &Checkpoint, progress: &dyn Progress) -> Result<()> {
         progress.phase(Phase::Check, Some(checkpoint.record.workspace.entries), None);
         let is_known = |reach: &Self, table: LinksTable| reach.whole_blobs.contains(&table.blob.object().key());

@@ -13,13 +13,13 @@ use crate::{
 /// Findings beyond this many are only counted.
 pub(super) const FINDINGS_MAX: usize = 1000;
 
-/// Kinds of findings.
+/// Kind of a fault, by the part of the store that has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FindingKind {
     /// `store.json`.
     Config,
-    /// The journal.
+    /// A segment of the journal, or the chain of its records.
     Journal,
     /// A pack as a whole, or one of its blocks.
     Pack,
@@ -40,7 +40,7 @@ pub enum FindingKind {
 /// A place that damage touches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Touched {
-    /// The checkpoint.
+    /// Id of the checkpoint that needs the place.
     pub checkpoint: Ulid,
     /// The path in its workspace, as [`crate::name::display`] shows it; empty for the checkpoint as a whole.
     pub path: String,
@@ -49,7 +49,7 @@ pub struct Touched {
 /// A path of a checkpoint of which something is damaged or missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hurt {
-    /// The checkpoint.
+    /// Id of the checkpoint that has the path.
     pub checkpoint: Ulid,
     /// The path, as of [`Touched`]. Of a folder whose tree is lost, everything below it is hurt as well, under names that nobody knows.
     pub path: String,
@@ -65,9 +65,9 @@ const PATHS_NAMED: usize = 5;
 /// A checkpoint of which something is damaged or missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HurtCheckpoint {
-    /// The checkpoint.
+    /// Id of the checkpoint, a ULID.
     pub checkpoint: Ulid,
-    /// Its session.
+    /// Id of the session that it belongs to.
     pub session: String,
     /// Time at which its capture ended.
     pub created_at: Timestamp,
@@ -106,7 +106,7 @@ pub(super) fn touch(touches: &mut Vec<Touched>, more: &mut u64, checkpoint: Ulid
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Of what kind.
+    /// The part of the store at fault.
     pub kind: FindingKind,
     /// The fault, for people.
     pub message: String,
@@ -143,9 +143,9 @@ pub struct CheckReport {
     pub events: u64,
     /// Packs that were looked at.
     pub packs: u64,
-    /// Blocks in them.
+    /// Number of blocks in the packs that were looked at.
     pub blocks: u64,
-    /// Objects in them.
+    /// Number of objects in the packs that were looked at; those in several packs count each time.
     pub objects: u64,
     /// Blocks whose data were read and hashed.
     pub blocks_read: u64,

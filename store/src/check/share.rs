@@ -26,7 +26,7 @@ pub struct LastCheck {
     pub at: Timestamp,
     /// The share of the data that it read, in percent.
     pub percent: u8,
-    /// Bytes of it.
+    /// Stored bytes that it read and hashed.
     pub bytes_read: u64,
     /// Problems that were found last: by it, by a check since that read no data, or by a verification.
     pub findings: u64,

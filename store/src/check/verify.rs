@@ -50,15 +50,15 @@ pub enum VerifyLevel {
 /// The outcome of [`verify`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerifyReport {
-    /// The checkpoint.
+    /// Id of the verified checkpoint.
     pub checkpoint: Ulid,
     /// Its checksum, which covers everything in it.
     pub checksum: String,
     /// Its thoroughness.
     pub level: VerifyLevel,
-    /// Files in it.
+    /// Number of regular files in its workspace, by its record.
     pub files: u64,
-    /// Their bytes.
+    /// Length of these files in bytes, holes included.
     pub bytes: u64,
     /// Tree nodes that were read.
     pub trees: u64,

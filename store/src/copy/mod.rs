@@ -66,7 +66,7 @@ pub struct CopyReport {
     pub copied_bytes: u64,
     /// Packs that were removed from the copy.
     pub removed_packs: u64,
-    /// Bytes of them.
+    /// Length of the packs that were removed, in bytes.
     pub removed_bytes: u64,
     /// Packs that are missing from the store or damaged in it, and that the copy does not have whole either.
     pub damaged: Vec<(PackId, String)>,

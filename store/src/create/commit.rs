@@ -30,7 +30,7 @@ const TABLE_OBJECTS: usize = 2000;
 
 /// A checkpoint that was committed.
 pub struct Committed {
-    /// The checkpoint.
+    /// The new checkpoint, with its place in the journal.
     pub checkpoint: Checkpoint,
     /// Raw bytes of new objects.
     pub new_bytes: u64,

@@ -63,7 +63,7 @@ pub struct FileContent {
     pub blob: BlobId,
     /// Its `stat` when it was read.
     pub stat: Stat,
-    /// Its holes.
+    /// Holes of the file, in rising order.
     pub holes: Vec<Hole>,
     /// It changed during each try.
     pub changing: bool,
@@ -82,7 +82,7 @@ impl<'s> Earlier<'s> {
         Earlier { store, content: content.filter(|(_, size)| *size > 0) }
     }
 
-    /// The blob.
+    /// The content's id; none where there was none, or it was empty.
     pub fn blob(&self) -> Option<BlobId> {
         self.content.map(|(blob, _)| blob)
     }

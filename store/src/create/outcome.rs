@@ -14,7 +14,7 @@ pub struct Outcome {
     pub omissions: Vec<Omission>,
     /// Files whose content was read.
     pub files_read: u64,
-    /// Their bytes.
+    /// Number of bytes that were read of these files.
     pub bytes_read: u64,
     /// Raw bytes of objects that the store did not have.
     pub new_bytes: u64,

@@ -18,7 +18,7 @@ pub const GROUP_BYTES: u64 = 256 << 10;
 
 /// Takes bytes and makes a blob's id of them.
 pub trait Digest {
-    /// Takes more.
+    /// Adds bytes to what is hashed.
     fn take(&mut self, bytes: &[u8]);
 }
 

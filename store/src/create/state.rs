@@ -110,7 +110,7 @@ pub struct StateFile {
     pub path: String,
     /// The part that it belongs to, which fails where it cannot be read.
     pub part: String,
-    /// Its content.
+    /// The bytes, or the file that has them.
     pub content: StateContent,
     /// Its modification time; that of the capture where there is none.
     pub mtime: Option<Time>,
@@ -119,7 +119,7 @@ pub struct StateFile {
 /// State of a checkpoint beside its workspace.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Captured {
-    /// The files.
+    /// Files to store below `state/`, in any order.
     pub files: Vec<StateFile>,
     /// The state of each part.
     pub parts: BTreeMap<String, Part>,
@@ -129,7 +129,7 @@ pub struct Captured {
     pub conversation: Option<Value>,
     /// The state of git.
     pub git: Option<Value>,
-    /// The environment.
+    /// Facts about the machine and the agent's settings, as the record has them; none where they were not captured.
     pub environment: Option<Value>,
     /// Tokens and cost.
     pub usage: Option<Value>,

@@ -76,7 +76,7 @@ const TRIES_MAX: u32 = 3;
 /// Packs are copied in at most so many rounds where the disk has too little room for all at once.
 const ROUNDS_MAX: u32 = 64;
 
-/// Options of gc.
+/// The packs that a collection may copy besides deleting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GcOptions {
     /// Packs with less than this share alive are copied together; 0 for none.
@@ -119,19 +119,19 @@ pub struct GcReport {
     pub condemned_packs: u64,
     /// Packs that this run wrote.
     pub added_packs: u64,
-    /// Bytes of them.
+    /// Length of the packs that were written, in bytes.
     pub added_bytes: u64,
     /// Condemned packs, from this run or earlier, whose bytes went.
     pub dropped_packs: u64,
-    /// Bytes of them.
+    /// Length of the dropped packs, in bytes.
     pub dropped_bytes: u64,
     /// Forgotten packs that were removed.
     pub orphans: u64,
-    /// Bytes of them.
+    /// Length of the forgotten packs, in bytes.
     pub orphan_bytes: u64,
     /// Condemned packs that wait for running writers.
     pub waiting_packs: u64,
-    /// Bytes of them.
+    /// Length of the packs that wait, in bytes.
     pub waiting_bytes: u64,
     /// The writers that they wait for.
     pub waits_for: Vec<OpId>,

@@ -28,21 +28,21 @@ pub struct GcPlan {
     pub dead_bytes: u64,
     /// Packs that go as they are.
     pub delete: Vec<PackId>,
-    /// Their bytes.
+    /// Length of the packs in `delete`, in bytes.
     pub delete_bytes: u64,
     /// Packs that go after what lives in them was copied.
     pub repack: Vec<PackId>,
-    /// Their bytes.
+    /// Length of the packs in `repack` before they are copied, in bytes.
     pub repack_bytes: u64,
     /// Bytes that are copied.
     pub copy_bytes: u64,
     /// Packs that were condemned earlier and are still there.
     pub condemned: Vec<PackId>,
-    /// Their bytes.
+    /// Length of the packs in `condemned`, in bytes.
     pub condemned_bytes: u64,
     /// Packs left by runs that ended without a commit.
     pub orphans: u64,
-    /// Their bytes.
+    /// Length of the packs that `orphans` counts, in bytes.
     pub orphan_bytes: u64,
     /// Bytes that are free afterwards, at once or when `waits_for` are over.
     pub freed_bytes: u64,

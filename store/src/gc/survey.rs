@@ -34,7 +34,6 @@ const HURT_NAMED: usize = 20;
 /// Use of one pack.
 #[derive(Debug)]
 pub(super) struct PackUse {
-    /// The pack's id.
     pub(super) id: PackId,
     /// Length of its file.
     pub(super) bytes: u64,
@@ -67,7 +66,7 @@ pub(super) struct Survey<'a> {
     pub(super) view: Arc<View>,
     /// Up to where the journal was taken in.
     pub(super) end: Position,
-    /// Checkpoints that live.
+    /// Number of checkpoints whose objects stay.
     pub(super) checkpoints: u64,
     pub(super) marker: Marker<'a>,
     /// The packs that are not condemned; a mark's home is a number in this list.

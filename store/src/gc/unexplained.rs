@@ -17,7 +17,7 @@ use crate::{
 /// Packs that a lost record of the journal may have been about.
 #[derive(Debug, Default)]
 pub struct Unexplained {
-    /// The packs.
+    /// Ids of the packs, which gc leaves alone.
     pub packs: BTreeSet<PackId>,
     /// The checkpoints in them that no record of the journal tells of.
     pub checkpoints: Vec<Checkpoint>,

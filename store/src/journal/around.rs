@@ -57,7 +57,7 @@ pub(super) struct Bit {
 pub(super) struct Segment {
     /// Its bytes, with zeros where the disk could not read.
     pub(super) bytes: Vec<u8>,
-    /// The file's length.
+    /// Length of the file, in bytes.
     pub(super) length: u64,
     /// The places of these zeros.
     pub(super) unread: Vec<Range<usize>>,

@@ -47,7 +47,7 @@ pub enum Entry {
     },
     /// The bytes of condemned packs are gone.
     Dropped {
-        /// The packs.
+        /// Ids of the packs whose files were removed.
         packs: Vec<PackId>,
     },
     /// A kind of record that this release does not know.
@@ -58,7 +58,7 @@ pub enum Entry {
 /// A record as it was read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Logged {
-    /// Its sequence, from 1.
+    /// Number of the record in the whole journal, from 1.
     pub sequence: u64,
     /// Its content.
     pub entry: Entry,
@@ -68,7 +68,7 @@ pub struct Logged {
 
 /// A record whose content is not decoded yet, for whoever looks at many of them for a few.
 pub struct Raw<'a> {
-    /// Its sequence, from 1.
+    /// Number of the record in the whole journal, from 1.
     pub sequence: u64,
     /// Its content.
     pub body: &'a [u8],

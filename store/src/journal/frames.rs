@@ -118,7 +118,7 @@ pub(super) fn decode_frame<'a>(bytes: &'a [u8], sequence: u64, previous: &[u8; 3
 pub(super) struct Frames {
     pub(super) file: File,
     pub(super) path: PathBuf,
-    /// The file's length.
+    /// Length of the file, in bytes.
     pub(super) length: u64,
     /// The offset in the file of the bytes that were read and not yet taken.
     pub(super) at: u64,

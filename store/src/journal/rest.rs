@@ -41,7 +41,7 @@ pub(super) enum Rest {
 pub(super) struct Behind<'a> {
     pub file: &'a File,
     pub path: &'a Path,
-    /// The file's length.
+    /// Length of the file, in bytes.
     pub length: u64,
     /// Offset of the first byte behind the last record.
     pub at: u64,

@@ -43,7 +43,7 @@ impl fmt::Debug for Seal {
 }
 
 impl Seal {
-    /// By a cipher.
+    /// A seal that encrypts with this cipher.
     pub fn by(cipher: Arc<dyn Cipher>) -> Self {
         Seal(Some(cipher))
     }

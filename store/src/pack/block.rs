@@ -18,7 +18,7 @@ const FEW_OBJECTS: usize = 32;
 pub struct Block {
     /// Kind, id and place of each object in `bytes`.
     pub objects: Vec<(ObjectKind, ObjectId, Range<usize>)>,
-    /// The objects' bytes.
+    /// Bytes of all objects, one after the other.
     pub bytes: Vec<u8>,
     /// The base of each object, and how many versions came before it; empty where no object has one.
     pub bases: Vec<Option<(ObjectId, u32)>>,

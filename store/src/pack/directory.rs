@@ -37,9 +37,9 @@ pub enum Codec {
 /// One object's line in a block's directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its kind.
+    /// Kind of the object: chunk, tree, recipe, table or record.
     pub kind: ObjectKind,
-    /// Its id.
+    /// Id by which the object is found.
     pub id: ObjectId,
     /// Bytes of it that are compressed with the others'.
     pub head_bytes: usize,

@@ -46,7 +46,7 @@ thread_local! {
 pub enum Read {
     /// It was decoded.
     Block(Block),
-    /// It has bases.
+    /// It builds on objects of other blocks, which have to be decoded first.
     OnBases(OnBases),
 }
 
@@ -56,7 +56,7 @@ fn wrong_object(block: &Block, ids: &Ids) -> Option<(ObjectKind, ObjectId)> {
     wrong.map(|(kind, id, _)| (*kind, *id))
 }
 
-/// An open pack.
+/// An open pack file, from which blocks are read by their places.
 #[derive(Debug)]
 pub struct PackFile {
     /// Its id, as its file is named.

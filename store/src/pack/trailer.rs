@@ -32,7 +32,7 @@ pub fn header(version: u16) -> [u8; PACK_HEADER_BYTES] {
 /// The end of a whole pack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trailer {
-    /// Number of blocks.
+    /// Number of blocks in the pack.
     pub blocks: u32,
     /// Length of the copies of the blocks' headers and directories, in bytes; 0 where there are none.
     pub directories_bytes: u64,

@@ -26,7 +26,7 @@ use crate::{
 /// Location of an object: the block that holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Location {
-    /// The pack.
+    /// Id of the pack that has the block.
     pub pack: PackId,
     /// The block's first byte in the pack.
     pub offset: u64,

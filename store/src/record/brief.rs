@@ -23,9 +23,9 @@ const UPTIME: u8 = 32;
 pub struct Brief {
     /// Sequence of its commit.
     pub sequence: u64,
-    /// The checkpoint's id.
+    /// Id of the checkpoint, a ULID.
     pub id: Ulid,
-    /// Its session.
+    /// Id of the session that it belongs to.
     pub session: Arc<str>,
     /// The checkpoint before it.
     pub parent: Option<Ulid>,

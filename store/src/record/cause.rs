@@ -26,7 +26,7 @@ pub enum Cause {
     TurnEnd,
     /// The agent was about to compact its conversation.
     PreCompact,
-    /// A subagent ended.
+    /// A subagent of the agent ended its work.
     Subagent,
     /// The agent asked a person something, and waited for the answer.
     Question,

@@ -19,13 +19,13 @@ pub struct Outline {
     /// As of [`Checkpoint`].
     #[serde(skip)]
     pub sequence: u64,
-    /// The checkpoint's id.
+    /// Id of the checkpoint, a ULID.
     pub id: Ulid,
-    /// Its session.
+    /// Id of the session that it belongs to.
     pub session: String,
-    /// Its run.
+    /// Id of the run that it was made in; none outside runs.
     pub run: Option<String>,
-    /// The run's epoch.
+    /// Epoch of that run; 0 outside runs.
     pub epoch: u64,
     /// True if it was kept without becoming the head.
     #[serde(default)]
@@ -50,11 +50,11 @@ pub struct Outline {
     pub has_failed_part: bool,
     /// Time at which capture ended.
     pub created_at: Timestamp,
-    /// The captured workspace.
+    /// Path and sums of the folder that was captured.
     pub workspace: Workspace,
     /// Entries that were left out.
     pub omitted: Option<Omitted>,
-    /// The conversation.
+    /// The record's JSON about the conversation, undecoded; none where none was captured.
     pub conversation: Option<Box<RawValue>>,
     /// Tokens and cost.
     pub usage: Option<Box<RawValue>>,

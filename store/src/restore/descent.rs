@@ -37,7 +37,7 @@ impl Descent {
         Ok(Descent { fd, path: path.to_vec(), levels: vec![first] })
     }
 
-    /// The open folder.
+    /// The folder that the walk is in, open for calls relative to it.
     pub fn folder(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }

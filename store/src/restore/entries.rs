@@ -7,7 +7,7 @@ use crate::{
 
 /// The entries that the checkpoint has in a folder, and what the stat cache knows of those that are there.
 pub struct Entries {
-    /// The section.
+    /// The stat cache's section of the folder; none where the cache has none.
     pub section: Option<Section>,
     /// `None` where the section's nodes are the checkpoint's.
     pub loaded: Option<Vec<Node>>,

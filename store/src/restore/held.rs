@@ -45,7 +45,7 @@ pub enum Held {
 /// The entry that has the cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Of {
-    /// The entry itself.
+    /// The entry by itself.
     Itself,
     /// The folder that it is in.
     Folder,

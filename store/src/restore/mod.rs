@@ -89,7 +89,7 @@ pub struct Options {
     pub verify: bool,
     /// Restore setuid and setgid bits, devices, and attributes that give privileges also where [`Store::distrusts`] the checkpoint.
     pub preserve_special: bool,
-    /// Number of threads.
+    /// Most threads that work at the same time; 0 counts as 1.
     pub threads: usize,
 }
 
@@ -136,7 +136,7 @@ pub struct RestoreReport {
 pub struct Parted {
     /// The names that were restored.
     pub names: Vec<String>,
-    /// The names outside.
+    /// The names that lie outside of what was restored.
     pub outside: Vec<String>,
 }
 

@@ -21,7 +21,7 @@ use crate::{
 /// Result of a removal, done or foreseen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Removed {
-    /// Entries removed.
+    /// Number of entries that were removed, or would be.
     pub entries: u64,
     /// True if something was to be kept, so that the folders above it are there still.
     pub kept: bool,
@@ -74,7 +74,7 @@ impl Stays {
 /// An entry that cannot be removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stuck {
-    /// Its path.
+    /// Path of the entry from the restore's target.
     pub path: Vec<u8>,
     /// The reason.
     pub hold: Hold,

@@ -114,7 +114,7 @@ impl Run<'_> {
         self.written.is_empty() && self.plan.links.is_empty() && !self.plan.folders.iter().any(|line| line.is_new)
     }
 
-    /// Number of threads.
+    /// Threads that each step may use, at least 1.
     pub fn threads(&self) -> usize {
         self.plan.options.threads.max(1)
     }

@@ -14,7 +14,7 @@ pub struct Skipped {
 /// A kind of reason for which something is not made as it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// Something failed.
+    /// A system call or a read from the store failed.
     Failed,
     /// It would give privileges.
     Withheld,

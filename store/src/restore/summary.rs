@@ -97,9 +97,9 @@ impl Counts {
 /// A plan in short.
 #[derive(Clone, Debug)]
 pub struct Summary {
-    /// Its target.
+    /// Path of the target as text; what is not UTF-8 in it is replaced.
     pub target: String,
-    /// The checkpoint.
+    /// Id of the checkpoint, a ULID.
     pub checkpoint: String,
     /// True if an existing folder is changed.
     pub in_place: bool,

@@ -101,11 +101,11 @@ pub struct Folder {
     pub parent: u32,
     /// Number of the entry in that folder.
     pub index: u32,
-    /// Its name there.
+    /// Its name in that folder, byte for byte.
     pub name: Box<[u8]>,
     /// Its metadata, as the checkpoint has it.
     pub meta: Meta,
-    /// Its tree.
+    /// Id of the tree that it has in the checkpoint.
     pub tree: TreeId,
     /// True if it has to be made.
     pub is_new: bool,
@@ -190,7 +190,7 @@ pub struct Item {
     pub folder: u32,
     /// Number of the entry in that folder.
     pub index: u32,
-    /// The action.
+    /// The work that is to be done with it.
     pub action: Action,
 }
 

@@ -19,7 +19,7 @@ pub enum Target {
     Fresh {
         /// The folder that it will be in.
         parent: PathBuf,
-        /// Its name there.
+        /// Name that it will have in that folder.
         name: Vec<u8>,
     },
     /// A folder that is changed into the checkpoint; an empty one, whoever has it open or mounted elsewhere, is filled.
@@ -28,7 +28,7 @@ pub enum Target {
     Entry {
         /// The folder that it goes to.
         parent: PathBuf,
-        /// Its name there.
+        /// Name that it will have in that folder.
         name: Vec<u8>,
         /// True if what is there may be replaced.
         replace: bool,
@@ -36,7 +36,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// The target's path.
+    /// The path as one, of the folder or entry to be made or changed.
     pub fn path(&self) -> PathBuf {
         match self {
             Target::InPlace(path) => path.clone(),

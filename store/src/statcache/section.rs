@@ -26,7 +26,7 @@ const PATCH_SHARE: usize = 4;
 /// A folder as the cache knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Section {
-    /// The folder's tree.
+    /// Id of the folder's tree when the cache was written.
     pub tree: TreeId,
     /// The filesystem that the folder was on, and the entries that are not [racy](Cached::racy).
     pub filesystem: FilesystemId,

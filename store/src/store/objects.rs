@@ -45,7 +45,7 @@ impl Budget {
 }
 
 impl Store {
-    /// An open pack.
+    /// A pack by its id; the last ones that were used are kept open.
     pub(crate) fn pack(&self, id: PackId) -> Result<Arc<PackFile>> {
         let mut packs = self.packs.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(pack) = packs.get(&id) {

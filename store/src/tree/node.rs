@@ -19,7 +19,7 @@ use crate::{
 /// One entry of a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// Its name.
+    /// Its name in the folder: 1 to 255 bytes, without `/` and NUL.
     pub name: Vec<u8>,
     /// Its metadata.
     pub meta: Meta,

@@ -20,7 +20,7 @@ const CONDEMNED: &[u8] = b"]}";
 /// Knowledge of a pack.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PackState {
-    /// Length in bytes.
+    /// Length of the pack's file, in bytes.
     pub bytes: u64,
     /// Digest of its directories, in hex.
     pub digest: String,

@@ -13,7 +13,7 @@ use crate::{
 /// A review of a session, for whoever decides; the files that changed stand before it, as `change` lines.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Review {
-    /// The session.
+    /// Id of the session that is reviewed.
     pub session: String,
     /// Observed state.
     pub status: String,
@@ -45,7 +45,7 @@ pub struct Review {
     pub errors: u64,
     /// Commands that the agent ran since then, oldest first, at most 50.
     pub commands: Vec<Ran>,
-    /// Commands before these.
+    /// Number of earlier commands, which are left out.
     pub commands_more: u64,
     /// Questions of the agent that nobody answered.
     pub open_questions: Vec<String>,

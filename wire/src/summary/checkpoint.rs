@@ -27,7 +27,7 @@ pub struct Created {
     pub id: Option<String>,
     /// True if nothing was done.
     pub dry_run: bool,
-    /// Its session.
+    /// Id of the session that it belongs to.
     pub session: String,
     /// Absolute path of the folder.
     pub workspace: String,
@@ -72,7 +72,7 @@ pub struct Made {
     pub checksum: String,
     /// Files that were read.
     pub files_read: u64,
-    /// Bytes of them.
+    /// Number of bytes that were read of these files.
     pub bytes_read: u64,
     /// Bytes of content that the store did not have.
     pub new_bytes: u64,
@@ -147,7 +147,7 @@ pub struct Restored {
 pub struct Safety {
     /// The checkpoint.
     pub id: String,
-    /// Its session.
+    /// Id of the session that it belongs to.
     pub session: String,
     /// Folder that it is of.
     pub workspace: String,
@@ -162,7 +162,7 @@ impl From<&safety::Safety> for Safety {
 mirror! {
     /// An agent that is alive in a folder in which something is overwritten.
     pub struct LiveAgent of overwrite::LiveAgent {
-        /// Its session.
+        /// Id of the session that the agent works in.
         pub session: String,
         /// Its process, or that which is just starting it; null on another machine.
         pub process: Option<i32>,
@@ -267,7 +267,7 @@ impl RolledBack {
 /// An entry of git's stash.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Stash {
-    /// Its commit.
+    /// Id of the stash entry's commit, in full; null where there is none.
     pub commit: Option<String>,
     /// Its name.
     #[serde(rename = "ref")]
@@ -306,9 +306,9 @@ pub struct Verified {
     pub deep: bool,
     /// `blake3:` and the digest of the sealed record.
     pub checksum: String,
-    /// Files in it.
+    /// Regular files in its workspace.
     pub files: u64,
-    /// Bytes of them.
+    /// Length of these files in bytes, holes included.
     pub bytes: u64,
     /// Tree nodes that were read.
     pub trees: u64,
@@ -348,7 +348,7 @@ pub struct LastCheck {
     pub at: String,
     /// The share of the data that it read, in percent.
     pub percent: u8,
-    /// Bytes of it.
+    /// Stored bytes that it read and hashed.
     pub bytes_read: u64,
     /// Problems that were found last: by it, by a check since that read no data, or by a verification.
     pub findings: u64,
@@ -385,7 +385,7 @@ pub struct Status {
     pub checked: Option<LastCheck>,
     /// True if it could be compared with that.
     pub compared: bool,
-    /// Changes since that.
+    /// Numbers of changes since that checkpoint; all 0 where it could not be compared.
     #[serde(flatten)]
     pub changes: Changes,
 }

@@ -47,7 +47,7 @@ pub struct LastHeard {
 /// An event that comes for some of its values alone, as the matcher of our hook leaves others out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct NarrowedHook {
-    /// The event.
+    /// Name of the event in the agent's settings, such as PreToolUse.
     pub event: String,
     /// The matchers of our hooks of it.
     pub matchers: Vec<String>,

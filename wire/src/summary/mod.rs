@@ -28,7 +28,7 @@ pub enum Summary {
     /// The number of checkpoints.
     #[serde(rename = "checkpoint list")]
     CheckpointList {
-        /// Checkpoints.
+        /// Number of checkpoints that are listed.
         checkpoints: u64,
     },
     /// The checkpoint that is shown.
@@ -46,7 +46,7 @@ pub enum Summary {
         id: String,
         /// Path of the folder.
         path: String,
-        /// Entries.
+        /// Number of entries that are listed.
         entries: u64,
         /// Bytes of the files.
         bytes: u64,
@@ -58,7 +58,7 @@ pub enum Summary {
         id: String,
         /// Path of the file.
         path: String,
-        /// Bytes.
+        /// Length of the file, in bytes.
         bytes: u64,
         /// Id of the content: its BLAKE3 hash.
         blob: String,
@@ -68,7 +68,7 @@ pub enum Summary {
     CheckpointFind {
         /// Checkpoints that were searched.
         checkpoints: u64,
-        /// Paths that match.
+        /// Number of different paths that match.
         paths: u64,
         /// Different entries at these paths.
         versions: u64,
@@ -105,7 +105,7 @@ pub enum Summary {
         new: String,
         /// Messages that are shown.
         messages: u64,
-        /// Turns among them.
+        /// Number of prompts of the user among these messages.
         turns: u64,
         /// True if the newer conversation goes on from the older one.
         continues: bool,
@@ -155,7 +155,7 @@ pub enum Summary {
     /// The number of tags in use.
     #[serde(rename = "checkpoint tags")]
     CheckpointTags {
-        /// Tags.
+        /// Number of tags that are listed.
         tags: u64,
     },
     /// The annotation that was made.
@@ -163,7 +163,7 @@ pub enum Summary {
     CheckpointAnnotate {
         /// The checkpoint.
         id: String,
-        /// The annotation.
+        /// The new annotation, with its time and person.
         annotation: Annotation,
         /// Number of annotations that it has now.
         annotations: u64,
@@ -171,7 +171,7 @@ pub enum Summary {
     /// The number of annotations.
     #[serde(rename = "checkpoint annotations")]
     CheckpointAnnotations {
-        /// Annotations.
+        /// Number of annotations that are listed.
         annotations: u64,
     },
     /// The links of a checkpoint, some of which are new.
@@ -219,9 +219,9 @@ pub enum Summary {
     SessionShow {
         /// The session.
         id: String,
-        /// Its runs.
+        /// Number of its runs, the live one included.
         runs: u64,
-        /// Its checkpoints.
+        /// Number of its checkpoints that exist.
         checkpoints: u64,
     },
     /// The summary of a session.
@@ -235,7 +235,7 @@ pub enum Summary {
     /// The number of sessions.
     #[serde(rename = "session list")]
     SessionList {
-        /// Sessions.
+        /// Number of sessions that are listed.
         sessions: u64,
     },
     /// An agent in a container that has ended.
@@ -308,7 +308,7 @@ pub enum Summary {
     /// A unit of systemd.
     #[serde(rename = "session unit")]
     SessionUnit {
-        /// Its name.
+        /// File name of the unit.
         name: String,
         /// Its text.
         unit: String,
@@ -388,7 +388,7 @@ pub enum Summary {
     /// Numbers of the log.
     #[serde(rename = "log")]
     Log {
-        /// Entries.
+        /// Number of entries that were printed.
         entries: u64,
     },
     /// A service that has ended, or its unit of systemd.
@@ -400,16 +400,16 @@ pub enum Summary {
     /// A new phase checkpoint.
     #[serde(rename = "phase create")]
     PhaseCreate {
-        /// Its id.
+        /// Id of the new phase checkpoint.
         id: String,
     },
     /// A phase checkpoint that was printed.
     #[serde(rename = "phase load")]
     PhaseLoad {
-        /// Its id.
+        /// Id of the phase checkpoint, as it was given.
         id: String,
     },
-    /// Phase checkpoints.
+    /// The number of phase checkpoints.
     #[serde(rename = "phase list")]
     PhaseList {
         /// Their number.
@@ -424,7 +424,7 @@ pub enum Summary {
     /// A phase checkpoint that is completed by now.
     #[serde(rename = "phase complete")]
     PhaseComplete {
-        /// Its id.
+        /// Id of the phase checkpoint that is completed.
         id: String,
     },
     /// Phase checkpoints that were removed.
@@ -436,9 +436,9 @@ pub enum Summary {
     /// Something that was remembered.
     #[serde(rename = "memory save")]
     MemorySave {
-        /// Its id.
+        /// Id of the entry, by which it is forgotten.
         id: String,
-        /// The project.
+        /// Name of the project that knows it now.
         project: String,
         /// False if the same was known already.
         recorded: bool,
@@ -446,7 +446,7 @@ pub enum Summary {
     /// What is known, by words.
     #[serde(rename = "memory recall")]
     MemoryRecall {
-        /// The project.
+        /// Name of the project that was searched.
         project: String,
         /// Entries that were found.
         entries: u64,
@@ -458,7 +458,7 @@ pub enum Summary {
         project: Option<String>,
         /// All projects, where these are listed.
         projects: Vec<String>,
-        /// Entries.
+        /// Number of entries that are listed.
         entries: u64,
         /// Sessions whose result a person decided about.
         sessions: u64,
@@ -466,7 +466,7 @@ pub enum Summary {
     /// What was forgotten.
     #[serde(rename = "memory forget")]
     MemoryForget {
-        /// The project.
+        /// Name of the project that has forgotten.
         project: String,
         /// Entries.
         forgotten: u64,
@@ -474,7 +474,7 @@ pub enum Summary {
     /// Knowledge that was taken over from another project.
     #[serde(rename = "memory adopt")]
     MemoryAdopt {
-        /// The project.
+        /// Name of the project that knows more now.
         project: String,
         /// The other one.
         from: String,
@@ -486,7 +486,7 @@ pub enum Summary {
     /// A folder that is of a project from now on.
     #[serde(rename = "memory confirm")]
     MemoryConfirm {
-        /// The project.
+        /// Name of the project that the folder is of.
         project: String,
         /// The folder; null where it was of the project already.
         folder: Option<String>,
@@ -494,15 +494,15 @@ pub enum Summary {
     /// What is worth remembering.
     #[serde(rename = "memory suggest")]
     MemorySuggest {
-        /// The project.
+        /// Name of the project whose sessions were looked at.
         project: String,
-        /// Suggestions.
+        /// Number of suggestions that are listed.
         suggestions: u64,
     },
     /// Numbers of the outbox.
     #[serde(rename = "outbox list")]
     OutboxList {
-        /// Deliveries.
+        /// Number of deliveries that are listed.
         deliveries: u64,
         /// Of these, those that are not tried again by themselves.
         failed: u64,
@@ -528,19 +528,19 @@ pub enum Summary {
     /// A notification that was sent for a test.
     #[serde(rename = "notify test")]
     NotifyTest {
-        /// The channel.
+        /// Name of the channel in the configuration.
         channel: String,
     },
     /// Numbers of the audit.
     #[serde(rename = "audit log")]
     AuditLog {
-        /// Entries.
+        /// Number of entries that are listed.
         entries: u64,
     },
     /// Numbers of an export of the audit.
     #[serde(rename = "audit export")]
     AuditExport {
-        /// Entries.
+        /// Number of entries that were written.
         entries: u64,
     },
     /// The outcome of a verification of the chain of events.
@@ -577,10 +577,10 @@ pub enum Summary {
         /// The folder.
         mountpoint: String,
     },
-    /// The mounts.
+    /// The number of mounts.
     #[serde(rename = "mounts")]
     Mounts {
-        /// Mounts.
+        /// Number of live mounts that are listed.
         mounts: u64,
         /// Dead ones that were cleared away.
         cleared: u64,
@@ -588,7 +588,7 @@ pub enum Summary {
     /// A store that is there.
     #[serde(rename = "init")]
     Init {
-        /// The store.
+        /// Path of the store's folder, as it was given or found.
         store: String,
         /// True if it was made.
         created: bool,
@@ -599,16 +599,16 @@ pub enum Summary {
     /// A script for a shell.
     #[serde(rename = "completions")]
     Completions {
-        /// The shell.
+        /// Name of the shell, such as bash or zsh.
         shell: String,
     },
-    /// Man pages.
+    /// The folder with man pages.
     #[serde(rename = "man")]
     Man {
         /// Folder that they were written to.
         folder: String,
     },
-    /// Versions.
+    /// Versions of the program and of what it writes.
     #[serde(rename = "version")]
     Version {
         /// Of the program.
@@ -617,7 +617,7 @@ pub enum Summary {
         store_format: u32,
         /// Of a checkpoint's record.
         record_schema: u32,
-        /// Of `manifest.json`.
+        /// Version of the schema of `manifest.json`, such as 1.2.
         manifest: String,
     },
 }

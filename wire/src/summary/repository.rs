@@ -12,7 +12,7 @@ pub struct Check {
     pub dry_run: bool,
     /// True if nothing is damaged; of a planned repair, if nothing would be lost.
     pub ok: bool,
-    /// Number of findings.
+    /// Number of findings, those that were only counted included.
     pub findings: u64,
     /// Repair that was planned.
     pub repair: Option<Repair>,
@@ -28,7 +28,7 @@ pub struct Check {
 pub struct Collection {
     /// True if nothing was done.
     pub dry_run: bool,
-    /// Plan.
+    /// Plan of the collection, by which it is done.
     pub plan: CollectionPlan,
     /// Numbers of what was done; not there of a dry run.
     #[serde(flatten)]
@@ -44,9 +44,9 @@ pub struct Exported {
     pub output: String,
     /// Members of the archive.
     pub members: u64,
-    /// Files among them.
+    /// Regular files among them, without hard links to one already written.
     pub files: u64,
-    /// Bytes of these.
+    /// Length of these files in bytes, holes included.
     pub bytes: u64,
     /// Bytes of the archive before it was compressed.
     pub tar_bytes: u64,
@@ -61,13 +61,13 @@ pub struct Exported {
 pub struct Imported {
     /// The checkpoint.
     pub id: String,
-    /// Its session.
+    /// Id of the session that it belongs to.
     pub session: String,
     /// Id of the tree that holds everything.
     pub root: String,
-    /// Files.
+    /// Regular files in the checkpoint.
     pub files: u64,
-    /// Bytes of them.
+    /// Length of these files in bytes, holes included.
     pub bytes: u64,
     /// Bytes of content that the store did not have.
     pub new_bytes: u64,
@@ -94,7 +94,7 @@ pub struct CopiedStore {
     pub copied_bytes: u64,
     /// Packs that were removed from the copy: gc had removed them from the store.
     pub removed_packs: u64,
-    /// Bytes of them.
+    /// Length of the packs that were removed, in bytes.
     pub removed_bytes: u64,
     /// Packs that are missing from the store or damaged in it, and not whole in the copy.
     pub damaged_packs: u64,

@@ -13,7 +13,7 @@ use crate::{checkpoint::Approval, show::Show};
 pub struct Ended {
     /// The session.
     pub id: String,
-    /// The run.
+    /// ULID of the run; null where none was begun.
     pub run: Option<String>,
     /// Exit code of the agent; null if it goes on, in tmux or in another process.
     pub exit_code: Option<i32>,
@@ -37,7 +37,7 @@ impl Ended {
 pub struct Decision {
     /// The checkpoint.
     pub id: String,
-    /// Its session.
+    /// Id of the session that it belongs to.
     pub session: String,
     /// The decision that holds.
     pub approval: Approval,

@@ -102,7 +102,7 @@ fn is_its_own(record: &Object) -> bool {
     !record.is_true("isSidechain") && record.is_null_or_absent("parent_tool_use_id")
 }
 
-/// Claude Code.
+/// Claude Code by Anthropic; its binary is `claude`.
 #[derive(Debug)]
 pub struct Claude;
 

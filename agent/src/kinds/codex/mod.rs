@@ -60,7 +60,7 @@ pub(super) const RECORDS: Records = Records {
     },
 };
 
-/// Codex CLI.
+/// Codex CLI by OpenAI; its binary is `codex`.
 #[derive(Debug)]
 pub struct Codex;
 

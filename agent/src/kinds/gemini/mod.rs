@@ -68,7 +68,7 @@ pub(super) const RECORDS: Records = Records {
     },
 };
 
-/// Gemini CLI.
+/// Gemini CLI by Google; its binary is `gemini`.
 #[derive(Debug)]
 pub struct Gemini;
 

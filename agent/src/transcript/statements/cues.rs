@@ -24,7 +24,7 @@ pub enum Cue {
 }
 
 impl Cue {
-    /// Its weight.
+    /// Weight of the cue, 0 to 2; the weights of a sentence are added up.
     pub(super) fn weight(self) -> u8 {
         match self {
             Cue::Rule | Cue::Choice | Cue::Failure | Cue::Setting => 2,

@@ -36,7 +36,7 @@ const WEIGHT_OF_AGENT_MIN: u8 = 3;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Speaker {
-    /// The user.
+    /// The user, in a prompt.
     #[default]
     User,
     /// The model.

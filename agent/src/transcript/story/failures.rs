@@ -127,7 +127,7 @@ impl Failures {
         self.0.retain(|failure| failure.at < from);
     }
 
-    /// The last failure.
+    /// The failure that came last.
     pub fn last(&self) -> Option<&Failure> {
         self.0.back()
     }

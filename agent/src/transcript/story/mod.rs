@@ -45,7 +45,6 @@ const SHOWING: [&str; 7] = ["cat", "head", "tail", "sed", "less", "bat", "nl"];
 pub(crate) enum Deed {
     /// It ran a command line.
     Ran {
-        /// The line.
         line: String,
         /// Its end.
         ended: Ended,

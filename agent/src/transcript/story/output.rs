@@ -10,7 +10,6 @@ const LOOKED_BYTES_MAX: usize = 64 << 10;
 pub(crate) enum Ended {
     /// It succeeded.
     Passed,
-    /// It failed.
     Failed,
     /// Nothing says, as of one that goes on in the background.
     Unknown,

@@ -56,7 +56,7 @@ impl Tool for Tar {
     }
 }
 
-/// `cp -a`.
+/// The tool `cp -a`, which makes a full copy each time.
 #[derive(Debug)]
 pub struct Cp {
     home: PathBuf,

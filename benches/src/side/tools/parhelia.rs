@@ -14,7 +14,7 @@ use crate::walk;
 /// The outcome of a `checkpoint create`, from its summary.
 #[derive(Debug, Clone)]
 pub struct Created {
-    /// The checkpoint's id.
+    /// ULID of the checkpoint.
     pub id: String,
     /// The time for which the commit lock was held, in milliseconds, if the summary says so.
     pub lock_held_ms: Option<f64>,
@@ -75,7 +75,7 @@ impl Parhelia {
         Self::new(self.binary.clone(), home)
     }
 
-    /// The binary.
+    /// Path of the binary under test.
     pub fn binary(&self) -> PathBuf {
         self.binary.clone()
     }

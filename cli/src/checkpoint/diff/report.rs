@@ -12,9 +12,9 @@ use crate::{env, exit::Result, output::Output};
 
 /// A checkpoint and its marks.
 pub struct Told {
-    /// The checkpoint.
+    /// The checkpoint with its record.
     pub checkpoint: Checkpoint,
-    /// Its marks.
+    /// Statements about it since, its approval among them.
     pub marks: Marks,
 }
 

@@ -18,11 +18,11 @@ const TAGS_FROM: u64 = 1 << (POSITION_BITS - 1);
 /// An inode of a mounted store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Inode {
-    /// The root.
+    /// The folder at the mountpoint.
     Root,
-    /// `sessions/`
+    /// The folder `sessions/`, with one for each session.
     Sessions,
-    /// `by-date/`
+    /// The folder `by-date/`, with a link to each checkpoint.
     ByDate,
     /// A folder of tags, by number; [`TOP`] is `by-tag/`.
     TagFolder(u64),
@@ -63,7 +63,7 @@ impl Inode {
         })
     }
 
-    /// Its number.
+    /// Number by which the kernel knows it.
     pub fn number(self) -> u64 {
         let of = |checkpoint: u64, low: u64| (checkpoint << POSITION_BITS) | low;
         match self {

@@ -39,12 +39,12 @@ pub struct TagLink {
     pub depth: usize,
 }
 
-/// All tags.
+/// Folders and links below `by-tag`, as of one view of the store.
 #[derive(Debug)]
 pub struct Tags {
-    /// Folders, by number.
+    /// Folders by the numbers that their inodes are made of.
     pub folders: BTreeMap<u64, TagFolder>,
-    /// Links, by number.
+    /// Links by the numbers that their inodes are made of.
     pub links: HashMap<u64, TagLink>,
 }
 

@@ -77,7 +77,7 @@ struct BegunSession {
     warnings: Vec<String>,
 }
 
-/// The operation.
+/// Route and description of `createSession`.
 pub fn operation() -> Operation {
     Operation::post(
         "/v1/sessions",

@@ -32,7 +32,7 @@ struct Labels {
     remove: Vec<String>,
 }
 
-/// The operation.
+/// Route and description of `labelSession`.
 pub fn operation() -> Operation {
     Operation::post("/v1/sessions/{session}/labels", "labelSession", "Sets and removes labels, all or none.", post(label))
         .takes::<Labels>()

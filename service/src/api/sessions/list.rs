@@ -23,7 +23,7 @@ use crate::{
 /// So many sessions are listed at a time, unless fewer are asked for.
 const LISTED_MAX: usize = 1000;
 
-/// Sessions.
+/// A page of sessions, and the place in the journal that it is true of.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Sessions {
     /// Sessions, the one that changed last first; behind them, those that changed since the first page was read, as they are now.
@@ -62,7 +62,7 @@ struct Listed {
     label: Option<String>,
 }
 
-/// The operation.
+/// Route and description of `listSessions`.
 pub fn operation() -> Operation {
     Operation::get("/v1/sessions", "listSessions", "Sessions, the one that changed last first, by pages.", get(list))
         .query::<Listed>()

@@ -23,7 +23,7 @@ struct Mentions {
     parse: [&'static str; 0],
 }
 
-/// Sends a message.
+/// Sends a message to the webhook, without mentions of anybody.
 pub fn send(options: &Notifications, hook: &Hook, message: &Message, env: Env) -> Result<(), Trouble> {
     let username = hook.username.as_deref().map(|name| plain(name, env)).transpose()?;
     // Without a picture of what is there.

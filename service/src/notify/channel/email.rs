@@ -23,7 +23,7 @@ const SUBJECT_CHARACTERS_MAX: usize = 150;
 /// A mail takes no longer.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Sends a message.
+/// Sends a message as a mail of plain text.
 pub fn send(options: &Notifications, email: &Email, message: &Message, env: Env) -> Result<(), Trouble> {
     let host = plain(&email.smtp_host, env)?;
     if email.tls == Tls::None && !(options.insecure_loopback && is_loopback(&host)) {

@@ -23,7 +23,7 @@ struct Body<'a> {
     click: Option<&'a str>,
 }
 
-/// Sends a message.
+/// Sends a message to the topic, with ntfy's priority for the most urgent notification in it.
 pub fn send(options: &Notifications, ntfy: &Ntfy, message: &Message, env: Env) -> Result<(), Trouble> {
     let priority = match () {
         () if message.is("critical") => 5,

@@ -20,7 +20,7 @@ struct Body {
     username: Option<String>,
 }
 
-/// Sends a message.
+/// Sends a message to the webhook, cut to what Slack takes.
 pub fn send(options: &Notifications, hook: &Hook, message: &Message, env: Env) -> Result<(), Trouble> {
     let username = hook.username.as_deref().map(|name| plain(name, env)).transpose()?;
     let link = link_line(message, |link| format!("<{}>", link.replace(['<', '>', '|'], "")));

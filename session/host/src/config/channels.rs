@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 /// A longer file holds no secret, in bytes.
 const SECRET_BYTES_MAX: u64 = 64 << 10;
 
-/// A channel.
+/// A place to which notifications are sent; `type` in the configuration names its kind.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum Channel {
@@ -86,7 +86,7 @@ pub struct Webhook {
 pub struct Email {
     /// The server's name.
     pub smtp_host: String,
-    /// Its port.
+    /// TCP port of the server; none for the usual one: 587 for STARTTLS, 465 for TLS, 25 without.
     #[serde(default)]
     pub smtp_port: Option<u16>,
     /// The protection of the connection.
@@ -251,7 +251,7 @@ fn names(text: &str) -> impl Iterator<Item = &str> {
     text.split("${").skip(1).filter_map(|rest| rest.split_once('}').map(|(name, _)| name)).filter(|name| !name.is_empty())
 }
 
-/// Channels by name.
+/// Channels by the names that `[notifications.channels]` gives them.
 pub type Channels = BTreeMap<String, Channel>;
 
 #[cfg(test)]

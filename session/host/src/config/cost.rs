@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use parhelia_agent::transcript::usage::Usage;
 use serde::{Deserialize, Serialize};
 
-/// Options of costs.
+/// The section `[cost]`: prices by which costs are reckoned that no agent reports.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
     /// Prices, each as `MODEL INPUT OUTPUT [CACHE_WRITE CACHE_READ]`: the beginning of a model's name, and US dollars for a million tokens.

@@ -15,11 +15,11 @@ use super::channels::Variable;
 /// Options of issue trackers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Integrations {
-    /// GitHub.
+    /// Access to issues of GitHub, by its REST API.
     pub github: GitHub,
-    /// Linear.
+    /// Access to issues of Linear, by its GraphQL API.
     pub linear: Linear,
-    /// Beads.
+    /// Use of Beads, whose issues lie in the workspace itself.
     pub beads: Beads,
     /// The consequence of a session's error.
     pub on_error: OnError,
@@ -38,7 +38,7 @@ pub struct Integrations {
 /// Access to GitHub.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GitHub {
-    /// The token.
+    /// Variable with the token; none where it is in a file, or GitHub is not used.
     pub token: Option<Variable>,
     /// The file with the token.
     pub token_file: Option<PathBuf>,
@@ -48,10 +48,10 @@ pub struct GitHub {
     pub api: String,
 }
 
-/// Access to Linear.
+/// Options of the tracker Linear: key, team and address.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Linear {
-    /// The API key.
+    /// Variable with the API key; none where it is in a file, or Linear is not used.
     pub api_key: Option<Variable>,
     /// The file with the API key.
     pub api_key_file: Option<PathBuf>,
@@ -61,7 +61,7 @@ pub struct Linear {
     pub api: String,
 }
 
-/// Use of Beads.
+/// Options of the tracker Beads.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Beads {
     /// True to use it where a workspace has a folder `.beads`.
@@ -77,7 +77,7 @@ pub enum OnError {
     Create,
     /// A comment on its issues.
     Comment,
-    /// None.
+    /// No issue is made or commented on.
     None,
 }
 
@@ -90,9 +90,9 @@ pub enum OnApproval {
     Close,
     /// The issue is moved to the state `done` where there are workflow states.
     Move,
-    /// A comment.
+    /// A comment on its issues, which stay open.
     Comment,
-    /// None.
+    /// The issues stay as they are.
     None,
 }
 

@@ -65,21 +65,21 @@ pub struct Config {
     pub context: Context,
     /// Options of MCP servers.
     pub mcp: Mcp,
-    /// Retention of checkpoints.
+    /// Rules by which old checkpoints are removed (`[retention]`).
     pub retention: Retention,
     /// The scan for secrets.
     pub secrets: Secrets,
     /// Limits of a briefing.
     pub inject: Inject,
-    /// Options of briefings.
+    /// Options of briefings besides their size (`[briefing]`).
     pub briefing: Briefing,
     /// Summaries by a model.
     pub summary: Summary,
-    /// Options of approval.
+    /// Policies, and limits beyond which a person decides (`[approval]`).
     pub approval: Approval,
-    /// Options of notifications.
+    /// Channels, and rules for what goes where (`[notifications]`).
     pub notifications: Notifications,
-    /// Options of costs.
+    /// Prices of models (`[cost]`).
     pub cost: Cost,
     /// The budget of a session.
     pub budget: Budget,
@@ -96,16 +96,16 @@ pub struct Config {
 pub enum Origin {
     /// Nobody set it.
     Default,
-    /// A file.
+    /// One of the configuration files sets it.
     File {
-        /// The file's path.
+        /// Path of the file, as it was opened.
         path: PathBuf,
-        /// The line, from 1.
+        /// Line of the option in the file, from 1.
         line: usize,
     },
-    /// An environment variable.
+    /// A variable of the caller's environment sets it.
     Environment {
-        /// The variable's name.
+        /// Name of the variable, such as `PARHELIA_STORE`.
         name: &'static str,
     },
 }
@@ -117,7 +117,7 @@ pub struct Effective {
     pub key: &'static str,
     /// Its value; null where there is none.
     pub value: Value,
-    /// Its origin.
+    /// The file or variable that sets the value, or neither.
     pub origin: Origin,
 }
 

@@ -26,7 +26,7 @@ impl Priority {
         all.into_iter().find(|priority| priority.name() == name).unwrap_or(Priority::Critical)
     }
 
-    /// Its name.
+    /// Its word in configuration files and JSON: `info`, `notice`, `warning` or `critical`.
     pub fn name(self) -> &'static str {
         match self {
             Priority::Info => "info",
@@ -37,12 +37,12 @@ impl Priority {
     }
 }
 
-/// Options of notifications.
+/// The section `[notifications]`, which only the user's own files can set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Notifications {
     /// The channel of what no rule of `routing` names.
     pub default_channel: Option<String>,
-    /// Channels by name.
+    /// Channels by the names that `default_channel` and `routing` use.
     pub channels: Channels,
     /// Channels by priority.
     pub routing: Routing,

@@ -75,7 +75,7 @@ pub struct Environment {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// A summary.
+    /// A summary of the work, without content of files.
     Summary,
     /// The files' content, too.
     #[default]
@@ -101,7 +101,7 @@ pub struct Context {
     pub window_tokens: u64,
 }
 
-/// Retention of checkpoints.
+/// The section `[retention]`: how many checkpoints of a session are kept, and for how long.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Retention {
     /// True to remove a session's old checkpoints after each new one.
@@ -161,13 +161,13 @@ pub struct Secrets {
 /// Limits of a briefing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Inject {
-    /// Most tokens.
+    /// Upper bound of a briefing, in estimated tokens.
     pub max_tokens: u64,
-    /// Most characters.
+    /// Upper bound of a briefing, in characters.
     pub max_characters: u64,
 }
 
-/// Options of briefings.
+/// The section `[briefing]`: what a briefing has besides its limits in `[inject]`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Briefing {
     /// True if a conversation that begins after another one is told of that.

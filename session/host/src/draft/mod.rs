@@ -16,11 +16,11 @@ use crate::{Host, Observer, Result};
 
 /// A checkpoint that was captured, and what its steps have found so far.
 pub struct Draft<'a> {
-    /// The store.
+    /// The store that has the checkpoint by now.
     pub store: &'a Store,
     /// The caller.
     pub host: &'a dyn Host,
-    /// The request.
+    /// The request, as the caller made it.
     pub request: &'a CheckpointRequest<'a>,
     /// The observer, who is told of whatever concerns people.
     pub observer: &'a dyn Observer,
@@ -43,12 +43,12 @@ pub struct Draft<'a> {
 }
 
 impl Draft<'_> {
-    /// The checkpoint.
+    /// The captured checkpoint; the last one where nothing had changed.
     pub fn checkpoint(&self) -> &Checkpoint {
         &self.outcome.checkpoint
     }
 
-    /// The actor.
+    /// The person or program that events of this checkpoint name.
     pub fn actor(&self) -> &Actor {
         &self.options.actor
     }

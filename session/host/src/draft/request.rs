@@ -10,7 +10,7 @@ use crate::{Host, Result, config::Config, conversation::Source};
 
 /// A checkpoint that is asked for: of which workspace, in which session, with what beside it.
 pub struct CheckpointRequest<'a> {
-    /// The session.
+    /// Id of the session that it is made in.
     pub session: &'a str,
     /// The run that it is made in, and its epoch; none from outside.
     pub run: Option<(&'a str, u64)>,
@@ -34,7 +34,7 @@ pub struct CheckpointRequest<'a> {
     pub thorough: bool,
     /// True if the new checkpoint is read back from the store; a damaged one is followed by another that stores it again.
     pub deep: bool,
-    /// The conversation.
+    /// The conversation to capture beside the workspace.
     pub conversation: Conversation,
     /// The pane of tmux in which the run is.
     pub tmux: Option<Tmux>,
@@ -83,7 +83,7 @@ impl<'a> CheckpointRequest<'a> {
 /// The conversation that belongs to a checkpoint.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Conversation {
-    /// There is none.
+    /// No conversation is captured.
     #[default]
     None,
     /// The one of this transcript.
@@ -92,7 +92,7 @@ pub enum Conversation {
     Of {
         /// The agent's folder.
         config: PathBuf,
-        /// The id.
+        /// The agent's own id of the conversation, such as a UUID.
         id: String,
     },
     /// The output of a headless agent with `--output-format stream-json`.

@@ -6,7 +6,7 @@ pub enum Beside {
     /// It has the same conversation.
     #[error("the conversation is also session {session}'s")]
     Conversation {
-        /// The other session.
+        /// Id of the session that is in the same conversation.
         session: String,
     },
     /// Its agent lives and works in the same files.
@@ -14,7 +14,7 @@ pub enum Beside {
         "the agent of session {session} is alive in {folder}: both change the same files, and checkpoints of each have what the other did"
     )]
     Files {
-        /// The other session.
+        /// Id of the session that works in the same files.
         session: String,
         /// Its workspace.
         folder: String,
@@ -22,9 +22,9 @@ pub enum Beside {
     /// It has the same name, and its agent lives.
     #[error("session {session} has the name {name} as well, and its agent is alive: the name alone is ambiguous from now on")]
     Name {
-        /// The other session.
+        /// Id of the session that has the name already.
         session: String,
-        /// The name.
+        /// The name that both sessions have.
         name: String,
     },
 }

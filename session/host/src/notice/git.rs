@@ -23,7 +23,7 @@ pub enum Git {
     /// HEAD is at another commit than in the checkpoint, and stays there.
     #[error("HEAD ({now}) is {relation} the checkpoint's ({then}), and stays: files go back, branches and commits do not")]
     HeadStays {
-        /// The commit now.
+        /// The first 12 hex digits of the commit that HEAD is at.
         now: String,
         /// The commit in the checkpoint.
         then: String,

@@ -10,7 +10,7 @@ pub enum Secrets {
     /// A new checkpoint has texts that look like credentials.
     #[error("checkpoint {checkpoint} has {}: {}; they are in it, and were not removed", count(*found, "possible secret"), some_of(*found, first))]
     Found {
-        /// The checkpoint.
+        /// Id of the checkpoint that has them.
         checkpoint: Ulid,
         /// Their number.
         found: u64,
@@ -20,7 +20,7 @@ pub enum Secrets {
     /// Files were left out of a new checkpoint because of possible secrets.
     #[error("checkpoint {checkpoint} leaves out {} with possible secrets: {}", count(*files, "file"), some_of(*files, first))]
     LeftOut {
-        /// The checkpoint.
+        /// Id of the checkpoint that lacks the files.
         checkpoint: Ulid,
         /// Their number.
         files: u64,
@@ -30,7 +30,7 @@ pub enum Secrets {
     /// Not all of a new checkpoint could be scanned for secrets.
     #[error("{} of checkpoint {checkpoint} not scanned for secrets, as that took too long or was interrupted", was(*files, "new file"))]
     NotScanned {
-        /// The checkpoint.
+        /// Id of the checkpoint that was scanned in part.
         checkpoint: Ulid,
         /// The number of its files that were not.
         files: u64,

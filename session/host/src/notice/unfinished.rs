@@ -9,7 +9,7 @@ pub enum Unfinished {
     /// A rollback was interrupted.
     #[error("session {session}: a rollback to {target} was interrupted, and files of two states are in its workspace")]
     RollbackInterrupted {
-        /// The session.
+        /// Id of the session that was to be rolled back.
         session: String,
         /// The checkpoint that was gone back to.
         target: Ulid,

@@ -34,7 +34,7 @@ pub enum DecisionRefusal {
     /// The caller may not decide about the checkpoint.
     #[error("cannot decide about checkpoint {checkpoint}: {why}{attempt}")]
     MayNotDecide {
-        /// The checkpoint.
+        /// Id of the checkpoint, on which nothing was decided.
         checkpoint: Ulid,
         /// The reason.
         why: String,
@@ -44,7 +44,7 @@ pub enum DecisionRefusal {
     /// The caller may not delete the checkpoint.
     #[error("cannot delete checkpoint {checkpoint}: {why}{attempt}")]
     MayNotDelete {
-        /// The checkpoint.
+        /// Id of the checkpoint, which is kept.
         checkpoint: Ulid,
         /// The reason.
         why: String,
@@ -54,7 +54,7 @@ pub enum DecisionRefusal {
     /// The caller may not take a mark off a checkpoint.
     #[error("cannot take {mark} off checkpoint {checkpoint}: no agent has put it there, and {why}{attempt}")]
     MayNotUnmark {
-        /// The checkpoint.
+        /// Id of the checkpoint, which keeps the mark.
         checkpoint: Ulid,
         /// The tag or the link.
         mark: String,
@@ -87,7 +87,7 @@ pub enum DecisionRefusal {
     #[error("checkpoint {checkpoint} was {status} by {user} on {}; that holds, and this decision is recorded as refused",
         at.strftime("%Y-%m-%d at %H:%M:%S UTC"))]
     AlreadyDecided {
-        /// The checkpoint.
+        /// Id of the checkpoint with the earlier decision.
         checkpoint: Ulid,
         /// The decision that holds.
         status: &'static str,
@@ -111,9 +111,9 @@ pub enum DecisionRefusal {
         Step::From
     )]
     StandsOnRejected {
-        /// The session.
+        /// Id of the session that was to be resumed.
         session: String,
-        /// The checkpoint.
+        /// Id of the session's head.
         checkpoint: Ulid,
         /// The decision, as a predicate.
         why: String,
@@ -127,7 +127,7 @@ pub enum DecisionRefusal {
     /// The checkpoint was rejected.
     #[error("checkpoint {checkpoint} {why}")]
     Rejected {
-        /// The checkpoint.
+        /// Id of the rejected checkpoint.
         checkpoint: Ulid,
         /// The decision, as a predicate.
         why: String,

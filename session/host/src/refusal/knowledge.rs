@@ -12,7 +12,7 @@ pub enum KnowledgeRefusal {
     /// No phase checkpoint has an id.
     #[error("no phase checkpoint {id} in {}", folder.shown())]
     NoPhase {
-        /// The id.
+        /// The id that was given, of which no file is found.
         id: String,
         /// The folder of phase checkpoints.
         folder: PathBuf,
@@ -32,7 +32,7 @@ pub enum KnowledgeRefusal {
     /// Nothing is suggested under an id.
     #[error("there is no suggestion {id}")]
     NotSuggested {
-        /// The id.
+        /// The id that was given.
         id: String,
     },
 }

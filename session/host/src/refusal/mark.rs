@@ -31,7 +31,7 @@ pub enum MarkRefusal {
     /// A session would have too many labels.
     #[error("session {session} would have more than {labels_max} labels")]
     TooManyLabels {
-        /// The session.
+        /// Id of the session that was to be labelled.
         session: String,
         /// So many it may have.
         labels_max: usize,
@@ -64,7 +64,7 @@ pub enum MarkRefusal {
     /// The checkpoint was deleted.
     #[error("checkpoint {checkpoint} was deleted{} on {}", by(user.as_ref()), at.strftime("%Y-%m-%d at %H:%M:%S UTC"))]
     IsDeleted {
-        /// The checkpoint.
+        /// Id of the deleted checkpoint.
         checkpoint: Ulid,
         /// Time of the deletion.
         at: Timestamp,
@@ -74,9 +74,9 @@ pub enum MarkRefusal {
     /// The checkpoint does not have the tag.
     #[error("checkpoint {checkpoint} does not have the tag '{tag}'; it has {}", listed(has))]
     NotTagged {
-        /// The checkpoint.
+        /// Id of the checkpoint that was to be untagged.
         checkpoint: Ulid,
-        /// The tag.
+        /// The tag that was to be removed.
         tag: String,
         /// The tags that it has.
         has: Vec<String>,
@@ -84,7 +84,7 @@ pub enum MarkRefusal {
     /// The checkpoint is not linked to the issue.
     #[error("checkpoint {checkpoint} is not linked to {link}; it is linked to {}", listed(has))]
     NotLinked {
-        /// The checkpoint.
+        /// Id of the checkpoint that was to be unlinked.
         checkpoint: Ulid,
         /// The address of the issue.
         link: String,
@@ -94,7 +94,7 @@ pub enum MarkRefusal {
     /// Somebody has marked the checkpoint, so that it is not deleted by mistake.
     #[error("cannot delete checkpoint {checkpoint}: it is {why}")]
     IsProtected {
-        /// The checkpoint.
+        /// Id of the checkpoint, which is kept.
         checkpoint: Ulid,
         /// Its marks.
         why: String,

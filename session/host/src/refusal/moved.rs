@@ -7,7 +7,7 @@ pub enum MoveRefusal {
     /// The session has no folder that could have been moved.
     #[error("session {session} has no workspace that could have been moved")]
     NothingToMove {
-        /// The session.
+        /// Id of the session, such as one that was imported.
         session: String,
     },
     /// A session cannot go on in a folder that is another one than its own.
@@ -21,7 +21,7 @@ pub enum MoveRefusal {
     /// The session's folder is where it was.
     #[error("session {session} works in {path}, which is there; give the folder to go on in")]
     HasNotMoved {
-        /// The session.
+        /// Id of the session, whose folder is unmoved.
         session: String,
         /// Its folder, for messages.
         path: String,

@@ -7,25 +7,25 @@ pub enum RunRefusal {
     /// Somebody has ended the run before its agent was started.
     #[error("run {run} was ended before its agent could be started")]
     EndedBefore {
-        /// The run.
+        /// Id of the ended run.
         run: String,
     },
     /// The run does not wait for somebody to start its agent.
     #[error("run {run} does not wait for its agent")]
     DoesNotWait {
-        /// The run.
+        /// Id of the run, whose agent was started already or never will be.
         run: String,
     },
     /// A run has ended.
     #[error("run {run} has ended; begin another one")]
     IsOver {
-        /// The run.
+        /// Id of the ended run.
         run: String,
     },
     /// A session takes no answer now.
     #[error("session {session} takes no answer now: {why}")]
     NotAnswered {
-        /// The session.
+        /// Id of the session that was to be answered.
         session: String,
         /// The reason.
         why: String,
@@ -41,7 +41,7 @@ pub enum RunRefusal {
     /// A session takes no prompt now.
     #[error("session {session} takes no prompt now: {why}")]
     NotPrompted {
-        /// The session.
+        /// Id of the session that was to be prompted.
         session: String,
         /// The reason.
         why: String,

@@ -211,7 +211,7 @@ pub enum RunHooks {
         /// The reason, as its settings tell.
         why: String,
     },
-    /// It has none.
+    /// The agent has no hooks, or none of them call this store.
     None,
 }
 

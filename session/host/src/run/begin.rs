@@ -42,7 +42,7 @@ pub struct Begin {
     pub name: Option<String>,
     /// The policy of approval that a new session has chosen.
     pub policy: Option<String>,
-    /// The workspace.
+    /// Absolute path of the session's folder.
     pub workspace: PathBuf,
     /// The command line.
     pub argv: Vec<OsString>,

@@ -8,13 +8,13 @@ use parhelia_store::name;
 /// A run that is under way.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Current {
-    /// Its session.
+    /// Id of the session that it is a run of.
     pub session: String,
     /// Its id.
     pub run: String,
-    /// Its epoch.
+    /// Number above that of every earlier run of the session, from 1.
     pub epoch: u64,
-    /// The session's workspace.
+    /// Absolute path; the folder that the command ran in where the session has none, and empty where neither is known.
     pub workspace: PathBuf,
 }
 

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{Host, Result, run::belongs_to};
 
-/// Variables by name.
+/// Values by name. None is a secret by its name; secrets inside values are redacted; what is not UTF-8 is left out.
 pub type Variables = BTreeMap<String, String>;
 
 /// The field of a run with the variables that its launch had.

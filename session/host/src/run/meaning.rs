@@ -60,7 +60,7 @@ fn says(event: &Event) -> Option<Says> {
 pub struct EventCheckpoint {
     /// Its trigger, one of the closed set.
     pub trigger: Trigger,
-    /// Its cause.
+    /// The finer reason, of a closed set that no caller can extend.
     pub cause: Cause,
     /// More about why, for people.
     pub detail: String,

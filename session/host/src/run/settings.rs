@@ -51,7 +51,7 @@ fn shown<'a>(variables: impl Iterator<Item = (&'a str, OsString)>) -> UserSettin
 /// The open run of a store that has started this process, or may have done so unseen.
 #[derive(Clone, Debug)]
 pub struct Origin {
-    /// The run.
+    /// The run that counts as the origin of this process.
     pub run: Run,
     /// The process of the run above this one; none where nothing of the run is seen from here.
     pub seen: Option<Identity>,

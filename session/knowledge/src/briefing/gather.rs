@@ -30,11 +30,11 @@ const SHARED_MAX: usize = 6;
 
 /// A briefing that is asked for: of which session, from which checkpoint.
 pub struct BriefingRequest<'a> {
-    /// The session.
+    /// The session as it is known now.
     pub session: &'a Session,
     /// The checkpoint that is gone on from.
     pub checkpoint: Option<&'a Checkpoint>,
-    /// The workspace.
+    /// Absolute path of the session's folder.
     pub workspace: &'a Path,
     /// The reason for it.
     pub why: Why,

@@ -30,13 +30,13 @@ impl Why {
 /// A tool call without a result.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pending {
-    /// The tool.
+    /// Name of the tool, as the agent calls it.
     pub tool: String,
     /// Its arguments, in a line.
     pub input: String,
 }
 
-/// A changed file.
+/// A changed file of the workspace, for a briefing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Changed {
     /// From the workspace folder.
@@ -97,15 +97,15 @@ pub struct Input {
     pub task: Option<String>,
     /// Prompts that the agent has never taken up.
     pub queued: Vec<String>,
-    /// Next steps.
+    /// To-do items that are not done, those in progress first.
     pub next_steps: Vec<String>,
     /// Statements of the user and the model; none where the agent remembers the conversation.
     pub statements: Vec<Statement>,
-    /// Decisions.
+    /// The user's answers to questions, and the plans that the user approved, newest first.
     pub decisions: Vec<String>,
     /// Approaches that failed, each with why, and with what made it pass.
     pub failed_approaches: Vec<String>,
-    /// Blockers.
+    /// Commands that fail, tasks that are blocked, and obstacles that the last reply names.
     pub blockers: Vec<String>,
     /// Questions that are open.
     pub open_questions: Vec<String>,
@@ -127,13 +127,13 @@ pub struct Input {
     pub uncommitted_more: usize,
     /// The folder of the repository that they are of; none where they are of several below the workspace folder.
     pub repository: Option<String>,
-    /// Files by rank.
+    /// Files to look at, those that matter most first.
     pub files: Vec<File>,
-    /// The workspace folder.
+    /// Absolute path of the workspace, escaped for messages.
     pub folder: String,
-    /// The git branch.
+    /// The branch that is checked out; none on a detached HEAD or without git.
     pub branch: Option<String>,
-    /// The git commit.
+    /// The commit of HEAD, in full; none without git or before the first commit.
     pub commit: Option<String>,
     /// Path at which the checkpoint's workspace is mounted; none where it is not.
     pub mount: Option<String>,

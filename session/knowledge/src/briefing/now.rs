@@ -88,7 +88,7 @@ impl<T: Send + 'static> Beside<T> {
     }
 }
 
-/// Looks.
+/// Finds out the present state, in threads beside each other; a part that takes longer than `LIMIT` is none.
 pub(super) fn look(store: &Store, wanted: LookRequest<'_>) -> Now {
     let until = Instant::now() + LIMIT;
     let cache = store.layout().cache();

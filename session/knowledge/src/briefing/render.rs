@@ -17,11 +17,11 @@ use crate::budget::{Budget, characters, tokens};
 /// A rendered briefing and its size.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Injection {
-    /// The text.
+    /// The briefing as Markdown, as the agent gets it.
     pub text: String,
-    /// Its characters.
+    /// Length of the text, in characters.
     pub characters: usize,
-    /// Its tokens, estimated.
+    /// Length of the text, in estimated tokens.
     pub tokens: usize,
     /// Files whose content or diff is in it.
     pub files: usize,

@@ -20,7 +20,7 @@ pub struct Memory {
     pub project: String,
     /// The time of the last change.
     pub last_updated: Timestamp,
-    /// Knowledge, by section.
+    /// Entries of knowledge, in the sections of [`Section`].
     pub knowledge: Knowledge,
     /// Sessions whose result a person decided about, oldest first.
     pub session_history: Vec<Outcome>,
@@ -92,16 +92,16 @@ pub struct Entry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AddedBy {
-    /// A person.
+    /// A person, without a suggestion.
     Person,
-    /// An agent.
+    /// An agent, by a command or a tool of MCP.
     Agent,
     /// A person who has accepted a suggestion.
     Suggestion,
 }
 
 impl AddedBy {
-    /// Its name.
+    /// Its word in the document: `person`, `agent` or `suggestion`.
     pub fn name(self) -> &'static str {
         match self {
             AddedBy::Person => "person",
@@ -114,7 +114,7 @@ impl AddedBy {
 /// A session whose result a person decided about.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// The session.
+    /// Id of the session that was decided about.
     pub session_id: String,
     /// The work that was done, in a sentence.
     pub summary: String,
@@ -146,7 +146,7 @@ impl Section {
     /// All sections; those first that every session wants to know.
     pub const ALL: [Section; 4] = [Section::Conventions, Section::Architecture, Section::Gotchas, Section::Notes];
 
-    /// Its name.
+    /// Its word in the document and in keys, such as `conventions`.
     pub fn name(self) -> &'static str {
         match self {
             Section::Conventions => "conventions",

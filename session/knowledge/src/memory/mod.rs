@@ -53,7 +53,7 @@ const SESSIONS_MAX: usize = 500;
 pub struct New {
     /// Section and name: `conventions.testing`, `gotchas`; any other key is a note's name.
     pub key: String,
-    /// The text.
+    /// The knowledge in words, at most 4 KiB.
     pub text: String,
     /// Files that matter for it.
     pub files: Vec<String>,
@@ -64,9 +64,9 @@ pub struct New {
 /// Something that was remembered.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Kept {
-    /// Its section.
+    /// Section that it was put in, by its key.
     pub section: Section,
-    /// The entry.
+    /// The entry as the document has it now.
     pub entry: Entry,
     /// Entries of the same name that say something else.
     pub contradicts: Vec<Entry>,

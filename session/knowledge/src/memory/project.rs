@@ -6,7 +6,7 @@ use parhelia_agent::{environment::redact, git::Repository, process::canonical};
 use parhelia_ledger::Session;
 use parhelia_store::name::Shown as _;
 
-/// A project.
+/// A project, to which workspaces belong by a given name, their repository's remote, or their folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Project {
     /// The name of its file.

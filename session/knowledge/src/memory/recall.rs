@@ -15,9 +15,9 @@ const SESSIONS_MAX: usize = 5;
 /// A piece of knowledge that was found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hit<'a> {
-    /// Its section.
+    /// Section of the document that has it.
     pub section: Section,
-    /// The entry.
+    /// The entry, as the document has it.
     pub entry: &'a Entry,
     /// Entries of the same name that say something else.
     pub contradicts: Vec<&'a Entry>,

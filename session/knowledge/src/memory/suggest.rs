@@ -22,7 +22,7 @@ pub struct Suggestion {
     pub id: String,
     /// The key under which it would be remembered.
     pub key: String,
-    /// The text.
+    /// The knowledge in words; accepting it makes it an entry's text.
     pub text: String,
     /// Files that matter for it.
     pub files: Vec<String>,

@@ -32,7 +32,7 @@ pub struct Folder {
 pub struct Saved {
     /// The checkpoint.
     pub phase: Phase,
-    /// Its file.
+    /// Path of its JSON file, in the folder of phase checkpoints.
     pub file: PathBuf,
 }
 
@@ -114,7 +114,7 @@ impl Folder {
         written.map(|()| Saved { phase: phase.clone(), file })
     }
 
-    /// Removes one.
+    /// Removes the file of a phase checkpoint; one that is gone already is no failure.
     pub fn remove(&self, saved: &Saved, _turn: &Turn) -> Result<()> {
         match fs::remove_file(&saved.file) {
             Err(e) if e.kind() != ErrorKind::NotFound => Err(e).at("remove", &saved.file),

@@ -37,7 +37,7 @@ pub struct PhaseRequest {
     pub number: u8,
     /// The task, in a few words.
     pub task: String,
-    /// Its criteria.
+    /// The criteria by which the task counts as done.
     pub criteria: Vec<Criterion>,
     /// Whatever is to be found again.
     pub metadata: Map<String, Value>,

@@ -11,7 +11,7 @@ pub const PHASES_MAX: u8 = 7;
 /// The longest name of a phase, and the longest task, in bytes.
 const NAME_BYTES_MAX: usize = 1000;
 
-/// A phase checkpoint.
+/// The content of a phase checkpoint's file; keys are in camel case.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Phase {
@@ -41,11 +41,11 @@ pub struct Phase {
 /// Something that a task is measured by.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Criterion {
-    /// Its id.
+    /// The id that the author of the phase gave it.
     pub id: String,
     /// The demand.
     pub subject: String,
-    /// Its status.
+    /// The progress towards it.
     pub status: CriterionStatus,
     /// Fields of other releases.
     #[serde(flatten)]
@@ -67,7 +67,7 @@ pub enum CriterionStatus {
 impl CriterionStatus {
     const ALL: [CriterionStatus; 3] = [CriterionStatus::Pending, CriterionStatus::InProgress, CriterionStatus::Completed];
 
-    /// Its name.
+    /// Its word in files and at the command line: `pending`, `in_progress` or `completed`.
     pub fn name(self) -> &'static str {
         match self {
             CriterionStatus::Pending => "pending",

@@ -33,11 +33,11 @@ const TASK_CHARACTERS_MAX: usize = 1_000;
 /// The sources of a summary.
 #[derive(Clone, Copy, Debug)]
 pub struct Sources<'a> {
-    /// The session.
+    /// Id of the session that is summed up.
     pub session: &'a str,
     /// The workspace folder, which is absolute.
     pub workspace: &'a Path,
-    /// The conversation.
+    /// The session's conversation, as the checkpoint has it.
     pub conversation: &'a Conversation,
     /// The state of git, where it is known.
     pub git: Option<&'a State>,

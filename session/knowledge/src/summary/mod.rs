@@ -60,9 +60,9 @@ pub enum GeneratedBy {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Summary {
-    /// [`SCHEMA`].
+    /// Version of the format: [`SCHEMA`].
     pub schema: u32,
-    /// The session.
+    /// Id of the session that is summed up.
     pub session: String,
     /// The way in which it was made.
     pub generated_by: GeneratedBy,
@@ -74,7 +74,7 @@ pub struct Summary {
     pub decisions: Vec<String>,
     /// Approaches: plans, commands that failed and what made them pass, edits that were undone.
     pub approaches: Vec<Approach>,
-    /// Blockers.
+    /// Commands that fail, tasks that are blocked, and obstacles that the last reply names.
     pub blockers: Vec<String>,
     /// Questions of the agent without an answer.
     pub open_questions: Vec<String>,
@@ -84,15 +84,15 @@ pub struct Summary {
     pub relevant_docs: Vec<String>,
     /// Files that were changed.
     pub files: Vec<FileChange>,
-    /// The last commands.
+    /// The last commands that the agent ran, newest first, at most 20; long ones are shortened.
     pub recent_commands: Vec<Command>,
     /// Packages that commands installed.
     pub packages: Vec<Package>,
     /// The agent's working directory.
     pub cwd: Option<String>,
-    /// The branch.
+    /// The branch that was checked out; none on a detached HEAD or without git.
     pub git_branch: Option<String>,
-    /// The commit.
+    /// The commit of HEAD, in full; none without git or before the first commit.
     pub git_commit: Option<String>,
     /// The last summary by a model, of this checkpoint or of one that it came from.
     #[serde(skip_serializing_if = "Option::is_none")]

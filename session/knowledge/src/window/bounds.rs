@@ -11,7 +11,7 @@ pub const ACT_ABOVE_PERCENT: u64 = 80;
 /// A part of a context window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Share {
-    /// The system prompt.
+    /// The agent's system prompt, as far as the transcript has it.
     System,
     /// Knowledge of the project: parhelia's memory, and the agent's own memory files.
     Memory,
@@ -19,7 +19,7 @@ pub enum Share {
     Summary,
     /// Prompts, replies, deliberation, calls and attached files.
     Recent,
-    /// Results of tools.
+    /// Results of tool calls, errors included.
     Tools,
 }
 
@@ -88,9 +88,9 @@ impl Share {
 pub struct Bounds {
     /// Everything together.
     pub total: usize,
-    /// The system prompt.
+    /// The system prompt, in tokens.
     pub system: usize,
-    /// Memory.
+    /// Knowledge of the project, in tokens.
     pub memory: usize,
     /// Summaries, and what is kept of older turns besides results.
     pub summary: usize,

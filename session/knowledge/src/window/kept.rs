@@ -36,7 +36,7 @@ pub fn replaced(windows: &Windows) -> &[Piece] {
 pub enum Which {
     /// Errors with what ended them, and decisions.
     Lasting,
-    /// Results of tools.
+    /// Results of tools, shortened, without errors.
     Results,
 }
 

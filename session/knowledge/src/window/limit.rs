@@ -30,7 +30,7 @@ impl Known {
 /// The size of a context window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// In tokens.
+    /// Size of the window, in tokens.
     pub tokens: u64,
     /// Its source.
     pub known: Known,

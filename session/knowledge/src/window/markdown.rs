@@ -19,7 +19,7 @@ pub fn piece(piece: &Piece) -> String {
     }
 }
 
-/// A conversation.
+/// Pieces as one Markdown text, each below a heading of its kind.
 pub fn conversation(pieces: &[Piece]) -> String {
     pieces.iter().map(piece).collect()
 }

@@ -24,7 +24,7 @@ impl Measured {
     }
 }
 
-/// Measures pieces.
+/// Counts the tokens of pieces, by share of the window.
 pub fn measure(pieces: &[Piece]) -> Measured {
     let mut measured = Measured::default();
     for (share, text) in pieces.iter().flat_map(Share::parts) {
@@ -36,7 +36,7 @@ pub fn measure(pieces: &[Piece]) -> Measured {
 /// The state of a context window.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// The model.
+    /// The model's API name, as the transcript has it; none where it does not tell.
     pub model: Option<String>,
     /// The truth of the measured numbers.
     pub counted: Counted,

@@ -7,7 +7,7 @@ pub(super) struct Keep {
     pub ends: usize,
     /// Lines between that tell of an error, or how a program ended.
     pub telling: usize,
-    /// Characters of everything.
+    /// Length of the whole shortened text, in characters.
     pub characters_max: usize,
 }
 

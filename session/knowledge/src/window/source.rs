@@ -22,9 +22,9 @@ use parhelia_host::{
 /// The origin of the windows of a report.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Source {
-    /// The agent's transcript.
+    /// The agent's transcript, by its path.
     Transcript(PathBuf),
-    /// A checkpoint.
+    /// The conversation that a checkpoint has.
     Checkpoint(Box<Checkpoint>),
 }
 

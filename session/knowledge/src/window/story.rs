@@ -14,7 +14,6 @@ pub(super) enum Rank {
     Error,
     /// A decision of the user.
     Decision,
-    /// A prompt.
     Prompt,
     /// The last reply of a turn.
     Reply,
@@ -25,7 +24,6 @@ pub(super) enum Rank {
 /// Pieces that are kept together.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Part {
-    /// Its rank.
     pub rank: Rank,
     /// The pieces, shortened, each with its place in the conversation.
     pub pieces: Vec<(usize, Piece)>,

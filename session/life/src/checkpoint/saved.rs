@@ -15,7 +15,7 @@ pub struct SavedWork {
     pub has_task: bool,
     /// Steps of the to-do list that are not done.
     pub next_steps: u64,
-    /// Decisions.
+    /// Number of the user's decisions that its conversation tells of.
     pub decisions: u64,
 }
 

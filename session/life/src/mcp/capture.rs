@@ -47,7 +47,7 @@ pub struct Around {
     pub environment: environment::Request,
     /// The store's folder.
     pub store: PathBuf,
-    /// The session.
+    /// Id of the session whose servers are asked.
     pub session: String,
     /// The agent's processes as they are recorded; without any, the workspace says which proxies are its.
     pub agents: Vec<Identity>,

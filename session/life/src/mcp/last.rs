@@ -33,7 +33,7 @@ pub struct Last {
     pub name: String,
     /// The time at which it was read.
     pub at: Timestamp,
-    /// The state.
+    /// The state as the server handed it out then.
     pub state: State,
     /// The outcome of giving the server a state as it was started.
     #[serde(default, skip_serializing_if = "Option::is_none")]

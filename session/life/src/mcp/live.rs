@@ -64,10 +64,10 @@ pub struct GivenBack {
     pub error: Option<String>,
 }
 
-/// A proxy.
+/// A proxy that stands before a live server, found by its socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proxy {
-    /// Its process.
+    /// Its process id, after which the socket is named.
     pub process: i32,
     store: PathBuf,
 }

@@ -27,15 +27,15 @@ const FILE_BYTES_MAX: u64 = 1 << 30;
 pub struct Pending {
     /// The server's name in the agent's configuration.
     pub name: String,
-    /// The session.
+    /// Id of the session that the state is for.
     pub session: String,
-    /// The session's workspace.
+    /// Absolute path of the session's folder; the state counts nowhere else.
     pub workspace: PathBuf,
     /// The checkpoint that it is from.
     pub checkpoint: String,
     /// The time since when it waits.
     pub since: Timestamp,
-    /// The state.
+    /// The state that the server is to be given.
     pub state: State,
 }
 

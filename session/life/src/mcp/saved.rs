@@ -30,7 +30,7 @@ pub struct Saved {
     pub beads: Option<String>,
 }
 
-/// A server.
+/// A server as `mcp/servers.json` lists it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Server {
     /// The place in which it is configured: `user`, `project`, `local`, `plugin`, `argument`; null for one that only its proxy was known by.
@@ -65,7 +65,7 @@ pub enum Kept {
     },
     /// The files in which it keeps its state.
     Files {
-        /// The files.
+        /// The files, with their content where they existed.
         files: Vec<SavedFile>,
     },
     /// Nothing: it has no state that can be had.

@@ -57,9 +57,9 @@ const RECORD_BYTES_MAX: usize = 2 << 20;
 /// The session and the message of the new checkpoint, where they are not those of the older one.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
-    /// The session.
+    /// Id of the session to import into; none for the older checkpoint's own.
     pub session: Option<String>,
-    /// The message.
+    /// Message of the new checkpoint; none for the older one's.
     pub message: Option<String>,
 }
 

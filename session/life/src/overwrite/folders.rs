@@ -22,7 +22,7 @@ use parhelia_host::{
 /// A folder that sessions work in.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionFolder {
-    /// Its absolute path.
+    /// Absolute path at which the folder of the sessions is found.
     pub path: PathBuf,
     /// The sessions; one at least.
     pub sessions: Vec<Session>,
@@ -189,7 +189,7 @@ pub fn origins(view: &View, checkpoint: &Checkpoint, subpath: &[u8]) -> Result<V
 /// An agent that is alive in a folder in which something is overwritten.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveAgent {
-    /// Its session.
+    /// Id of the session that the agent works in.
     pub session: String,
     /// Its process, or that which is just starting it; none on another machine.
     pub process: Option<i32>,

@@ -13,7 +13,6 @@ use parhelia_host::{Refusal, Result};
 /// The part of a session's folder that a restore in place overwrites.
 #[derive(Clone, Debug)]
 pub(crate) struct Overwritten {
-    /// The folder.
     pub folder: SessionFolder,
     /// The paths in it; none where nothing is overwritten there.
     pub paths: Vec<PathBuf>,

@@ -34,7 +34,7 @@ pub struct SafetyRequest<'a> {
     pub message: String,
     /// The rules by which entries are left out; none for the configuration's.
     pub rules: Option<Rules>,
-    /// The conversation.
+    /// The conversation to capture beside the folder.
     pub conversation: Conversation,
     /// The places to look at for the agent's environment; none where no agent has worked in the session.
     pub environment: Option<environment::Request>,

@@ -24,7 +24,7 @@ struct Once<'o> {
 }
 
 impl Said {
-    /// Plans.
+    /// Plans a restore; the observer gets no notice a second time.
     pub fn plan(&self, store: &Store, checkpoint: &Checkpoint, options: &Options, observer: &dyn Observer) -> Result<Plan> {
         let planned = restore::plan(store, checkpoint, options, &Once { observer, said: self });
         Ok(planned.inspect_err(|e| {

@@ -17,7 +17,7 @@ use parhelia_host::{
 pub struct Alive {
     /// The process of its agent, or that which is just starting it.
     pub process: i32,
-    /// The run.
+    /// The newest run, whose agent is alive or being started.
     pub run: Run,
     /// True if it was set aside, and is active again.
     pub is_active_again: bool,

@@ -51,7 +51,7 @@ pub enum Unasked {
     /// Its policy has it wait for a person.
     #[error("policy {policy} has it wait for a person")]
     Policy {
-        /// The policy.
+        /// Name of the session's policy of approval.
         policy: String,
     },
     /// It dies again and again.

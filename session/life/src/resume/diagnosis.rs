@@ -12,7 +12,7 @@ use crate::overview::Overview;
 
 /// The state of a session, and what a resume would do.
 pub struct Diagnosis {
-    /// The session.
+    /// The session as the store knows it.
     pub session: Session,
     /// True if its workspace is there.
     pub is_there: bool,

@@ -48,13 +48,13 @@ const OLD_SECONDS: i64 = 300;
 
 /// Everything that is known before the agent starts.
 pub struct Prepared {
-    /// The session.
+    /// The session as it was when the turn was taken.
     pub session: Session,
     /// The agent; none for a program that is no agent.
     pub agent: Option<Agent>,
     /// The checkpoint to go on from.
     pub choice: Choice,
-    /// The workspace.
+    /// Absolute path of its folder, which may be gone.
     pub workspace: PathBuf,
     /// The conversation to go on with.
     pub conversation: Option<String>,

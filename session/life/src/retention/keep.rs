@@ -22,7 +22,7 @@ pub enum Kept {
     Latest,
     /// The parent of its session's head.
     Parent,
-    /// Somebody approved it.
+    /// A person has approved it.
     Approved,
     /// It has a tag.
     Tagged,

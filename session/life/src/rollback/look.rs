@@ -43,9 +43,9 @@ pub struct RollbackRequest<'a> {
 /// The findings of a look at a session before its rollback.
 #[derive(Debug)]
 pub struct Look {
-    /// The session.
+    /// The session as it was when it was looked at.
     pub session: Session,
-    /// The workspace.
+    /// Absolute path of the folder that is rolled back.
     pub workspace: PathBuf,
     /// True if the conversation is not rolled back.
     pub files_only: bool,

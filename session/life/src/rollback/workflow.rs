@@ -227,7 +227,7 @@ impl<'a> Rollback<'a> {
         Ok(Rollback { store, host, target, undone, options, settings, config, environment, is_previewed: false, look })
     }
 
-    /// The store.
+    /// The store that has the session.
     pub fn store(&self) -> &'a Store {
         self.store
     }

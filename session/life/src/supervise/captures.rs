@@ -32,7 +32,6 @@ const LEARNS_LATER: Duration = Duration::from_secs(2);
 pub(super) struct Asked<'a> {
     /// The reason.
     pub trigger: Trigger,
-    /// The cause.
     pub cause: Cause,
     /// More about the reason, for people.
     pub detail: &'a str,

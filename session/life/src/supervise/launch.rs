@@ -197,7 +197,7 @@ impl Launch {
         &self.request
     }
 
-    /// Begins the run.
+    /// Begins the run as an event, with a new session where there is none; the agent is not started yet.
     pub fn begin(&self, store: &Store, host: &dyn Host, observer: &dyn Observer) -> Result<Begun> {
         let (agent, workspace) = (self.agent.as_ref(), &self.request.workspace);
         self.request.name.as_deref().map(check_given).transpose()?;

@@ -20,7 +20,7 @@ pub(super) struct AgentStderr {
 }
 
 impl AgentStderr {
-    /// Begins to listen.
+    /// Starts the thread that reads the pipe and passes it on.
     pub(super) fn listen(pipe: ChildStderr) -> Result<Self> {
         let (agent_lives, until) = UnixStream::pair().map_err(|e| lost(&e.to_string()))?;
         let listener = std::thread::Builder::new().spawn(move || pass_on(pipe, &until));

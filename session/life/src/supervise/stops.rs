@@ -21,7 +21,7 @@ const CAPTURE_LIMIT: Duration = Duration::from_secs(5);
 /// Requests of the face that the supervision end: a byte in the first stream asks the agent to end; one in the second is a Ctrl-C, which a
 /// started agent hears from the terminal itself, and which before that calls the start off.
 pub struct Stops {
-    /// Requests to end.
+    /// A byte asks the agent to end, by SIGTERM.
     pub ends: UnixStream,
     /// Ctrl-C.
     pub interrupts: UnixStream,

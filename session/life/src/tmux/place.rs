@@ -16,9 +16,8 @@ use parhelia_host::{Host, Observer, Result, notice::Notice};
 /// The pane in which something of a session runs.
 #[derive(Clone, Copy)]
 pub(super) struct Pane<'a> {
-    /// The tmux server.
     pub server: &'a Server,
-    /// The tmux session.
+    /// Name of the tmux session.
     pub session: &'a str,
     /// The pane, such as `%3`.
     pub id: &'a str,
@@ -33,7 +32,7 @@ impl Pane<'_> {
 
 /// The place in tmux where a session is to live again.
 pub struct TmuxPlace {
-    /// The tmux server.
+    /// The server in which windows and panes are made.
     pub server: Server,
     /// Its windows and panes of then; none for a new window.
     pub saved: Option<SavedTmux>,

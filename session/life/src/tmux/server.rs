@@ -26,7 +26,7 @@ pub fn server(host: &dyn Host, named: Option<&Path>, earlier: Option<&str>) -> R
 /// A tmux session in which an agent is.
 #[derive(Clone, Debug)]
 pub struct Shown {
-    /// The tmux server.
+    /// The server that has the session.
     pub server: Server,
     /// The name of the tmux session.
     pub session: String,

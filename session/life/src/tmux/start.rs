@@ -21,13 +21,13 @@ use crate::{
 /// An agent that was started in a pane.
 #[derive(Debug)]
 pub struct InTmux {
-    /// Its run.
+    /// The run as it was when the wait ended.
     pub run: Run,
     /// Its state.
     pub started: Started,
     /// The tmux session.
     pub shown: Shown,
-    /// The pane.
+    /// Id of the pane, such as `%3`.
     pub pane: String,
     /// The socket of the tmux server; none where that does not say so.
     pub socket: Option<String>,

@@ -50,7 +50,6 @@ pub enum Started {
 pub(super) struct Watch<'a> {
     /// Store in which its run is recorded.
     pub store: &'a Store,
-    /// Its pane.
     pub pane: Pane<'a>,
     /// The process in the pane that starts it.
     pub launcher: Identity,

@@ -48,7 +48,7 @@ pub struct Entry {
     pub actor: Actor,
     /// The reason that was given.
     pub reason: Option<String>,
-    /// The policy.
+    /// Name of the policy of approval that the act involves; none of other acts.
     pub policy: Option<String>,
     /// The rule of the policy, the safety that was switched off, the mark that was removed, or why an attempt was refused.
     pub rule: Option<String>,
@@ -173,7 +173,7 @@ pub struct Filter {
     pub session: Option<String>,
     /// Acts that begin so.
     pub action: Option<String>,
-    /// Recorded since then.
+    /// Recorded at this time or later.
     pub since: Option<Timestamp>,
     /// True if what policies approved by themselves is left out.
     pub without_automatic: bool,
@@ -233,7 +233,7 @@ pub struct Break {
 pub struct BadSignature {
     /// Place in the journal of the decision.
     pub sequence: u64,
-    /// The checkpoint.
+    /// Id of the checkpoint that was decided about.
     pub checkpoint: String,
     /// The reason.
     pub why: String,
@@ -294,7 +294,7 @@ struct Seen<'a> {
 pub struct Exchanged {
     /// Place in the journal of the decision.
     pub sequence: u64,
-    /// The checkpoint.
+    /// Id of the checkpoint that was decided about.
     pub checkpoint: String,
 }
 

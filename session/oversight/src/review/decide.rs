@@ -51,11 +51,11 @@ impl Verdict {
 /// A decision that is asked for.
 #[derive(Clone, Debug)]
 pub struct DecisionRequest<'a> {
-    /// The checkpoint.
+    /// Id of the checkpoint to decide about.
     pub checkpoint: Ulid,
     /// The decision.
     pub verdict: Verdict,
-    /// The reason.
+    /// The reason that the person gave; none without one.
     pub reason: Option<&'a Text>,
     /// True if it takes the place of a decision that somebody made before.
     pub changes: bool,

@@ -30,7 +30,7 @@ const APART_MAX: SignedDuration = SignedDuration::from_hours(1);
 pub struct Statement<'a> {
     /// Id of the store.
     pub store: &'a str,
-    /// The checkpoint.
+    /// Id of the checkpoint that was decided about.
     pub checkpoint: Ulid,
     /// Digest of its record: with that, of all its content.
     pub record: &'a str,
@@ -38,7 +38,7 @@ pub struct Statement<'a> {
     pub status: &'a str,
     /// The person who decided.
     pub user: Option<&'a str>,
-    /// The reason.
+    /// The reason that the person gave; none without one.
     pub reason: Option<&'a str>,
     /// Time of signing.
     pub at: Timestamp,

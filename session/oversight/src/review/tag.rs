@@ -160,7 +160,7 @@ fn event(kind: &str, actor: &Actor, checkpoint: Ulid, tag: &Tag) -> NewEvent {
 /// A tag that checkpoints bear.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InUse {
-    /// The tag.
+    /// The tag as text, such as `release/1.2`.
     pub tag: String,
     /// The newest checkpoint that bears it, in the order of commits.
     pub newest: Ulid,

@@ -24,7 +24,7 @@ const ALLOWED: [&[u8]; 2] = [b"parhelia:allow", b"gitleaks:allow"];
 pub struct Found {
     /// The place of its rule among the rules.
     rule: usize,
-    /// Its line, from 1.
+    /// Line of the file, from 1.
     pub line: u64,
     /// Its bytes' place in the file.
     pub secret: Range<usize>,
@@ -33,7 +33,7 @@ pub struct Found {
 }
 
 impl Found {
-    /// Its rule.
+    /// The rule that the secret fits.
     pub fn rule(&self) -> &'static Rule {
         &RULES[self.rule]
     }

@@ -36,7 +36,7 @@ impl Rule {
 /// The files in which a rule holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Files {
-    /// All of them.
+    /// Every file that is scanned.
     All,
     /// Those whose values stand without quotes, such as `.env` and YAML.
     Settings,

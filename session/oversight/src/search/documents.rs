@@ -17,11 +17,11 @@ use parhelia_host::{Error, Result, conversation::added, state::state_json};
 /// A field of a checkpoint's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Field {
-    /// Tags.
+    /// Tags that it bears now.
     Tags,
     /// Message of its maker.
     Message,
-    /// Annotations.
+    /// Texts of its annotations.
     Annotations,
     /// Issues that it is linked to.
     Links,
@@ -48,7 +48,7 @@ impl Field {
         Field::Conversation,
     ];
 
-    /// Its name.
+    /// Its name in JSON and in the index, such as `tags`.
     pub fn name(self) -> &'static str {
         match self {
             Field::Tags => "tags",

@@ -32,7 +32,7 @@ const TABLES: &str = "
     CREATE INDEX checkpoints_by_state ON checkpoints (state) WHERE state <> 1;
     CREATE TABLE sessions (id TEXT PRIMARY KEY, text TEXT NOT NULL) WITHOUT ROWID;";
 
-/// An open index.
+/// An open SQLite database with the text of checkpoints.
 #[derive(Debug)]
 pub struct Index {
     connection: Connection,
@@ -52,7 +52,7 @@ pub struct Asked<'a> {
 /// A checkpoint that matches.
 #[derive(Clone, Copy, Debug)]
 pub struct Ranked {
-    /// Its sequence.
+    /// Commit sequence of the checkpoint.
     pub sequence: u64,
     /// Its rank; a better one is higher.
     pub score: f64,
@@ -70,9 +70,9 @@ pub struct Counts {
 /// A checkpoint that waits to be indexed.
 #[derive(Clone, Debug)]
 pub struct Waiting {
-    /// Its sequence.
+    /// Commit sequence of the checkpoint.
     pub sequence: u64,
-    /// Its id.
+    /// Id of the checkpoint, a ULID as text.
     pub id: String,
 }
 

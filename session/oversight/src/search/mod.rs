@@ -60,7 +60,7 @@ pub struct Found {
 /// A checkpoint that matches.
 #[derive(Clone, Debug)]
 pub struct Hit {
-    /// The checkpoint.
+    /// The checkpoint with its record.
     pub checkpoint: Checkpoint,
     /// Its rank: of two the better one has the higher score. Scores of two searches cannot be compared.
     pub score: f64,
@@ -71,7 +71,7 @@ pub struct Hit {
 /// A place in the text of a checkpoint that matches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Match {
-    /// The field.
+    /// The field that has the words.
     pub field: Field,
     /// An excerpt, in pieces.
     pub pieces: Vec<Piece>,

@@ -11,7 +11,6 @@ use crate::{
 /// A sealed record that lies in a pack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Sealed {
-    /// Its id.
     pub(super) id: ObjectId,
     /// Its bytes.
     pub(super) text: String,
@@ -24,7 +23,6 @@ pub(super) struct FoundPack {
     pub(super) info: PackInfo,
     /// What is wrong with it.
     pub(super) fault: Option<String>,
-    /// Records in it.
     pub(super) records: Vec<Sealed>,
     /// Length of the longest chunk in it.
     pub(super) chunk_bytes_max: usize,

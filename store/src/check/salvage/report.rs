@@ -9,7 +9,7 @@ use crate::id::{PackId, Ulid};
 /// A pack that could not be taken over as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DamagedPack {
-    /// The pack.
+    /// Id of the pack, as its file is named.
     pub pack: PackId,
     /// The fault. What is whole in it was taken over.
     pub reason: String,
@@ -41,11 +41,11 @@ pub struct SalvageReport {
     pub to: PathBuf,
     /// Packs that were read.
     pub packs: u64,
-    /// Bytes of them.
+    /// Length of the packs that were read, in bytes.
     pub bytes: u64,
-    /// Packs with damage.
+    /// Packs that are damaged, and those that the journal names and that are gone.
     pub damaged_packs: Vec<DamagedPack>,
-    /// Checkpoints, newest first.
+    /// Checkpoints whose records were found, newest first.
     pub checkpoints: Vec<SalvagedCheckpoint>,
     /// Checkpoints that the journal says were deleted, and that were left out though a pack still has their record.
     pub deleted: u64,

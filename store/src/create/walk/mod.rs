@@ -55,7 +55,7 @@ pub struct Walk<'a> {
     pub sink: &'a Sink<'a>,
     /// Rules for leaving entries out.
     pub excluder: &'a Excluder,
-    /// Source of changes.
+    /// The source that says which entries of a folder are looked at again.
     pub source: &'a dyn Source,
     /// Stat cache of entries, where the content they had then is still there.
     pub cache: Option<&'a StatCache>,
@@ -67,7 +67,7 @@ pub struct Walk<'a> {
     pub judge: Option<(&'a Judge, Option<&'a Checkpoint>)>,
     /// The new stat cache.
     pub cache_out: Option<Mutex<statcache::Writer>>,
-    /// Receives progress.
+    /// Receiver of counts and notices, which may ask to stop.
     pub progress: &'a dyn Progress,
     /// The workspace folder's path, for finding `.git/index`.
     pub workspace: &'a Path,

@@ -96,7 +96,6 @@ pub(super) struct Looked {
 pub(super) struct Slot {
     /// Number of the cache's entry under this name.
     pub(super) old: Option<u32>,
-    /// Its state now.
     pub(super) now: Now,
     /// It is on another filesystem than its folder: a mounted file.
     pub(super) elsewhere: bool,

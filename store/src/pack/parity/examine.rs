@@ -18,7 +18,7 @@ use crate::{
 /// A pack with parity, compared with its checksums.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Examined {
-    /// Its trailer.
+    /// The trailer, from whichever of its two places is whole.
     pub trailer: Trailer,
     /// Damaged shards, by number, as they were written.
     pub healed: BTreeMap<u64, Vec<u8>>,

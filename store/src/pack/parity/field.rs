@@ -30,7 +30,7 @@ pub const fn twice(value: u8) -> u8 {
     (value << 1) ^ (0x1d & ((value as i8 >> 7) as u8))
 }
 
-/// 2 to a power.
+/// The element that is 2 to a power.
 pub fn power(exponent: u64) -> u8 {
     POWERS[(exponent % 255) as usize]
 }

@@ -20,7 +20,7 @@ pub struct Shape {
     pub covered_bytes: u64,
     /// Length of a shard, in bytes; the last one may be shorter, and counts as filled with zeros.
     pub shard_bytes: u32,
-    /// Number of stripes.
+    /// Number of stripes, at least 1.
     pub stripes: u32,
     /// Parity shards of each stripe. So many shards of a stripe can be lost.
     pub rows: u8,
@@ -51,7 +51,7 @@ impl Shape {
         }
     }
 
-    /// Number of shards.
+    /// Number of shards that are covered, without parity shards.
     pub fn shards(&self) -> u64 {
         self.covered_bytes.div_ceil(u64::from(self.shard_bytes))
     }

@@ -18,7 +18,7 @@ use crate::{
 pub struct Extra {
     /// The folder it is in.
     pub folder: u32,
-    /// Its name.
+    /// Name in that folder, byte for byte.
     pub name: Box<[u8]>,
     /// The number of entries that go, it and what is in it, if it is removed.
     pub entries: u64,
@@ -31,9 +31,9 @@ pub struct Extra {
 pub struct Kept {
     /// The folder it is in.
     pub folder: u32,
-    /// Its name.
+    /// Name in that folder, byte for byte.
     pub name: Box<[u8]>,
-    /// The reason.
+    /// The reason for which it stays, for people.
     pub reason: String,
     /// True if something in it goes, as is said of [`Extra`] as well.
     pub is_part: bool,
@@ -97,7 +97,7 @@ pub enum Group {
 /// An entry that shares its inode with others, in the checkpoint or in the live folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Linked {
-    /// Its group.
+    /// The names that must share one inode with it.
     pub group: Group,
     /// Its name in the table of hard links; none where it is in no group of the checkpoint.
     pub member: Option<Member>,
@@ -116,7 +116,7 @@ pub struct Linked {
 /// The findings of a walk.
 #[derive(Debug, Default)]
 pub struct Found {
-    /// The folders.
+    /// Folders of the target tree, each behind the one that it is in.
     pub folders: Vec<Folder>,
     /// Entries with which something is due, links not yet considered.
     pub items: Vec<Item>,

@@ -12,7 +12,7 @@ use crate::{
 /// Type of a node, with the fields of that type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A regular file.
+    /// A regular file, whose content is a blob.
     File {
         /// Its length in bytes.
         size: u64,
@@ -21,9 +21,9 @@ pub enum Kind {
         /// Its holes, in order.
         holes: Vec<Hole>,
     },
-    /// A folder.
+    /// A folder, whose entries are a tree of their own.
     Folder {
-        /// Its tree.
+        /// Id of the tree with its entries.
         tree: TreeId,
         /// Sums over what is in it.
         totals: Totals,
@@ -35,20 +35,20 @@ pub enum Kind {
     },
     /// A named pipe.
     Fifo,
-    /// A Unix socket.
+    /// A Unix socket; only its name and metadata are kept.
     Socket,
-    /// A character device.
+    /// A device that is read as bytes, such as a terminal.
     CharDevice {
-        /// Major number.
+        /// Number of the driver: the major part of `st_rdev`.
         major: u32,
-        /// Minor number.
+        /// Number of the device at its driver: the minor part of `st_rdev`.
         minor: u32,
     },
-    /// A block device.
+    /// A device that is read in blocks, such as a disk.
     BlockDevice {
-        /// Major number.
+        /// Number of the driver: the major part of `st_rdev`.
         major: u32,
-        /// Minor number.
+        /// Number of the device at its driver: the minor part of `st_rdev`.
         minor: u32,
     },
 }

@@ -7,7 +7,7 @@ use crate::codec::{Decoder, Malformed, put_uint};
 pub struct Totals {
     /// Entries of every kind, at every depth.
     pub entries: u64,
-    /// Regular files.
+    /// Regular files, at every depth; each name of a hard link counts.
     pub files: u64,
     /// Their bytes, holes included.
     pub bytes: u64,

@@ -125,7 +125,6 @@ fn text(object: &Value, field: &str) -> Result<String> {
     found.ok_or_else(|| Error::new(format!("parhelia gave no `{field}`: {object}")))
 }
 
-/// Writes a file.
 fn write(path: &std::path::Path, content: impl AsRef<[u8]>) -> Result<()> {
     process::make_dir(path.parent().unwrap_or(path))?;
     std::fs::write(path, content).context(|| format!("write {}", path.display()))

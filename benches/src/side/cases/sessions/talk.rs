@@ -14,13 +14,13 @@ use crate::side::lab::Lab;
 pub struct Talk {
     /// The suffix of the names of its cases.
     pub name: &'static str,
-    /// The session.
+    /// Id of the session that was started for it.
     pub session: String,
-    /// Its newest run.
+    /// ULID of its newest run.
     pub run: String,
     /// The agent's id of the conversation.
     pub conversation: String,
-    /// The transcript.
+    /// Path of the transcript in the agent's folder.
     pub transcript: PathBuf,
     said: Session,
 }

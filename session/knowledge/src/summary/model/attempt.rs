@@ -67,7 +67,7 @@ impl Turn {
         }
     }
 
-    /// Notes an attempt.
+    /// Records an attempt, in place of the one before.
     pub fn note(&mut self, attempt: &Attempt) -> Result<()> {
         let bytes = serde_json::to_vec(attempt).unwrap_or_default();
         let written = self.file.set_len(0).and_then(|()| self.file.rewind()).and_then(|()| self.file.write_all(&bytes));

@@ -25,7 +25,7 @@ const WORDS_MIN: usize = 40;
 /// A question to a model. It has no secret in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
-    /// The instruction.
+    /// The instruction for the model, with the form of the answer.
     pub instruction: String,
     /// The text that it is about.
     pub text: String,

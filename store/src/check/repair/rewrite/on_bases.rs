@@ -20,7 +20,7 @@ type Group<'f> = Vec<(&'f Found, Lay)>;
 #[derive(Default)]
 struct Done<'f>(HashMap<ObjectKey, (u32, &'f Found)>);
 
-/// Writes objects.
+/// Writes objects, each on its old base where that is among those written before.
 pub(super) fn write<'f>(
     store: &Store,
     survey: &Survey,

@@ -38,7 +38,7 @@ const PAUSE: Duration = Duration::from_secs(3);
 pub(super) struct Survey {
     /// Every whole object, at one place of it, in an undamaged pack if that can be.
     pub(super) good: HashMap<ObjectKey, Location>,
-    /// Recipes among them.
+    /// Ids of the whole objects that are recipes.
     pub(super) recipes: Vec<ObjectId>,
     /// All packs that were surveyed.
     pub(super) packs: Vec<PackId>,
