@@ -10,8 +10,8 @@ use std::{
 };
 
 use parhelia_agent::transcript::{
-    Activity, Conversation, Format, Located, Phase,
-    conversation::Captured,
+    Activity, Conversation, Format, Phase, TranscriptLocation,
+    conversation::Capture,
     files::TRANSCRIPT,
     index::Origin,
     messages::{self, Role},
@@ -25,8 +25,8 @@ use parhelia_tests::agent::{
 };
 use serde_json::{Value, json};
 
-fn capture(config: &Path, previous: Option<Conversation>) -> Captured {
-    Conversation::capture(previous, &Located::by_session(config, SESSION).unwrap(), Check::Seam).unwrap()
+fn capture(config: &Path, previous: Option<Conversation>) -> Capture {
+    Conversation::capture(previous, &TranscriptLocation::by_session(config, SESSION).unwrap(), Check::Seam).unwrap()
 }
 
 fn lines(path: &Path) -> Vec<Value> {
@@ -63,7 +63,7 @@ fn script(workspace: &Path) -> [Vec<Reply>; 2] {
 }
 
 /// Runs both turns; looks after the first what capture finds then.
-fn live() -> Option<(Run, Agent, Captured)> {
+fn live() -> Option<(Run, Agent, Capture)> {
     let api = Api::start([]);
     let agent = Agent::new(&api)?;
     let [first, second] = script(&agent.workspace());
@@ -106,7 +106,7 @@ fn has_failed(result: &Value) -> bool {
 }
 
 /// The index says what the API saw.
-fn compare(run: &Run, captured: &Captured) {
+fn compare(run: &Run, captured: &Capture) {
     let (conversation, summary) = (&captured.conversation, captured.conversation.summary());
     let all: Vec<&Value> = run.seen.iter().collect();
     let own: Vec<&Value> = run.seen.iter().filter(|seen| seen["subagent"].is_null()).collect();
@@ -137,7 +137,7 @@ fn compare(run: &Run, captured: &Captured) {
 
 /// Every record of the raw transcript is in the index, every result and prompt that the API saw is in the raw transcript, and each
 /// turn's bytes begin with its prompt.
-fn compare_raw(run: &Run, captured: &Captured) {
+fn compare_raw(run: &Run, captured: &Capture) {
     let raw = &captured.files.files[0];
     assert_eq!((raw.name.as_path(), raw.torn_bytes), (Path::new(TRANSCRIPT), 0));
     let records = lines(&raw.source);
@@ -173,7 +173,7 @@ fn compare_raw(run: &Run, captured: &Captured) {
 }
 
 /// The raw set is whole: what lies beside the transcript, too.
-fn compare_files(run: &Run, captured: &Captured) {
+fn compare_files(run: &Run, captured: &Capture) {
     let names: Vec<String> = captured.files.files.iter().map(|file| file.name.to_string_lossy().into_owned()).collect();
     let tasks = if results_of(run, "TaskCreate").into_iter().any(has_failed) { None } else { Some("tasks/1.json") };
     for part in ["session/subagents/agent-", ".meta.json", "session/tool-results/"].into_iter().chain(tasks) {
@@ -246,11 +246,11 @@ fn wait_for(path: PathBuf) {
 }
 
 /// Captures until a tool call is pending: the agent makes its transcript, and writes to it, a moment after the tool has begun.
-fn capture_in_tool(config: &Path) -> Captured {
+fn capture_in_tool(config: &Path) -> Capture {
     let until = Instant::now() + Duration::from_secs(30);
     loop {
-        let found =
-            Located::by_session(config, SESSION).map(|located| Conversation::capture(None, &located, Check::Seam).unwrap());
+        let found = TranscriptLocation::by_session(config, SESSION)
+            .map(|located| Conversation::capture(None, &located, Check::Seam).unwrap());
         match found {
             Ok(captured) if captured.conversation.main.phase == Phase::InTool => return captured,
             _ => assert!(Instant::now() < until, "no pending tool call: {:?}", found.map(|captured| captured.conversation.main)),

@@ -100,7 +100,7 @@ fn opencode_that_was_started_by_hand_is_taken_in_by_its_plugin() {
 #[test]
 fn the_documented_declaration_has_the_flags_of_opencode() {
     let Some(program) = installed("opencode", opencode_program()) else { return };
-    let kind = parhelia_agent::kinds::declared::Declared::new(&declaration(), None);
+    let kind = parhelia_agent::kinds::declared::DeclaredKind::new(&declaration(), None);
     let home = tempfile::tempdir().unwrap();
     let mut seen = 0;
     for words in [&["--help"][..], &["run", "--help"]] {

@@ -258,7 +258,7 @@ fn the_vectors_of_the_document_are_ours() {
     let leaf = bytes_of(&vectors["tree_leaf"]["bytes"]);
     let TreeNode::Leaf(entries) = tree::decode(&leaf).unwrap() else { panic!("no leaf") };
     let mut encoded = Vec::new();
-    let emit = |object: recipe::Encoded| -> Result<(), ()> {
+    let emit = |object: recipe::EncodedObject| -> Result<(), ()> {
         encoded = object.bytes;
         Ok(())
     };

@@ -28,7 +28,7 @@ pub struct FileEdit {
 
 /// The result of editing a text.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Edited {
+pub enum EditOutcome {
     /// It is as it should be already.
     Unchanged,
     /// The new text.
@@ -36,7 +36,7 @@ pub enum Edited {
 }
 
 /// Reads, edits and replaces a file; again from the start where somebody else has changed it meanwhile.
-pub fn edit(path: &Path, edit: &dyn Fn(&str) -> Result<Edited, String>) -> Result<FileEdit> {
+pub fn edit(path: &Path, edit: &dyn Fn(&str) -> Result<EditOutcome, String>) -> Result<FileEdit> {
     const TRIES: u32 = 3;
     let path = real_path(path)?;
     for _ in 0..TRIES {
@@ -44,10 +44,10 @@ pub fn edit(path: &Path, edit: &dyn Fn(&str) -> Result<Edited, String>) -> Resul
         let (whole, body) = (before.as_deref().unwrap_or_default(), without_mark(before.as_deref().unwrap_or_default()));
         let edited = edit(body).map_err(|reason| refused(&path, reason))?;
         let edited = match edited {
-            Edited::Changed(text) => Edited::Changed(format!("{}{text}", &whole[..whole.len() - body.len()])),
-            Edited::Unchanged => Edited::Unchanged,
+            EditOutcome::Changed(text) => EditOutcome::Changed(format!("{}{text}", &whole[..whole.len() - body.len()])),
+            EditOutcome::Unchanged => EditOutcome::Unchanged,
         };
-        let Edited::Changed(text) = edited else { return Ok(FileEdit { path, changed: false }) };
+        let EditOutcome::Changed(text) = edited else { return Ok(FileEdit { path, changed: false }) };
         if replace(&path, before.as_deref(), &text)? {
             return Ok(FileEdit { path, changed: true });
         }

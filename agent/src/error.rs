@@ -1,6 +1,6 @@
 //! The one error type of this crate. Every variant names the thing, the cause and, where there is one, the next step.
 
-use parhelia_name::{Shown as _, step::Step};
+use parhelia_name::{NameExt as _, step::Step};
 use std::{io, path::Path, path::PathBuf};
 
 /// The reasons why something could not be done with an agent, its files or its processes.

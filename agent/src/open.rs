@@ -9,7 +9,7 @@ use crate::{
     command::Agent,
     kinds,
     process::{Identity, all, canonical, command_of, folder_of, parent, writes_to},
-    said::{Open, Said, Unseen},
+    said::{AgentProcess, Open, UnseenAgent},
     transcript::locate::copies,
 };
 
@@ -29,12 +29,12 @@ pub fn open_in(config: &Path, process: i32) -> Option<Open> {
 }
 
 /// The statement of a live process of an agent.
-pub fn said_by(config: &Path, process: i32) -> Option<Said> {
+pub fn said_by(config: &Path, process: i32) -> Option<AgentProcess> {
     kinds::all().into_iter().find_map(|kind| kind.said_by(config, process))
 }
 
 /// The statements of the live processes of an agent that have a conversation open.
-pub fn live(config: &Path, conversation: &str) -> Vec<Said> {
+pub fn live(config: &Path, conversation: &str) -> Vec<AgentProcess> {
     kinds::all().into_iter().flat_map(|kind| kind.live(config, conversation)).collect()
 }
 
@@ -44,13 +44,13 @@ pub fn open_by(config: &Path, conversation: &str) -> Option<i32> {
 }
 
 /// A word that does not tell which process has said it counts of an agent alone: another program may have got its number since.
-fn is_believed(said: &Said) -> bool {
+fn is_believed(said: &AgentProcess) -> bool {
     said.is_certain || Agent::of(&command_of(said.process.process)).is_some()
 }
 
 /// Agents that have said since the machine was started that they have a conversation open, and of which it cannot be known from here whether
 /// they live. Where all of the machine's processes are seen there are none.
-pub fn unseen(config: &Path, conversation: &str) -> Vec<Unseen> {
+pub fn unseen(config: &Path, conversation: &str) -> Vec<UnseenAgent> {
     kinds::all().into_iter().flat_map(|kind| kind.unseen(config, conversation)).collect()
 }
 

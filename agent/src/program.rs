@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 const PRINTED_BYTES_MAX: usize = 64 << 20;
 
 /// The standard output of a program that succeeded.
-pub type Printed = Vec<u8>;
+pub type ProgramOutput = Vec<u8>;
 
 /// Checks whether a path, links followed, lies in a workspace: files in there are captured and never run. False if the workspace is `/`, as
 /// everything lies in it, this program included.
@@ -56,17 +56,17 @@ pub fn outside(name: &str, path: Option<&OsStr>, workspace: &Path) -> Option<Pat
 }
 
 /// Runs a program to its end, at most for so long. Fails with its own words where it fails.
-pub fn run(command: &mut Command, limit: Duration) -> Result<Printed> {
+pub fn run(command: &mut Command, limit: Duration) -> Result<ProgramOutput> {
     run_on(command, Stdio::null(), limit)
 }
 
 /// As [`run`], with something to read.
-pub fn run_on(command: &mut Command, input: Stdio, limit: Duration) -> Result<Printed> {
+pub fn run_on(command: &mut Command, input: Stdio, limit: Duration) -> Result<ProgramOutput> {
     run_within(command, input, limit, None)
 }
 
 /// As [`run_on`], with a limit to the program's own memory, in bytes.
-pub fn run_within(command: &mut Command, input: Stdio, limit: Duration, memory_bytes_max: Option<u64>) -> Result<Printed> {
+pub fn run_within(command: &mut Command, input: Stdio, limit: Duration, memory_bytes_max: Option<u64>) -> Result<ProgramOutput> {
     let began = Instant::now();
     let shown = shown(command);
     command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -14,7 +14,7 @@ pub enum Open {
 
 /// A live process of the agent that says what it does.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Said {
+pub struct AgentProcess {
     /// Identity of the process that says so.
     pub process: Identity,
     /// The conversation that it has open.
@@ -31,14 +31,14 @@ pub struct Said {
 
 /// An agent that says in its file that it has a conversation open, and that no process here is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unseen {
+pub struct UnseenAgent {
     /// Its process, as it is numbered where it is.
     pub process: i32,
     /// Its start, in clock ticks since boot, where it says so.
     pub start_time: Option<u64>,
 }
 
-impl Unseen {
+impl UnseenAgent {
     /// True if it is this process, in whichever namespace.
     pub fn is(&self, known: &Identity) -> bool {
         self.process == known.process && self.start_time.is_none_or(|start| start == known.start_time)

@@ -15,7 +15,7 @@ use crate::{
     global::Global,
     heartbeat, help, hook, hooks, import, init, log, man, mcp, mcp_proxy, memory, mount, mount_guard, mounts, notify, outbox,
     phase,
-    scope::Called,
+    scope::Invocation,
     serve, session, stats, status, suggest, umount, version,
 };
 
@@ -40,10 +40,10 @@ pub struct Args {
 
 impl Args {
     /// The arguments of this process, and the verb with the session that it names.
-    pub fn of_process() -> Result<(Self, Called), clap::Error> {
+    pub fn of_process() -> Result<(Self, Invocation), clap::Error> {
         let command = command();
         let parsed = command.clone().try_get_matches().and_then(|found| {
-            let parsed = Args::from_arg_matches(&found).map(|args| (args, Called::of(&found)));
+            let parsed = Args::from_arg_matches(&found).map(|args| (args, Invocation::of(&found)));
             parsed.map_err(|error| error.format(&mut command.clone()))
         });
         // Clap takes a flag that the environment sets for one that was given, and has it in the usage line.

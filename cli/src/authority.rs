@@ -13,8 +13,8 @@ use std::{
 };
 
 use parhelia_host::{
-    authority::{self, CommandLine, Process, Settled, Values, carrying},
-    config::{Call, Ignored, call::OVERRULED},
+    authority::{self, CallAuthority, CommandLine, Process, Values, carrying},
+    config::{Call, IgnoredSetting, call::OVERRULED},
     run::{CONFIG, PLACES},
 };
 use parhelia_store::{OpenOptions, Store};
@@ -104,7 +104,7 @@ static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 impl Authority {
     /// Finds out whose word this process has. Starts the program anew where its variables have to be others.
     pub fn settle() -> Result<Self> {
-        let Settled { call, is_apart, unseen } = match with_process(|process| process.settle()) {
+        let CallAuthority { call, is_apart, unseen } = match with_process(|process| process.settle()) {
             authority::Authority::Settled(settled) => *settled,
             authority::Authority::Anew { changed, said } => return start_anew(&changed, &said),
         };
@@ -132,8 +132,8 @@ impl Authority {
 }
 
 /// Tells of settings that do not count, each once, and notes it. Where an agent has the terminal, or reads the output, the log of hooks has it.
-pub fn tell(settings: &[Ignored], is_quiet: bool) {
-    for Ignored { place, why, .. } in settings {
+pub fn tell(settings: &[IgnoredSetting], is_quiet: bool) {
+    for IgnoredSetting { place, why, .. } in settings {
         let text = format!("{place} does not count: {why}");
         if !TOLD.lock().unwrap_or_else(PoisonError::into_inner).insert(text.clone()) {
             continue;

@@ -7,7 +7,7 @@ use std::{os::unix::ffi::OsStrExt, path::PathBuf};
 
 use parhelia_life::checked;
 use parhelia_screen::human;
-use parhelia_store::check::{self, CheckOptions, CheckReport, Finding, FindingKind, Mend, RepairPlan, Strays, Touched};
+use parhelia_store::check::{self, AffectedPath, CheckOptions, CheckReport, Finding, FindingKind, Mend, RepairPlan, Strays};
 use parhelia_wire::{Line, Summary, repository::Note, summary::Check};
 
 use crate::{
@@ -85,7 +85,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         check::rebuild_index(&layout, lock_timeout, &progress)?;
         context.out.did("the index was made anew");
     }
-    let mut named = hurt::Named::new(context);
+    let mut named = hurt::HurtPrinter::new(context);
     let options = CheckOptions { read_data_percent: args.read_data };
     let checked = check::run_naming(&layout, &options, &mut |hurt| named.name(hurt), &progress);
     drop(progress);
@@ -123,7 +123,7 @@ fn print(context: &Context, finding: &Finding) {
     print_touched(context, &finding.touches, finding.touches_more);
 }
 
-fn print_touched(context: &Context, touches: &[Touched], touches_more: u64) {
+fn print_touched(context: &Context, touches: &[AffectedPath], touches_more: u64) {
     let shown = if context.global.verbose { touches.len() } else { TOUCHES_SHOWN };
     for touched in touches.iter().take(shown) {
         tell!("  touches {}:{}", touched.checkpoint, touched.path);

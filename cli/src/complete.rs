@@ -42,10 +42,10 @@ pub fn checkpoints_and_sessions() -> ArgValueCompleter {
 }
 
 /// A candidate and what is known of it.
-type Found = (String, String);
+type Candidate = (String, String);
 
 /// The candidates that begin with what is typed. A store that cannot be read has none.
-fn fitting(current: &OsStr, found: fn(&Store) -> Result<Vec<Found>>) -> Vec<CompletionCandidate> {
+fn fitting(current: &OsStr, found: fn(&Store) -> Result<Vec<Candidate>>) -> Vec<CompletionCandidate> {
     let typed = current.to_string_lossy().to_lowercase();
     let all = open().and_then(|store| found(&store)).unwrap_or_default();
     let fits = all.into_iter().filter(|(value, _)| value.to_lowercase().starts_with(&typed));
@@ -69,7 +69,7 @@ fn store_of(words: impl Iterator<Item = OsString>) -> Option<PathBuf> {
     })
 }
 
-fn found_checkpoints(store: &Store) -> Result<Vec<Found>> {
+fn found_checkpoints(store: &Store) -> Result<Vec<Candidate>> {
     let (view, now) = (store.view(), clock::timestamp());
     let mut found = vec![("latest".to_owned(), "the newest checkpoint of this folder".to_owned())];
     for outline in view.outlines()?.into_iter().rev().take(CHECKPOINTS_MAX) {
@@ -83,7 +83,7 @@ fn found_checkpoints(store: &Store) -> Result<Vec<Found>> {
     Ok(found)
 }
 
-fn found_tags(store: &Store) -> Result<Vec<Found>> {
+fn found_tags(store: &Store) -> Result<Vec<Candidate>> {
     let help = |tag: &InUse| match tag.checkpoints {
         1 => tag.newest.to_string(),
         more => format!("{}, and {} more", tag.newest, more - 1),
@@ -91,7 +91,7 @@ fn found_tags(store: &Store) -> Result<Vec<Found>> {
     Ok(tag::in_use(&store.view(), &[])?.into_iter().map(|tag| (tag.tag.clone(), help(&tag))).collect())
 }
 
-fn found_sessions(store: &Store) -> Result<Vec<Found>> {
+fn found_sessions(store: &Store) -> Result<Vec<Candidate>> {
     let mut found = Vec::new();
     for session in store.view().sessions()? {
         let place = session.workspace.as_ref().map(|place| place.path.clone()).unwrap_or_default();

@@ -1,6 +1,6 @@
 //! The context of every verb: the store that the flags name, its output, its progress.
 
-use parhelia_store::name::Shown as _;
+use parhelia_store::name::NameExt as _;
 use std::{
     cell::RefCell,
     io::ErrorKind,
@@ -55,7 +55,7 @@ pub struct Context {
     /// True if an older copy in the store's place is worth a word. A verb that refuses to run in one says so itself.
     pub warns_of_older: bool,
     /// The store that was opened, as it was then.
-    opened: RefCell<Option<Opened>>,
+    opened: RefCell<Option<StorePosition>>,
     authority: Authority,
 }
 
@@ -81,15 +81,15 @@ pub enum Make {
 
 /// A store at some time.
 #[derive(Clone, Debug)]
-pub struct Opened {
+pub struct StorePosition {
     /// Its folder.
     pub path: PathBuf,
     end: Position,
 }
 
-impl Opened {
+impl StorePosition {
     fn of(store: &Store) -> Self {
-        Opened { path: store.path().to_owned(), end: store.view().end().clone() }
+        StorePosition { path: store.path().to_owned(), end: store.view().end().clone() }
     }
 
     /// True if something was recorded since.
@@ -100,7 +100,7 @@ impl Opened {
     /// The same store now.
     pub fn now(&self) -> Self {
         let end = self.journal().read(&self.end).map_or_else(|_| self.end.clone(), |tail| tail.end);
-        Opened { path: self.path.clone(), end }
+        StorePosition { path: self.path.clone(), end }
     }
 
     fn journal(&self) -> Journal {
@@ -202,7 +202,7 @@ impl Context {
         for unreadable in store.view().unreadable()? {
             self.progress().notice(&unreadable.to_string());
         }
-        self.opened.borrow_mut().get_or_insert_with(|| Opened::of(&store));
+        self.opened.borrow_mut().get_or_insert_with(|| StorePosition::of(&store));
         Ok(store)
     }
 
@@ -218,7 +218,7 @@ impl Context {
     }
 
     /// The store that was opened first, as it was then.
-    pub fn opened(&self) -> Option<Opened> {
+    pub fn opened(&self) -> Option<StorePosition> {
         self.opened.borrow().clone()
     }
 
@@ -257,7 +257,7 @@ impl Context {
     }
 
     /// The configuration in force for a workspace, and where each value came from.
-    pub fn loaded_config(&self, workspace: &Path) -> Result<config::Loaded> {
+    pub fn loaded_config(&self, workspace: &Path) -> Result<config::LoadedConfig> {
         let files = ConfigFiles::usual(&environment, workspace, self.named_config()?);
         self.loaded(ConfigFiles { call: self.authority.call(), ..files })
     }
@@ -269,7 +269,7 @@ impl Context {
     }
 
     /// Reads configuration, and tells of what does not count in it.
-    fn loaded(&self, files: ConfigFiles) -> Result<config::Loaded> {
+    fn loaded(&self, files: ConfigFiles) -> Result<config::LoadedConfig> {
         let loaded = config::load(&files, &environment)?;
         told_settings::tell(&loaded.ignored, caller::is_hook());
         Ok(loaded)

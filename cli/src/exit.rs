@@ -1,6 +1,6 @@
 //! Exit codes, failures, and how they are reported.
 
-use parhelia_store::name::Shown as _;
+use parhelia_store::name::NameExt as _;
 use std::{
     io::{self, ErrorKind as IoKind, Write},
     process::ExitCode,
@@ -8,7 +8,7 @@ use std::{
 
 use parhelia_host::Refusal;
 use parhelia_store::{Error, ErrorKind};
-use parhelia_wire::{Failed, Line};
+use parhelia_wire::{Line, VerbError};
 
 use crate::{limits, words};
 
@@ -199,7 +199,7 @@ pub fn of_arguments(error: &clap::Error) -> ExitCode {
 }
 
 fn print_error(code: Code, message: &str) {
-    let line = Line::Error(Failed { code: code as u8, message: message.into() });
+    let line = Line::Error(VerbError { code: code as u8, message: message.into() });
     if let Ok(text) = serde_json::to_string(&line) {
         let _ = writeln!(io::stdout(), "{text}");
     }

@@ -2,7 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "writes an archive that the user names")]
 
-use parhelia_store::name::Shown as _;
+use parhelia_store::name::NameExt as _;
 use std::{
     ffi::OsString,
     fs::{self, File},
@@ -13,7 +13,7 @@ use std::{
 
 use parhelia_screen::human;
 use parhelia_store::{Store, archive, archive::ExportReport, progress::Progress, record::Checkpoint};
-use parhelia_wire::{Line, Summary, summary::Exported, tree::Socket};
+use parhelia_wire::{Line, Summary, summary::ExportOutcome, tree::Socket};
 
 use crate::{
     complete,
@@ -75,7 +75,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
             human::path(args.output.as_os_str().as_bytes())
         ))?;
     }
-    context.out.summary(Summary::Export(Exported {
+    context.out.summary(Summary::Export(ExportOutcome {
         id: checkpoint.id(),
         output: args.output.shown(),
         members: report.members,

@@ -1,6 +1,6 @@
 //! `gc`: frees what no checkpoint needs.
 
-use parhelia_life::collect::{Collected, collect};
+use parhelia_life::collect::{GcOutcome, collect};
 use parhelia_screen::human;
 use parhelia_store::gc::{self, GcOptions, GcPlan, GcReport};
 use parhelia_wire::{Summary, summary::Collection};
@@ -29,7 +29,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         print_plan(context, &plan)?;
         context.out.summary(Summary::Gc(Box::new(Collection { dry_run: true, plan: (&plan).into(), done: None })))?;
     } else {
-        let Collected { freed, forgotten } = collect(&store, &context.host()?, &progress);
+        let GcOutcome { freed, forgotten } = collect(&store, &context.host()?, &progress);
         let report = freed?;
         forgotten?;
         drop(progress);

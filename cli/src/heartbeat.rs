@@ -5,8 +5,8 @@ use std::{ffi::OsString, path::PathBuf, process::Command, time::Duration};
 use parhelia_agent::{command::Agent, folder::ConfigFolder, process::host_name};
 use parhelia_host::Host;
 use parhelia_service::{BeginRun, EmitError, Emitter, HeartbeatFailure, Reach, supervise};
-use parhelia_store::name::Shown as _;
-use parhelia_wire::{Summary, summary::Ended};
+use parhelia_store::name::NameExt as _;
+use parhelia_wire::{Summary, summary::RunOutcome};
 
 use crate::{
     context::Context,
@@ -94,7 +94,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         return Err(Failure::Refused(format!("run {run} of session {session} does not count any more; its agent was stopped")));
     };
     let (session, run) = (emitter.session().to_owned(), Some(emitter.run().to_owned()));
-    let summary = Summary::Heartbeat(Ended { id: session, run, exit_code: Some(code), ..Ended::default() });
+    let summary = Summary::Heartbeat(RunOutcome { id: session, run, exit_code: Some(code), ..RunOutcome::default() });
     unless_closed(context.out.summary(summary).and_then(|()| context.out.flush()))?;
     // This process stands for the agent.
     std::process::exit(code)

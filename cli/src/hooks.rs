@@ -1,6 +1,6 @@
 //! `hooks`: our entries in the agent's settings.
 
-use parhelia_store::name::Shown as _;
+use parhelia_store::name::NameExt as _;
 use std::{
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
@@ -11,7 +11,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use parhelia_agent::{
     edited,
     folder::ConfigFolder,
-    hooks::{self, HookCommand, Layer, Narrowed, Release},
+    hooks::{self, HookCommand, Layer, MatcherGap, Release},
     kind::Kind,
     kinds::{self, KINDS},
     mcp::{self, ProxyCommand},
@@ -179,7 +179,7 @@ fn install(context: &mut Context, args: &InstallArgs) -> Result<Code> {
             store.shown()
         ))?;
     }
-    if let Some(other) = Elsewhere::of(place).filter(|other| other.has_hooks) {
+    if let Some(other) = OtherSettings::of(place).filter(|other| other.has_hooks) {
         let settings = other.settings.shown();
         context
             .out
@@ -228,14 +228,14 @@ fn uninstall(context: &mut Context, place: &SettingsArgs) -> Result<Code> {
 }
 
 /// The other settings that an agent in a folder reads: the user's beside a project's, the project's here beside the user's.
-struct Elsewhere {
+struct OtherSettings {
     settings: PathBuf,
     has_hooks: bool,
     /// The file of MCP servers, and those before which a proxy stands.
     servers: Option<(PathBuf, Vec<String>)>,
 }
 
-impl Elsewhere {
+impl OtherSettings {
     /// None where they are the same, or cannot be read.
     fn of(place: &SettingsArgs) -> Option<Self> {
         let project = if place.project.is_some() { None } else { Some(PathBuf::from(".")) };
@@ -247,13 +247,13 @@ impl Elsewhere {
         }
         let has_hooks = hooks::status(&settings, other.agent, other.release()).is_ok_and(|status| !status.commands.is_empty());
         let servers = other.servers().and_then(|file| Some((file.clone(), mcp::wrapped(&file).ok()?)));
-        Some(Elsewhere { settings, has_hooks, servers: servers.filter(|(_, names)| !names.is_empty()) })
+        Some(OtherSettings { settings, has_hooks, servers: servers.filter(|(_, names)| !names.is_empty()) })
     }
 }
 
 /// Says what of ours is in the other settings.
 fn elsewhere(context: &mut Context, place: &SettingsArgs) -> Result<()> {
-    let Some(Elsewhere { settings, has_hooks, servers }) = Elsewhere::of(place) else { return Ok(()) };
+    let Some(OtherSettings { settings, has_hooks, servers }) = OtherSettings::of(place) else { return Ok(()) };
     if has_hooks {
         context.out.remark(format!("There are hooks in {} as well.", settings.shown()))?;
     }
@@ -283,7 +283,7 @@ fn said_of(layer: &Layer) -> String {
 }
 
 /// The sentence about an event that comes for some of its values alone.
-fn narrowed_text(narrowed: &Narrowed, install: &str) -> String {
+fn narrowed_text(narrowed: &MatcherGap, install: &str) -> String {
     let (event, matchers) = (&narrowed.event, human::path(narrowed.matchers.join(", ").as_bytes()));
     let left_out = match narrowed.left_out.is_empty() {
         true => "nothing else".to_owned(),

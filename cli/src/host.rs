@@ -16,7 +16,7 @@ use std::{
 use parhelia_agent::process::RUN_MARKER;
 use parhelia_host::{
     Error, Host, Observer,
-    config::{Call, Ignored, call::OVERRULED},
+    config::{Call, IgnoredSetting, call::OVERRULED},
     mcp::Client,
     notice::Notice,
     pane::PaneWork,
@@ -82,7 +82,7 @@ impl Host for Shell {
         self.call.clone()
     }
 
-    fn ignored(&self, settings: &[Ignored]) {
+    fn ignored(&self, settings: &[IgnoredSetting]) {
         let has_terminal = self.terminal.lock().unwrap_or_else(PoisonError::into_inner).is_some();
         told_settings::tell(settings, self.is_hook || has_terminal);
     }

@@ -6,13 +6,13 @@ use std::{
     path::PathBuf,
 };
 
-use parhelia_life::older::{Checked, Older, Request};
+use parhelia_life::older::{ChecksumReport, Older, Request};
 use parhelia_screen::human;
 use parhelia_store::{
     archive::import::{Limits, Reader},
     create::{self, ImportOptions, Outcome},
 };
-use parhelia_wire::{Summary, summary::Imported};
+use parhelia_wire::{Summary, summary::ImportOutcome};
 
 use crate::{
     context::Context,
@@ -45,7 +45,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let (files, stored) = (human::count(record.workspace.files, "file"), human::size(outcome.stored_bytes));
     context.out.did(format!("checkpoint {id} is made"));
     context.out.remark(format!("Imported as {id} of session {}: {files}, {stored} stored.{checked}", record.session))?;
-    context.out.summary(Summary::Import(Imported {
+    context.out.summary(Summary::Import(ImportOutcome {
         id,
         session: record.session.clone(),
         root: record.root.to_string(),
@@ -57,7 +57,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     Ok(Code::Done)
 }
 
-fn of_folder(context: &mut Context, args: &Args) -> Result<(Outcome, Checked)> {
+fn of_folder(context: &mut Context, args: &Args) -> Result<(Outcome, ChecksumReport)> {
     // No store is made for a folder that cannot be imported.
     let progress = context.progress();
     let older = Older::read(&args.archive, &progress)?;
@@ -83,7 +83,7 @@ fn of_archive(context: &mut Context, args: &Args) -> Result<Outcome> {
 }
 
 /// The checks of a folder, in words.
-fn checked_text(checked: Checked) -> String {
+fn checked_text(checked: ChecksumReport) -> String {
     match (checked.whole, checked.files) {
         (true, 0) => " Its checksum is right.".into(),
         (false, 0) => " Its manifest has no checksum.".into(),

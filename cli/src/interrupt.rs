@@ -17,9 +17,9 @@ use crate::exit::{Code, Failure, Result};
 pub type Cancel = Arc<AtomicBool>;
 
 /// Signals that are taken for a wish to stop, for as long as this is there. After that they do nothing until somebody else takes them over.
-pub struct Handled(Vec<SigId>);
+pub struct SignalGuard(Vec<SigId>);
 
-impl Drop for Handled {
+impl Drop for SignalGuard {
     fn drop(&mut self) {
         for id in self.0.drain(..) {
             low_level::unregister(id);
@@ -28,9 +28,9 @@ impl Drop for Handled {
 }
 
 /// Takes over the signals: each sets the flag, or ends the process where that is set already.
-pub fn install(cancel: &Cancel) -> Result<Handled> {
-    let install = || -> io::Result<Handled> {
-        let mut handled = Handled(Vec::new());
+pub fn install(cancel: &Cancel) -> Result<SignalGuard> {
+    let install = || -> io::Result<SignalGuard> {
+        let mut handled = SignalGuard(Vec::new());
         for signal in [SIGINT, SIGTERM, SIGHUP] {
             // In the order in which they are called.
             handled.0.push(flag::register_conditional_shutdown(signal, Code::Interrupted as i32, cancel.clone())?);

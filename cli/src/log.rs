@@ -66,7 +66,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     loop {
         let last = Cell::new(after);
         for line in events::last(&store, after, limit, |after| {
-            let asked = Asked { args, session: wanted.as_deref(), limit };
+            let asked = Filter { args, session: wanted.as_deref(), limit };
             lines(&store, &asked, after, &last)
         })? {
             count += 1;
@@ -92,13 +92,13 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
 }
 
 /// Everything that a line must be.
-struct Asked<'a> {
+struct Filter<'a> {
     args: &'a Args,
     session: Option<&'a str>,
     limit: Option<usize>,
 }
 
-impl Asked<'_> {
+impl Filter<'_> {
     fn fits(&self, kind: &str, at: Timestamp) -> bool {
         self.args.kind.as_ref().is_none_or(|begins| kind.starts_with(begins.as_str()))
             && self.args.since.is_none_or(|since| at >= since)
@@ -106,7 +106,7 @@ impl Asked<'_> {
 }
 
 /// The lines behind a sequence that are asked for, oldest first. Notes the sequence of the journal's last entry.
-fn lines(store: &Store, asked: &Asked<'_>, after: u64, last: &Cell<u64>) -> Result<Vec<Line>, parhelia_host::Error> {
+fn lines(store: &Store, asked: &Filter<'_>, after: u64, last: &Cell<u64>) -> Result<Vec<Line>, parhelia_host::Error> {
     let view = store.view();
     let mut sessions = Sessions::new(store, &view, after);
     let mut records = Vec::new();

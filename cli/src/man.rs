@@ -2,7 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "writes into a folder that the user names")]
 
-use parhelia_store::name::Shown as _;
+use parhelia_store::name::NameExt as _;
 use std::{fs, path::PathBuf};
 
 use parhelia_wire::Summary;

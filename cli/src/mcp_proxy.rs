@@ -7,7 +7,7 @@ use std::{
 
 use parhelia_agent::process::{Identity, SESSION_MARKER, ancestors};
 use parhelia_host::config::call::OVERRULED;
-use parhelia_mcp::proxy::{self, Proxied};
+use parhelia_mcp::proxy::{self, ProxyTarget};
 
 use crate::{
     authority,
@@ -41,7 +41,7 @@ pub fn run(context: &Context, args: &Args) -> Result<Code> {
     let named = context.global.store.clone().or_else(|| inherited(STORE).map(Into::into));
     // Whatever is wrong with the configuration, the agent has its server.
     let settings = context.own_config().map(|config| config.mcp).unwrap_or_default();
-    let proxied = Proxied {
+    let proxied = ProxyTarget {
         name: args.name.clone(),
         command: args.command.clone(),
         store: named.or_else(|| context.store_path().ok()).filter(|_| settings.capture),

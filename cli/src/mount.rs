@@ -1,6 +1,6 @@
 //! `mount`: a checkpoint, or all of them, as a read-only filesystem.
 
-use parhelia_store::name::Shown as _;
+use parhelia_store::name::NameExt as _;
 use std::{
     ffi::OsString,
     fs::File,

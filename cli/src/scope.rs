@@ -34,12 +34,12 @@ const UPKEEP: [&str; 3] = ["import", "session recover", "session resume"];
 
 /// A verb, and the session that it names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Called {
+pub struct Invocation {
     verb: String,
     session: Option<String>,
 }
 
-impl Called {
+impl Invocation {
     /// From what was parsed.
     pub fn of(mut found: &ArgMatches) -> Self {
         let mut words = Vec::new();
@@ -57,7 +57,7 @@ impl Called {
             "session run" => found.try_get_one::<String>("name"),
             _ => found.try_get_one::<String>("session"),
         };
-        Called { verb, session: session.ok().flatten().cloned() }
+        Invocation { verb, session: session.ok().flatten().cloned() }
     }
 
     /// Fails where an agent calls it for what is not its own.
@@ -85,15 +85,15 @@ mod tests {
     use super::*;
     use crate::args::{command, without_environment};
 
-    fn called(line: &str) -> Called {
+    fn called(line: &str) -> Invocation {
         let words = ["parhelia"].into_iter().chain(line.split_whitespace());
-        Called::of(&without_environment(command()).try_get_matches_from(words).unwrap())
+        Invocation::of(&without_environment(command()).try_get_matches_from(words).unwrap())
     }
 
     #[test]
     fn the_session_of_a_verb_is_known() {
         for verb in ["end", "stop", "pause", "move", "resume", "recover", "show"] {
-            let found = Called { verb: format!("session {verb}"), session: Some("it".into()) };
+            let found = Invocation { verb: format!("session {verb}"), session: Some("it".into()) };
             assert_eq!(called(&format!("session {verb} it")), found);
         }
         assert_eq!(called("session run --name it -- true").session.as_deref(), Some("it"));

@@ -1,6 +1,6 @@
 //! `ID:path` on the command line. The path may be any bytes; the id is text.
 
-use parhelia_store::name::Shown as _;
+use parhelia_store::name::NameExt as _;
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
 use parhelia_ledger::selector;
@@ -10,14 +10,14 @@ use crate::exit::{Failure, Result};
 
 /// A checkpoint, and a path in it where one was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Selected {
+pub struct Selector {
     /// The selector before the colon, such as an id, a part of one, `latest` or `tag:NAME`.
     pub checkpoint: String,
     /// The path behind the colon.
     pub path: Option<Vec<u8>>,
 }
 
-impl Selected {
+impl Selector {
     /// The path from the workspace folder of the checkpoint. An absolute path may begin with the folder that was captured.
     pub fn path_in(&self, checkpoint: &Checkpoint) -> Vec<u8> {
         let path = name::as_path(self.path.as_deref().unwrap_or_default());
@@ -28,7 +28,7 @@ impl Selected {
 }
 
 /// Splits `ID` or `ID:path` at the first colon, `tag:TAG:path` at the second.
-pub fn parse(text: &OsStr) -> Result<Selected> {
+pub fn parse(text: &OsStr) -> Result<Selector> {
     let bytes = text.as_bytes();
     let (id, path) = match selector::colon(bytes) {
         Some(colon) => (&bytes[..colon], Some(&bytes[colon + 1..])),
@@ -39,7 +39,7 @@ pub fn parse(text: &OsStr) -> Result<Selected> {
     if path.is_some_and(|path| path.contains(&0) || path.split(|&b| b == b'/').any(|part| part == b"..")) {
         return Err(Failure::Usage(format!("'{}': the path must not contain '..'", text.shown())));
     }
-    Ok(Selected { checkpoint, path: path.map(<[u8]>::to_vec) })
+    Ok(Selector { checkpoint, path: path.map(<[u8]>::to_vec) })
 }
 
 #[cfg(test)]
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn the_first_colon_splits() {
-        let place = |id: &str, path: Option<&[u8]>| Selected { checkpoint: id.into(), path: path.map(<[u8]>::to_vec) };
+        let place = |id: &str, path: Option<&[u8]>| Selector { checkpoint: id.into(), path: path.map(<[u8]>::to_vec) };
         assert_eq!(parse(OsStr::new("latest~2")).unwrap(), place("latest~2", None));
         assert_eq!(parse(OsStr::from_bytes(b"01AB:a:\xff")).unwrap(), place("01AB", Some(b"a:\xff")));
         assert_eq!(parse(OsStr::new("s@latest:")).unwrap(), place("s@latest", Some(b"")));

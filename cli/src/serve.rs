@@ -9,8 +9,10 @@ use std::{
 };
 
 use parhelia_host::Host;
-use parhelia_service::{Address, CertificateFiles, Options, Passed, PassedSocket, Socket, Tcp, serve, socket_path, token_path};
-use parhelia_store::{id::Ulid, name::Shown as _};
+use parhelia_service::{
+    Address, CertificateFiles, Options, PassedSocket, PassedSockets, Socket, Tcp, serve, socket_path, token_path,
+};
+use parhelia_store::{id::Ulid, name::NameExt as _};
 use parhelia_wire::{Line, Summary, tool::Service};
 
 use crate::{
@@ -64,7 +66,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         let is_named = args.token_file.is_some() || args.socket.is_some();
         return browsers::run(context, (&token, is_named), args.sign_out.as_deref());
     }
-    let passed = Passed::take()?;
+    let passed = PassedSockets::take()?;
     let tcp = tcp(args, passed.tcp)?;
     if let Some(tcp) = &tcp {
         tcp.ensure_protected()?;

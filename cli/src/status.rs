@@ -38,7 +38,7 @@ pub struct Args {
 }
 
 /// A session that an agent works in, and how it is.
-struct Seen {
+struct SessionStatus {
     session: Session,
     overview: Overview,
 }
@@ -49,10 +49,12 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let (store, _empty) = context.open_or_empty()?;
     let view = store.view();
     let (at, sessions) = workspace_at(&view, &folder)?.unwrap_or_else(|| (folder, Vec::new()));
-    let seen = sessions.iter().map(|session| Ok(Seen { session: session.clone(), overview: Overview::of(&store, session)? }));
+    let seen =
+        sessions.iter().map(|session| Ok(SessionStatus { session: session.clone(), overview: Overview::of(&store, session)? }));
     let seen = seen.collect::<Result<Vec<_>>>()?;
     // Those that are over say nothing about the folder as it is.
-    let open: Vec<&Seen> = seen.iter().filter(|one| one.session.status != Status::Ended && has_agent(&one.session)).collect();
+    let open: Vec<&SessionStatus> =
+        seen.iter().filter(|one| one.session.status != Status::Ended && has_agent(&one.session)).collect();
     let last = match find_among(&view, "latest", &sessions) {
         _ if sessions.is_empty() => None,
         Err(Error::NoCheckpoint { .. }) => None,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use parhelia_life::retention::{Removed, RetentionReport};
+use parhelia_life::retention::{RemovalReason, RetentionReport};
 use parhelia_screen::human;
 use parhelia_store::id::Ulid;
 use parhelia_wire::{Line, checkpoint::Retention};
@@ -49,7 +49,7 @@ pub fn announce(out: &mut Output, report: &RetentionReport) -> Result<()> {
 
 /// Says if retention removed checkpoints because of the store's size, or if the store is still too large.
 pub fn remark(out: &mut Output, report: &RetentionReport) -> Result<()> {
-    let too_large = report.removed.iter().filter(|(_, why)| *why == Removed::StoreTooLarge).count() as u64;
+    let too_large = report.removed.iter().filter(|(_, why)| *why == RemovalReason::StoreTooLarge).count() as u64;
     if too_large > 0 {
         let (gone, freed) = (human::count(too_large, "checkpoint"), human::size(report.freed_bytes));
         out.remark(format!("The store was larger than it may be: {gone} removed, {freed} freed."))?;

@@ -14,7 +14,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use parhelia_host::config::Ignored;
+use parhelia_host::config::IgnoredSetting;
 
 use crate::{authority, caller, hook_log};
 
@@ -29,7 +29,7 @@ pub fn tell_all() {
 }
 
 /// Tells of settings that do not count; into the log where `is_quiet`.
-pub fn tell(settings: &[Ignored], is_quiet: bool) {
+pub fn tell(settings: &[IgnoredSetting], is_quiet: bool) {
     if settings.is_empty() || is_quiet || caller::is_agents() {
         return authority::tell(settings, is_quiet);
     }
@@ -51,7 +51,7 @@ fn notes() -> Option<PathBuf> {
 }
 
 /// The digest of a setting in a file as that is by now; none of one that stands in no file.
-fn digest(setting: &Ignored) -> Option<String> {
+fn digest(setting: &IgnoredSetting) -> Option<String> {
     let file = setting.file.as_ref()?;
     let found = fs::metadata(file).ok()?;
     let mut hasher = blake3::Hasher::new();

@@ -1,6 +1,6 @@
 //! `umount`: ends a mount.
 
-use parhelia_store::name::Shown as _;
+use parhelia_store::name::NameExt as _;
 use std::path::PathBuf;
 
 use parhelia_wire::Summary;

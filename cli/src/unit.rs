@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf, absolute},
 };
 
-use parhelia_store::name::Shown as _;
+use parhelia_store::name::NameExt as _;
 
 use crate::{
     context::Context,

@@ -7,7 +7,7 @@ use std::{os::unix::ffi::OsStrExt, path::Path};
 use parhelia_agent::briefing::GO_ON;
 use parhelia_host::{
     DecisionRefusal, Error, MarkRefusal, MoveRefusal, Refusal,
-    notice::{self, Idle, Notice, Unfinished},
+    notice::{self, Idle, InterruptedRollback, Notice},
     safety::Safety,
 };
 
@@ -38,13 +38,13 @@ pub fn notice(notice: &Notice) -> String {
         Notice::Damaged { checkpoint } => format!("; `parhelia checkpoint verify {checkpoint}` says where"),
         Notice::ThinnedMeanwhile { .. } => " (`parhelia log --kind checkpoint.deleted`)".into(),
         Notice::AgentEnded { session, .. } => format!(". To go on: parhelia session resume {session}"),
-        Notice::Beside(notice::Beside::Conversation { session }) => {
+        Notice::Beside(notice::Overlap::Conversation { session }) => {
             format!("; `parhelia session resume {session}` goes on with that")
         }
-        Notice::Unfinished(Unfinished::RollbackInterrupted { target, .. }) => {
+        Notice::Unfinished(InterruptedRollback::RollbackInterrupted { target, .. }) => {
             format!("; `parhelia checkpoint rollback {target}` finishes it")
         }
-        Notice::Unfinished(Unfinished::RollbackGivenUp { target, .. }) => {
+        Notice::Unfinished(InterruptedRollback::RollbackGivenUp { target, .. }) => {
             format!(". `parhelia checkpoint rollback {target}` begins it anew")
         }
         Notice::Git(notice::Git::Gone { .. }) => {

@@ -1,6 +1,6 @@
 //! The one error type of this crate.
 
-use parhelia_store::name::{Shown as _, step::Step};
+use parhelia_store::name::{NameExt as _, step::Step};
 use std::{fmt, io, path::PathBuf};
 
 /// A failure of mounting or unmounting.

@@ -52,5 +52,6 @@ pub use error::{Error, Holder, Result};
 pub use filesystem::store::Manifest;
 pub use kernel::Log;
 pub use mount::{
-    FoundMount, MountText, Mounted, Options, Stopper, What, clear_stale, detach, guard, holders, list, mount, shown_at, unmount,
+    FoundMount, MountHandle, MountText, Options, Stopper, What, clear_stale, detach, guard, holders, list, mount, shown_at,
+    unmount,
 };

@@ -7,7 +7,7 @@ mod common;
 use std::{fs, path::Path};
 
 use common::*;
-use parhelia_fuse::Mounted;
+use parhelia_fuse::MountHandle;
 
 /// Runs a command in the source and in the mount, and expects the same words.
 fn same_words(f: &Fixture, command: &str) -> String {
@@ -16,7 +16,7 @@ fn same_words(f: &Fixture, command: &str) -> String {
     shown
 }
 
-fn mounted(f: &Fixture) -> Mounted {
+fn mounted(f: &Fixture) -> MountHandle {
     let checkpoint = f.create("s");
     f.mount_tree(&checkpoint)
 }

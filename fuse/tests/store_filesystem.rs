@@ -17,7 +17,7 @@ use common::*;
 use parhelia_fuse::{What, shown_at};
 use parhelia_ledger::kind;
 use parhelia_store::{
-    create::{self, Captured, FullWalk, Seen, State, StateContent, StateFile},
+    create::{self, CapturedState, CapturedWorkspace, FullWalk, State, StateContent, StateFile},
     delete::delete_checkpoints,
     event::{Actor, NewEvent},
     gc::{self, GcOptions},
@@ -371,11 +371,11 @@ fn a_state_is_shown_beside_the_workspace() {
     struct Told;
     impl State for Told {
         fn begin(&mut self) {}
-        fn finish(&mut self, _: &Seen<'_>) -> Captured {
+        fn finish(&mut self, _: &CapturedWorkspace<'_>) -> CapturedState {
             let content = StateContent::Bytes(b"{}".to_vec());
             let file = |path: &str| StateFile { path: path.into(), part: "p".into(), content: content.clone(), mtime: None };
             let parts = [("p".to_owned(), Part::Captured)].into();
-            Captured { files: vec![file("conversation/index.json"), file("git.json")], parts, ..Captured::default() }
+            CapturedState { files: vec![file("conversation/index.json"), file("git.json")], parts, ..CapturedState::default() }
         }
     }
     let f = Fixture::new();

@@ -3,7 +3,7 @@
 use parhelia_store::{
     Error, Result,
     event::NewEvent,
-    fold::{Checkpoints, Kept},
+    fold::{Checkpoints, Projection},
 };
 
 use crate::{fold::Ledger, kind};
@@ -21,7 +21,7 @@ const FENCED: [&str; 6] = [
 impl Ledger {
     /// The epoch that an event is recorded with, if it may be recorded. Fails with [`Error::Fenced`] where an epoch that is out of date moves a head, changes a
     /// status or the conversation, renews a lease or decides, and where a run does not begin above the session's epoch.
-    pub(crate) fn admitted_epoch(&self, kept: Kept<'_>, checkpoints: &dyn Checkpoints, new: &NewEvent) -> Result<u64> {
+    pub(crate) fn admitted_epoch(&self, kept: Projection<'_>, checkpoints: &dyn Checkpoints, new: &NewEvent) -> Result<u64> {
         let Some(id) = self.session_of(kept, checkpoints, new)? else { return Ok(new.epoch.unwrap_or(0)) };
         let current = self.session(kept, &id)?.map_or(0, |session| session.epoch);
         let fenced = |epoch| Err(Error::Fenced { action: new.kind.clone(), session: id.clone(), epoch, current });
@@ -39,7 +39,7 @@ impl Ledger {
     }
 
     /// The session that an event concerns. Fails where its subject does not exist.
-    fn session_of(&self, kept: Kept<'_>, checkpoints: &dyn Checkpoints, new: &NewEvent) -> Result<Option<String>> {
+    fn session_of(&self, kept: Projection<'_>, checkpoints: &dyn Checkpoints, new: &NewEvent) -> Result<Option<String>> {
         let told = || new.data.get("session").and_then(serde_json::Value::as_str).map(str::to_owned);
         match new.kind.split_once('.') {
             Some(("session", _)) => Ok(Some(new.subject.clone())),

@@ -1,7 +1,7 @@
 //! The session of what is imported.
 
 use parhelia_store::name::step::Step;
-use parhelia_store::{Error, Result, fold::Kept, name};
+use parhelia_store::{Error, Result, fold::Projection, name};
 
 use crate::{fold::Ledger, maker::works_in, session::Session};
 
@@ -10,7 +10,7 @@ const NAMES_MAX: usize = 100;
 
 impl Ledger {
     /// The session that is asked for, or that of the exported checkpoint, or a name beside it where that one works in a folder here.
-    pub(crate) fn session_of_import(&self, kept: Kept<'_>, asked: Option<&str>, exported: &str) -> Result<String> {
+    pub(crate) fn session_of_import(&self, kept: Projection<'_>, asked: Option<&str>, exported: &str) -> Result<String> {
         if let Some(name) = asked {
             return match self.worked_in(kept, name)? {
                 Some(session) => Err(works_in(&session.id, &session.workspace.unwrap_or_default())),
@@ -34,7 +34,7 @@ impl Ledger {
 
     /// The session of that id or name which works in a folder here. Nothing is imported into one: it would be what `latest` means in that folder,
     /// and the parent of what is captured there next.
-    fn worked_in(&self, kept: Kept<'_>, name: &str) -> Result<Option<Session>> {
+    fn worked_in(&self, kept: Projection<'_>, name: &str) -> Result<Option<Session>> {
         let is_it = |session: &Session| (session.id == name || session.name == name) && session.workspace.is_some();
         Ok(self.sessions(kept)?.into_iter().find(is_it))
     }

@@ -47,11 +47,12 @@ pub use end::{By, End, EndKind};
 pub use fold::Ledger;
 pub use lease::Lease;
 pub use marks::{
-    Annotation, Approval, ApprovalStatus, Deletion, Issue, Marks, PossibleSecret, Scan, TAG_BYTES_MAX, Unscanned, Verification,
+    Annotation, Approval, ApprovalStatus, Deletion, Issue, Marks, PossibleSecret, Scan, TAG_BYTES_MAX, UnscannedCounts,
+    Verification,
 };
 use parhelia_store::{OpenOptions, Result, Store, layout::Layout};
 pub use parhelia_store::{check::VerifyLevel, place::Place};
-pub use rejected::{FIELD as REJECTED, Rejected};
+pub use rejected::{FIELD as REJECTED, RejectedContent};
 pub use renew::renew as renew_lease;
 pub use run::{NOT_STARTED, Run, Tmux};
 pub use session::{BY_PRICES, Conversation, Goal, PRINTED, Session, Status, Totals};

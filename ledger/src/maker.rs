@@ -3,7 +3,7 @@
 use parhelia_store::name::step::Step;
 use std::{fs, os::unix::fs::MetadataExt};
 
-use parhelia_store::{Error, Result, create::Maker, event::NewEvent, fold::Kept, name, place::Place, record::Record};
+use parhelia_store::{Error, Result, create::Maker, event::NewEvent, fold::Projection, name, place::Place, record::Record};
 use serde_json::json;
 
 use crate::{fold::Ledger, kind};
@@ -11,7 +11,7 @@ use crate::{fold::Ledger, kind};
 impl Ledger {
     /// Fails where the session has a workspace elsewhere, or its disk is not mounted. One that was moved, or is gone, is no reason to
     /// refuse.
-    pub(crate) fn check_folder(&self, kept: Kept<'_>, session: &str, maker: &Maker) -> Result<()> {
+    pub(crate) fn check_folder(&self, kept: Projection<'_>, session: &str, maker: &Maker) -> Result<()> {
         let known = self.session(kept, session)?.and_then(|session| session.workspace);
         let (Some(known), Some(place)) = (known, &maker.place) else { return Ok(()) };
         if known.path == place.path
@@ -37,7 +37,7 @@ impl Ledger {
     }
 
     /// Events to record of the session together with a checkpoint: that it exists, or that its workspace is elsewhere by now.
-    pub(crate) fn session_events(&self, kept: Kept<'_>, record: &Record, maker: &Maker) -> Result<Vec<NewEvent>> {
+    pub(crate) fn session_events(&self, kept: Projection<'_>, record: &Record, maker: &Maker) -> Result<Vec<NewEvent>> {
         let session = self.session(kept, &record.session)?;
         // Somebody may have begun to work in a folder under this name since it was chosen.
         if let Some(place) = session.as_ref().and_then(|session| session.workspace.as_ref()).filter(|_| maker.place.is_none()) {

@@ -7,7 +7,7 @@ use parhelia_store::check::VerifyLevel;
 use serde::{Deserialize, Serialize};
 use ulid::Ulid;
 
-use crate::rejected::Rejected;
+use crate::rejected::RejectedContent;
 
 /// Status of a checkpoint's approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,7 +59,7 @@ pub struct Approval {
     pub definition: Option<String>,
     /// What the checkpoint had, where it was rejected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rejected: Option<Rejected>,
+    pub rejected: Option<RejectedContent>,
 }
 
 impl Approval {
@@ -127,7 +127,7 @@ pub struct PossibleSecret {
 /// The numbers of files that were not scanned for secrets, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Unscanned {
+pub struct UnscannedCounts {
     /// They are no text.
     pub binary: u64,
     /// They are too long.
@@ -140,7 +140,7 @@ pub struct Unscanned {
     pub not_reached: u64,
 }
 
-impl Unscanned {
+impl UnscannedCounts {
     /// The number of files that may hold secrets nobody has looked for.
     pub fn total(&self) -> u64 {
         self.binary + self.too_large + self.allowed + self.unreadable + self.not_reached
@@ -169,7 +169,7 @@ pub struct Scan {
     pub files: u64,
     /// Those that were not.
     #[serde(default)]
-    pub unscanned: Unscanned,
+    pub unscanned: UnscannedCounts,
 }
 
 /// The end of a checkpoint.

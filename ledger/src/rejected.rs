@@ -3,12 +3,12 @@
 use parhelia_store::id::TreeId;
 use serde::{Deserialize, Serialize};
 
-/// The field of a decision, and of a deletion, that holds a [`Rejected`].
+/// The field of a decision, and of a deletion, that holds a [`RejectedContent`].
 pub const FIELD: &str = "rejected";
 
 /// Content that was rejected.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Rejected {
+pub struct RejectedContent {
     /// Id of the session of the rejected checkpoint.
     pub session: String,
     /// Sequence of the checkpoint's commit.

@@ -11,10 +11,10 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     marks::{Approval, ApprovalStatus, Marks},
-    rejected::{FIELD, Rejected},
+    rejected::{FIELD, RejectedContent},
 };
 
-impl Rejected {
+impl RejectedContent {
     /// The content of a checkpoint that exists, as a rejection names it.
     pub fn of(store: &Store, view: &View, checkpoint: &Checkpoint) -> Result<Self> {
         Self::of_contents(&|checkpoint| store.content_of(checkpoint), view, checkpoint)
@@ -23,7 +23,7 @@ impl Rejected {
     fn of_contents(contents: Contents<'_>, checkpoints: &dyn Checkpoints, checkpoint: &Checkpoint) -> Result<Self> {
         let content = contents(checkpoint)?;
         let since = if content.is_some() { since(contents, checkpoints, checkpoint, content)? } else { None };
-        Ok(Rejected { session: checkpoint.record.session.clone(), sequence: checkpoint.sequence, content, since })
+        Ok(RejectedContent { session: checkpoint.record.session.clone(), sequence: checkpoint.sequence, content, since })
     }
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn facts_of(
     let is_missing = |approval: &Approval| approval.status == ApprovalStatus::Rejected && approval.rejected.is_none();
     let missing = marks.approval.as_ref().filter(|approval| is_missing(approval));
     // What is damaged may be deleted all the same.
-    let rejected = missing.and_then(|_| Rejected::of_contents(contents, checkpoints, checkpoint).ok());
+    let rejected = missing.and_then(|_| RejectedContent::of_contents(contents, checkpoints, checkpoint).ok());
     rejected.into_iter().map(|rejected| (FIELD.to_owned(), json!(rejected))).collect()
 }
 

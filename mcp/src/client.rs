@@ -3,7 +3,7 @@
 use std::{collections::HashMap, future::Future, time::Duration};
 
 use parhelia_agent::mcp::Remote;
-use parhelia_host::mcp::{Client, State, Told};
+use parhelia_host::mcp::{Client, State, StateReply};
 use parhelia_life::mcp::live::{RESOURCE, TOOL};
 use rmcp::{
     RoleClient, ServiceExt,
@@ -22,7 +22,7 @@ pub struct Http;
 type Connection = RunningService<RoleClient, ()>;
 
 impl Client for Http {
-    fn state(&self, server: &Remote, limit: Duration, bytes_max: u64) -> Told {
+    fn state(&self, server: &Remote, limit: Duration, bytes_max: u64) -> StateReply {
         let asked = within(limit, async {
             let connection = connect(server).await?;
             let read = connection.read_resource(ReadResourceRequestParams::new(RESOURCE)).await;
@@ -30,12 +30,12 @@ impl Client for Http {
             match read {
                 Ok(result) => state::of(&json!(result), bytes_max),
                 Err(ServiceError::McpError(e)) if is_unknown(e.code) || state::is_unknown(&e.message) => {
-                    Ok(Told::Stateless { why: state::NONE.into() })
+                    Ok(StateReply::Stateless { why: state::NONE.into() })
                 }
                 Err(e) => Err(said(&e)),
             }
         });
-        asked.unwrap_or_else(|why| Told::Failed { why })
+        asked.unwrap_or_else(|why| StateReply::Failed { why })
     }
 
     fn give_back(&self, server: &Remote, given: &State, limit: Duration) -> Result<(), String> {

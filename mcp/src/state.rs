@@ -1,6 +1,6 @@
 //! The convention by which servers hand out their state and take it back: a resource and a tool (`docs/mcp.md`).
 
-use parhelia_host::mcp::{State, Told};
+use parhelia_host::mcp::{State, StateReply};
 use parhelia_life::mcp::live::ARGUMENT;
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ pub fn is_unknown(message: &str) -> bool {
 }
 
 /// The state in the result of `resources/read`. Fails where it is not exactly one, or too long.
-pub fn of(result: &Value, bytes_max: u64) -> Result<Told, String> {
+pub fn of(result: &Value, bytes_max: u64) -> Result<StateReply, String> {
     let contents = result.get("contents").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let [content] = contents else {
         return Err(format!("its state must be one content, and has {}", contents.len()));
@@ -30,7 +30,7 @@ pub fn of(result: &Value, bytes_max: u64) -> Result<Told, String> {
     if text.len() as u64 > bytes_max {
         return Err(format!("its state has {} bytes, and {bytes_max} are kept at most (`mcp.max_state_bytes`)", text.len()));
     }
-    Ok(Told::State(State { text, mime_type: field("mimeType"), is_base64 }))
+    Ok(StateReply::State(State { text, mime_type: field("mimeType"), is_base64 }))
 }
 
 /// The arguments of the tool: the state as text, unless the tool asks for the object that the text has.
@@ -55,7 +55,7 @@ mod tests {
     fn a_state_is_one_content_that_is_not_too_long() {
         let of = |result: Value| of(&result, 5);
         let state = |text: &str, mime_type: Option<&str>, is_base64| {
-            Ok(Told::State(State { text: text.into(), mime_type: mime_type.map(str::to_owned), is_base64 }))
+            Ok(StateReply::State(State { text: text.into(), mime_type: mime_type.map(str::to_owned), is_base64 }))
         };
         assert_eq!(of(json!({"contents": [{"uri": "x", "text": "{}", "mimeType": "a/b"}]})), state("{}", Some("a/b"), false));
         assert_eq!(of(json!({"contents": [{"uri": "x", "blob": "AAA="}]})), state("AAA=", None, true));

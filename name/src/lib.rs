@@ -31,18 +31,18 @@ pub fn display(path: &[u8]) -> String {
 }
 
 /// Names that the operating system knows as bytes, as text for people.
-pub trait Shown {
+pub trait NameExt {
     /// The text that [`display`] gives for it.
     fn shown(&self) -> String;
 }
 
-impl Shown for OsStr {
+impl NameExt for OsStr {
     fn shown(&self) -> String {
         display(self.as_bytes())
     }
 }
 
-impl Shown for Path {
+impl NameExt for Path {
     fn shown(&self) -> String {
         self.as_os_str().shown()
     }

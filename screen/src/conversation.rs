@@ -9,7 +9,7 @@ use parhelia_store::{Store, record::Checkpoint};
 
 use crate::{
     human,
-    state::Said,
+    state::Excerpt,
     text::{Line, Tone},
 };
 
@@ -21,7 +21,7 @@ const RESULT_LINES_MAX: usize = 6;
 const MESSAGES_MAX: usize = 5000;
 
 /// Reads it, with the questions that are open at its end.
-pub fn read(store: &Store, then: Option<&Checkpoint>, now: &Checkpoint) -> Result<Said> {
+pub fn read(store: &Store, then: Option<&Checkpoint>, now: &Checkpoint) -> Result<Excerpt> {
     let mut messages: VecDeque<Message> = VecDeque::new();
     let mut left_out = 0;
     let found = added::read(store, then, now, TEXT_BYTES_MAX, |message| {
@@ -49,7 +49,7 @@ pub fn read(store: &Store, then: Option<&Checkpoint>, now: &Checkpoint) -> Resul
     messages.iter().for_each(|message| lines.add(message));
     let questions = review_report::open_questions(store, now)?;
     lines.questions(&questions);
-    Ok(Said { lines: lines.lines, failed: lines.failed, questions: questions.len() })
+    Ok(Excerpt { lines: lines.lines, failed: lines.failed, questions: questions.len() })
 }
 
 /// Lines of a conversation, and which of its calls still have no result.

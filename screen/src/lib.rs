@@ -44,7 +44,7 @@ use parhelia_host::Host;
 use parhelia_store::{Store, id::Ulid};
 
 pub use crate::{review::review, state::LogItem, worker::log};
-use parhelia_oversight::review::decide::{Decided, Verdict};
+use parhelia_oversight::review::decide::{DecisionOutcome, Verdict};
 
 /// The caller of the screen.
 pub trait Caller: Sync {
@@ -81,7 +81,7 @@ pub struct Outcome {
     /// The step after it.
     pub next: Next,
     /// The decisions that were recorded, in order.
-    pub decisions: Vec<(Ulid, Verdict, Decided)>,
+    pub decisions: Vec<(Ulid, Verdict, DecisionOutcome)>,
 }
 
 /// A failure of the screen.

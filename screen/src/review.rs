@@ -10,10 +10,10 @@ use parhelia_ledger::{LedgerView as _, Place, Session};
 use parhelia_life::overview::Overview;
 use parhelia_oversight::review::{
     annotation::Text,
-    decide::{Decided, DecisionRequest, Verdict},
-    unseen::Unseen,
+    decide::{DecisionOutcome, DecisionRequest, Verdict},
+    unseen::Exclusions,
 };
-use parhelia_store::{Store, clock, id::Ulid, journal::Position, name::Shown as _, progress::Progress};
+use parhelia_store::{Store, clock, id::Ulid, journal::Position, name::NameExt as _, progress::Progress};
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 
 use crate::{
@@ -23,7 +23,7 @@ use crate::{
     shell,
     state::{Effect, State},
     syntax::Colours,
-    terminal::{Taken, hung_up_within},
+    terminal::{TerminalGuard, hung_up_within},
     worker::{self, Reply, Request, Worker},
 };
 
@@ -42,7 +42,7 @@ pub fn review(caller: &dyn Caller, store: Arc<Store>, session: Session) -> Resul
     let seen = Some(view.end().clone());
     let mut worker = Worker::start(store.clone(), session.clone())?;
     worker.ask(Request::Checkpoint(None, Default::default()));
-    let mut terminal = Taken::take()?;
+    let mut terminal = TerminalGuard::take()?;
     let size = terminal.screen.size()?;
     let mut state = State::new((size.width, size.height));
     state.take_log(worker::log(&store, &session.id)?);
@@ -61,13 +61,13 @@ struct Screen<'a> {
     colours: Colours,
     /// The file whose diff is on its way.
     asked: Option<usize>,
-    decisions: Vec<(Ulid, Verdict, Decided)>,
+    decisions: Vec<(Ulid, Verdict, DecisionOutcome)>,
     /// The place in the journal up to which it was taken in.
     seen: Option<Position>,
 }
 
 impl Screen<'_> {
-    fn run(&mut self, terminal: &mut Taken) -> Result<Next, Error> {
+    fn run(&mut self, terminal: &mut TerminalGuard) -> Result<Next, Error> {
         let palette = Palette::new(self.caller.has_colours());
         let (mut refreshed, mut is_stale) = (Instant::now(), true);
         loop {
@@ -158,7 +158,7 @@ impl Screen<'_> {
         }
     }
 
-    fn take_event(&mut self, event: Event, terminal: &mut Taken) -> Result<Option<Next>, Error> {
+    fn take_event(&mut self, event: Event, terminal: &mut TerminalGuard) -> Result<Option<Next>, Error> {
         match event {
             Event::Key(key) if key.kind != KeyEventKind::Release => match self.state.key(key) {
                 Some(effect) => self.carry_out(effect, terminal),
@@ -172,7 +172,7 @@ impl Screen<'_> {
         }
     }
 
-    fn carry_out(&mut self, effect: Effect, terminal: &mut Taken) -> Result<Option<Next>, Error> {
+    fn carry_out(&mut self, effect: Effect, terminal: &mut TerminalGuard) -> Result<Option<Next>, Error> {
         match effect {
             Effect::Quit => return Ok(Some(Next::Quit)),
             Effect::Continue => return Ok(Some(Next::Continue)),
@@ -186,7 +186,7 @@ impl Screen<'_> {
         Ok(None)
     }
 
-    fn open_shell(&mut self, terminal: &mut Taken) -> Result<(), Error> {
+    fn open_shell(&mut self, terminal: &mut TerminalGuard) -> Result<(), Error> {
         let Some(checkpoint) = self.state.facts.as_ref().map(|facts| facts.checkpoint) else { return Ok(()) };
         let begin = |folder: &std::path::Path| {
             use std::io::Write as _;
@@ -220,7 +220,7 @@ impl Screen<'_> {
         self.refresh();
     }
 
-    fn decided(&self, checkpoint: Ulid, verdict: Verdict, reason: &str) -> parhelia_host::Result<Decided> {
+    fn decided(&self, checkpoint: Ulid, verdict: Verdict, reason: &str) -> parhelia_host::Result<DecisionOutcome> {
         let reason = Some(reason).filter(|reason| !reason.is_empty()).map(Text::new).transpose()?;
         let host = self.caller.host();
         let folder = self.session.workspace.as_ref().map_or_else(|| "/".into(), Place::folder);
@@ -248,7 +248,7 @@ impl Screen<'_> {
             // Rules that a person has approved by now are no new ones.
             if let Some(now) = view.checkpoint(facts.checkpoint)?.filter(|_| approval != facts.approval) {
                 let base = facts.base.filter(|_| facts.base_approved).map(|base| view.checkpoint(base)).transpose()?.flatten();
-                facts.unseen = Unseen::of(&self.store, base.as_ref(), &now)?;
+                facts.unseen = Exclusions::of(&self.store, base.as_ref(), &now)?;
             }
             facts.approval = approval;
             let session = view.session(&self.session.id)?.unwrap_or_else(|| self.session.clone());

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use parhelia_store::{Store, id::Ulid, name::Shown as _};
+use parhelia_store::{Store, id::Ulid, name::NameExt as _};
 
 use crate::Caller;
 

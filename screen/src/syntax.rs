@@ -39,16 +39,16 @@ const ALIKE: [(&str, &str); 9] = [
 ];
 
 /// Syntaxes, and a theme of the terminal's own colours.
-struct Loaded {
+struct Assets {
     syntaxes: SyntaxSet,
     theme: Theme,
 }
 
-static LOADED: OnceLock<Loaded> = OnceLock::new();
+static LOADED: OnceLock<Assets> = OnceLock::new();
 
 /// Loads the syntaxes, which takes some milliseconds.
 pub fn load() {
-    LOADED.get_or_init(|| Loaded { syntaxes: SyntaxSet::load_defaults_newlines(), theme: theme() });
+    LOADED.get_or_init(|| Assets { syntaxes: SyntaxSet::load_defaults_newlines(), theme: theme() });
 }
 
 /// A theme whose colours stand for [`Colour`].
@@ -68,7 +68,7 @@ fn meaning(colour: Color) -> Colour {
 }
 
 /// The syntax of a file by its name; none where it is not known, or nothing is loaded yet.
-fn syntax_of(path: &[u8]) -> Option<(&'static Loaded, &'static SyntaxReference)> {
+fn syntax_of(path: &[u8]) -> Option<(&'static Assets, &'static SyntaxReference)> {
     let loaded = LOADED.get()?;
     let file = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
     let extension = String::from_utf8_lossy(name::extension(file)).to_lowercase();
@@ -101,13 +101,13 @@ struct Side {
 }
 
 impl Side {
-    fn new(loaded: &Loaded, syntax: &SyntaxReference) -> Self {
+    fn new(loaded: &Assets, syntax: &SyntaxReference) -> Self {
         let highlight = HighlightState::new(&Highlighter::new(&loaded.theme), ScopeStack::new());
         Side { parse: ParseState::new(syntax), highlight }
     }
 
     /// The colours of the next line. None where it cannot be parsed.
-    fn line(&mut self, loaded: &Loaded, text: &str) -> Vec<(usize, Colour)> {
+    fn line(&mut self, loaded: &Assets, text: &str) -> Vec<(usize, Colour)> {
         let text = format!("{text}\n");
         let Ok(steps) = self.parse.parse_line(&text, &loaded.syntaxes) else { return Vec::new() };
         let highlighter = Highlighter::new(&loaded.theme);

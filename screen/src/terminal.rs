@@ -28,18 +28,18 @@ use ratatui::{
 };
 
 /// The terminal of this process, with the screen on it. When it goes, the terminal is as it was.
-pub struct Taken {
+pub struct TerminalGuard {
     /// The buffers of ratatui, which write to standard output.
     pub screen: Terminal<CrosstermBackend<Stdout>>,
     /// True while the terminal is ours, also for the hook that a panic calls.
     is_taken: Arc<AtomicBool>,
 }
 
-impl Taken {
+impl TerminalGuard {
     /// Takes the terminal; a panic gives it back before its message is printed.
     pub fn take() -> io::Result<Self> {
         let screen = Terminal::new(CrosstermBackend::new(io::stdout()))?;
-        let taken = Taken { screen, is_taken: Arc::new(AtomicBool::new(false)) };
+        let taken = TerminalGuard { screen, is_taken: Arc::new(AtomicBool::new(false)) };
         // The message of a panic would be lost on the alternate screen.
         let (before, is_taken) = (panic::take_hook(), taken.is_taken.clone());
         panic::set_hook(Box::new(move |info| {
@@ -67,7 +67,7 @@ impl Taken {
     }
 }
 
-impl Drop for Taken {
+impl Drop for TerminalGuard {
     fn drop(&mut self) {
         leave(&self.is_taken);
         // Removing a hook while panicking is a panic of its own.

@@ -1,13 +1,13 @@
 //! Words about a session and its checkpoints, as the screen and the command line have them.
 
 use parhelia_ledger::{Approval, ApprovalStatus};
-use parhelia_oversight::review::unseen::{ByRule, Unseen};
+use parhelia_oversight::review::unseen::{ByRule, Exclusions};
 use parhelia_store::name;
 
 use crate::human;
 
 /// Everything that rules keep out of a review, a line each, and what rules are new; none where there is nothing of the kind.
-pub fn unseen(unseen: &Unseen, is_approved: bool) -> Vec<String> {
+pub fn unseen(unseen: &Exclusions, is_approved: bool) -> Vec<String> {
     let mut lines = Vec::new();
     if !unseen.by_rule.is_empty() {
         lines.push(format!("Not in this review: {} that rules leave out", human::count(unseen.entries(), "entry")));

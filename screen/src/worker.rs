@@ -13,12 +13,12 @@ use std::{
 use parhelia_host::{Error, Result};
 use parhelia_ledger::{ApprovalStatus, LedgerView as _, Session};
 use parhelia_life::{overview::Overview, review_report};
-use parhelia_oversight::review::unseen::Unseen;
+use parhelia_oversight::review::unseen::Exclusions;
 use parhelia_store::{Store, diff::TreeChange, id::Ulid, name, record::Checkpoint};
 
 use crate::{
     conversation, diff,
-    state::{Base, Counts, Facts, FileItem, LogItem, Said},
+    state::{Base, Counts, Excerpt, Facts, FileItem, LogItem},
     syntax,
     text::{Line, one_line},
 };
@@ -49,7 +49,7 @@ pub enum Reply {
     /// Line counts of files.
     Counts(Vec<(usize, Counts)>),
     /// The conversation.
-    Said(Said),
+    Said(Excerpt),
     /// Syntaxes, so that code can be coloured.
     Syntaxes,
     /// The request could not be served.
@@ -103,11 +103,11 @@ struct Reader {
     session: Session,
     answers: Sender<(u64, Reply)>,
     generation: u64,
-    shown: Option<Shown>,
+    shown: Option<ShownCheckpoint>,
 }
 
 /// The checkpoint that is shown.
-struct Shown {
+struct ShownCheckpoint {
     now: Checkpoint,
     then: Option<Checkpoint>,
     changes: Vec<TreeChange>,
@@ -181,7 +181,7 @@ impl Reader {
         }
     }
 
-    fn read(&self, id: Option<Ulid>, base: Base) -> Result<(Facts, Shown)> {
+    fn read(&self, id: Option<Ulid>, base: Base) -> Result<(Facts, ShownCheckpoint)> {
         let view = self.store.refresh()?;
         let session = view.session(&self.session.id)?.unwrap_or_else(|| self.session.clone());
         let found = match id {
@@ -193,7 +193,7 @@ impl Reader {
         let status = |id: Ulid| Ok::<_, Error>(view.marks(id)?.approval);
         let (then, is_approved) = match base {
             Base::Approved => {
-                let since = review_report::Since::of(&view, &now)?;
+                let since = review_report::Baseline::of(&view, &now)?;
                 (since.checkpoint, since.is_approved)
             }
             Base::Parent => {
@@ -213,7 +213,7 @@ impl Reader {
             approval: status(now.record.id)?,
             base: then.as_ref().map(|then| then.record.id),
             base_approved: is_approved,
-            unseen: Unseen::of(&self.store, then.as_ref().filter(|_| is_approved), &now)?,
+            unseen: Exclusions::of(&self.store, then.as_ref().filter(|_| is_approved), &now)?,
             turns: review_report::turns(&now),
             tokens: review_report::tokens(&now),
             cost_usd: session.totals.cost_usd,
@@ -222,7 +222,7 @@ impl Reader {
             session: name::display(session.name.as_bytes()),
         };
         let counted = vec![false; changes.len()];
-        Ok((facts, Shown { now, then, changes, counted, from: 0, has_said: false }))
+        Ok((facts, ShownCheckpoint { now, then, changes, counted, from: 0, has_said: false }))
     }
 
     /// Does a piece of what nobody waits for.
@@ -259,7 +259,7 @@ pub fn log(store: &Store, session: &str) -> Result<Vec<LogItem>> {
     let head = view.head(session)?;
     // Whoever approves one has looked at those before it.
     let waiting =
-        head.map(|head| review_report::Since::of(&view, &head)).transpose()?.map(|since| since.waiting).unwrap_or_default();
+        head.map(|head| review_report::Baseline::of(&view, &head)).transpose()?.map(|since| since.waiting).unwrap_or_default();
     let waiting: HashSet<Ulid> = waiting.into_iter().collect();
     let mut items = Vec::new();
     for checkpoint in view.newest_first_of(session)?.take(LOG_MAX) {

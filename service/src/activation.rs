@@ -12,7 +12,7 @@ use std::{
 };
 
 use listenfd::ListenFd;
-use parhelia_store::name::Shown as _;
+use parhelia_store::name::NameExt as _;
 use rustix::{net::sockopt::socket_acceptconn, process::geteuid};
 
 use crate::error::Error;
@@ -33,14 +33,14 @@ pub struct PassedSocket {
 
 /// The sockets that were passed.
 #[derive(Debug, Default)]
-pub struct Passed {
+pub struct PassedSockets {
     /// The Unix socket, with its path; none where systemd passed none.
     pub socket: Option<PassedSocket>,
     /// A socket of TCP.
     pub tcp: Option<TcpListener>,
 }
 
-impl Passed {
+impl PassedSockets {
     /// Takes the sockets that were passed to this process. The variables that say so are removed, as programs that are started later are not
     /// meant: nobody may read the environment meanwhile, so this comes before there are threads.
     pub fn take() -> Result<Self, Error> {
@@ -51,7 +51,7 @@ impl Passed {
             return Err(refused(FIRST + SOCKETS_MAX, "it is one too many".into(), MOST));
         }
         let mut given = ListenFd::from_env();
-        let mut passed = Passed::default();
+        let mut passed = PassedSockets::default();
         for index in 0..if is_meant { given.len() } else { 0 } {
             passed.take_one(&mut given, index)?;
         }

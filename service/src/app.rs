@@ -31,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 pub type ServiceHost = dyn Host + Send + Sync;
 
 /// Everything that requests share.
-pub struct Shared {
+pub struct AppState {
     /// The store that the service serves.
     pub store: Store,
     /// The service as a host.
@@ -59,16 +59,16 @@ pub struct Shared {
 }
 
 /// A handle of it.
-pub type App = Arc<Shared>;
+pub type App = Arc<AppState>;
 
-impl Shared {
+impl AppState {
     /// The state of a service that starts now.
     pub fn new(store: Store, host: Box<ServiceHost>, tmux_socket: Option<PathBuf>) -> App {
         let of = |permits| Arc::new(Semaphore::new(permits));
         let (feed, metrics, started_at) = (Feed::default(), Metrics::default(), clock::timestamp());
         let (readers, workers, writers, captures) = (of(READERS), of(WORKERS), of(WRITERS), of(CAPTURES));
         let (beginning, listing, verdicts) = (Turns::default(), Listing::default(), Verdicts::default());
-        Arc::new(Shared {
+        Arc::new(AppState {
             store,
             host,
             tmux_socket,
@@ -101,7 +101,7 @@ impl Shared {
 /// Reads from the store, as it is now, on a thread that may block.
 pub async fn read<T: Send + 'static>(
     app: &App,
-    work: impl FnOnce(&Shared, &View) -> Result<T, Problem> + Send + 'static,
+    work: impl FnOnce(&AppState, &View) -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {
     on_thread(app, &app.readers, move |app| work(app, &*app.store.refresh()?)).await
 }
@@ -109,7 +109,7 @@ pub async fn read<T: Send + 'static>(
 /// Does something that may take long.
 pub async fn work<T: Send + 'static>(
     app: &App,
-    work: impl FnOnce(&Shared) -> Result<T, Problem> + Send + 'static,
+    work: impl FnOnce(&AppState) -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {
     on_thread(app, &app.workers, work).await
 }
@@ -117,7 +117,7 @@ pub async fn work<T: Send + 'static>(
 /// Records something short, such as a decision. It does not wait behind what takes long.
 pub async fn note<T: Send + 'static>(
     app: &App,
-    work: impl FnOnce(&Shared) -> Result<T, Problem> + Send + 'static,
+    work: impl FnOnce(&AppState) -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {
     on_thread(app, &app.writers, work).await
 }
@@ -125,7 +125,7 @@ pub async fn note<T: Send + 'static>(
 async fn on_thread<T: Send + 'static>(
     app: &App,
     places: &Arc<Semaphore>,
-    work: impl FnOnce(&Shared) -> Result<T, Problem> + Send + 'static,
+    work: impl FnOnce(&AppState) -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {
     let Ok(Ok(permit)) = tokio::time::timeout(PATIENCE, places.clone().acquire_owned()).await else {
         return Err(Problem::busy("too much is under way; try again later"));
@@ -182,7 +182,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let options = OpenOptions { create: true, ..Default::default() };
         let store = parhelia_ledger::open(&folder.path().join("store"), &options).unwrap();
-        let app = Shared::new(store, Box::new(Nobody), None);
+        let app = AppState::new(store, Box::new(Nobody), None);
         for (taken, count) in
             [(&app.readers, READERS), (&app.workers, WORKERS), (&app.writers, WRITERS), (&app.captures, CAPTURES)]
         {

@@ -73,7 +73,7 @@ enum Listener {
 }
 
 /// A connection that was accepted.
-struct Accepted {
+struct Connection {
     stream: Box<dyn Stream>,
     door: Door,
     tls: Option<Tls>,
@@ -82,13 +82,13 @@ struct Accepted {
 
 impl Listener {
     /// The next connection; none of one that is gone already, or whose client has too many.
-    async fn next(&self, guests: &Guests) -> io::Result<Option<Accepted>> {
+    async fn next(&self, guests: &Guests) -> io::Result<Option<Connection>> {
         match self {
             Listener::Socket(listener) => {
                 let (stream, _) = listener.accept().await?;
                 let Ok(credentials) = stream.peer_cred() else { return Ok(None) };
                 let peer = Peer::of(credentials.uid(), credentials.pid().filter(|process| *process > 0));
-                Ok(Some(Accepted { stream: Box::new(stream), door: Door::Socket(peer), tls: None, guest: None }))
+                Ok(Some(Connection { stream: Box::new(stream), door: Door::Socket(peer), tls: None, guest: None }))
             }
             Listener::Tcp(Tcp { listener, token, tls }) => {
                 let (stream, client) = listener.accept().await?;
@@ -96,7 +96,7 @@ impl Listener {
                 let (client, server, token, tls) = (plain(client), plain(server), token.clone(), tls.clone());
                 let Some(guest) = guests.let_in(caller::client(client, server)) else { return Ok(None) };
                 let door = Door::Tcp { client, server, token, is_encrypted: tls.is_some() };
-                Ok(Some(Accepted { stream: Box::new(stream), door, tls, guest: Some(guest) }))
+                Ok(Some(Connection { stream: Box::new(stream), door, tls, guest: Some(guest) }))
             }
         }
     }
@@ -169,8 +169,8 @@ async fn accept_at(
 }
 
 /// Serves a connection to its end, behind a handshake where there is TLS.
-async fn serve(accepted: Accepted, router: Router, watcher: Watcher, mut stopped: watch::Receiver<bool>) {
-    let Accepted { stream, door, tls, guest } = accepted;
+async fn serve(accepted: Connection, router: Router, watcher: Watcher, mut stopped: watch::Receiver<bool>) {
+    let Connection { stream, door, tls, guest } = accepted;
     let headers_limit = match &guest {
         Some(guest) if !guest.is_owners() => STRANGER_LIMIT,
         _ => HEADERS_LIMIT,

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use parhelia_store::name::Shown as _;
+use parhelia_store::name::NameExt as _;
 use serde_json::{Value, json};
 use ureq::{
     Agent,

@@ -3,7 +3,7 @@
 use parhelia_store::name::step::Step;
 use std::{io, net::SocketAddr, path::PathBuf};
 
-use parhelia_store::name::Shown as _;
+use parhelia_store::name::NameExt as _;
 
 /// An error of the service.
 #[derive(Debug, thiserror::Error)]

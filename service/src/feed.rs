@@ -7,7 +7,7 @@ use std::{
 
 use parhelia_host::{
     Result,
-    events::{Known, Sessions},
+    events::{SessionMap, Sessions},
 };
 use parhelia_store::{
     Store,
@@ -59,13 +59,13 @@ impl Feed {
 /// The journal's entries behind a sequence, as other programs see them, by pages: never more of them in memory than one page has.
 pub struct Pages {
     at: Position,
-    known: Known,
+    known: SessionMap,
 }
 
 impl Pages {
     /// Those behind a sequence.
     pub fn behind(store: &Store, sequence: u64) -> Result<Self> {
-        Ok(Pages { at: Journal::of(store.layout()).place_behind(sequence)?, known: Known::behind(sequence) })
+        Ok(Pages { at: Journal::of(store.layout()).place_behind(sequence)?, known: SessionMap::behind(sequence) })
     }
 
     /// The events of the next page; none at the journal's end. A page may have no event.

@@ -17,7 +17,7 @@ use axum::{
 use tokio::{task::spawn_blocking, time};
 
 use crate::{
-    browsers::{self, Signed},
+    browsers::{self, SignedRequest},
     caller::Peer,
     origin, page,
     problem::Problem,
@@ -60,40 +60,40 @@ pub async fn check(request: Request, next: Next) -> Response {
         return response;
     }
     match checked(parts, body).await {
-        Ok(Passed { request, signed: None }) => next.run(request).await,
-        Ok(Passed { request, signed: Some((signed, token)) }) => {
+        Ok(AdmittedRequest { request, signed: None }) => next.run(request).await,
+        Ok(AdmittedRequest { request, signed: Some((signed, token)) }) => {
             let answer = match browsers::is_own(request.method(), request.uri().path()) {
                 true => answered(&token, &signed, request).await.unwrap_or_else(Problem::into_response),
                 false => next.run(request).await,
             };
             signed.proven(answer)
         }
-        Err(Stopped::Answered(response)) => response,
-        Err(Stopped::Refused(problem)) => problem.into_response(),
+        Err(EarlyResponse::Answered(response)) => response,
+        Err(EarlyResponse::Refused(problem)) => problem.into_response(),
     }
 }
 
 /// A request that may be answered.
-struct Passed {
+struct AdmittedRequest {
     request: Request,
     /// The page's signature, where there is one, and the token by which its keys are known.
-    signed: Option<(Signed, Arc<Token>)>,
+    signed: Option<(SignedRequest, Arc<Token>)>,
 }
 
 /// A request that is not answered, or was already.
-enum Stopped {
+enum EarlyResponse {
     Answered(Response),
     Refused(Problem),
 }
 
-impl From<Problem> for Stopped {
+impl From<Problem> for EarlyResponse {
     fn from(problem: Problem) -> Self {
-        Stopped::Refused(problem)
+        EarlyResponse::Refused(problem)
     }
 }
 
 /// Answers a request of the page about its own key.
-async fn answered(token: &Token, signed: &Signed, request: Request) -> Result<Response, Problem> {
+async fn answered(token: &Token, signed: &SignedRequest, request: Request) -> Result<Response, Problem> {
     let path = request.uri().path().to_owned();
     let body = to_bytes(request.into_body(), BODY_BYTES_MAX).await.map_err(|_| Problem::too_large(BODY_BYTES_MAX))?;
     token.browsers().answer(&path, signed, &body)
@@ -108,14 +108,14 @@ fn is_probe(path: &str) -> bool {
     matches!(path, "/health" | "/ready")
 }
 
-async fn checked(mut parts: Parts, body: Body) -> Result<Passed, Stopped> {
+async fn checked(mut parts: Parts, body: Body) -> Result<AdmittedRequest, EarlyResponse> {
     let door = parts.extensions.remove::<Door>().ok_or_else(|| Problem::failed("nobody knows how the request came"))?;
     if let Door::Tcp { server, token, is_encrypted, .. } = &door
         && browsers::is_hello(&parts.method, parts.uri.path())
     {
         is_meant(&parts.headers, *server, *is_encrypted)?;
         let bytes = bytes_of(&parts, body).await?;
-        return Err(Stopped::Answered(token.browsers().hello(&origin_of(&parts.headers, *is_encrypted), &bytes)?));
+        return Err(EarlyResponse::Answered(token.browsers().hello(&origin_of(&parts.headers, *is_encrypted), &bytes)?));
     }
     if let Door::Tcp { token, .. } = &door
         && !browsers::is_signed(&parts.headers)
@@ -129,7 +129,7 @@ async fn checked(mut parts: Parts, body: Body) -> Result<Passed, Stopped> {
     if let Some((signed, _)) = &signed {
         signed.ensure_body(&bytes)?;
     }
-    Ok(Passed { request: Request::from_parts(parts, Body::from(bytes)), signed })
+    Ok(AdmittedRequest { request: Request::from_parts(parts, Body::from(bytes)), signed })
 }
 
 /// The origin that a page has which asks for this.
@@ -143,7 +143,10 @@ fn scheme(is_encrypted: bool) -> &'static str {
 }
 
 /// The peer whose request it is, if it may be answered, and a page's signature.
-async fn pass(Parts { headers, method, uri, .. }: &Parts, door: Door) -> Result<(Peer, Option<(Signed, Arc<Token>)>), Problem> {
+async fn pass(
+    Parts { headers, method, uri, .. }: &Parts,
+    door: Door,
+) -> Result<(Peer, Option<(SignedRequest, Arc<Token>)>), Problem> {
     match door {
         Door::Socket(_) if headers.contains_key(ORIGIN) => {
             // Browsers alone send it, and none of them gets here by itself.

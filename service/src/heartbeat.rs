@@ -48,7 +48,7 @@ pub fn supervise(
     asked: &AtomicBool,
     say: &(dyn Fn(HeartbeatFailure<'_>) + Sync),
 ) -> std::io::Result<Option<i32>> {
-    let watched = Watched { process: child.id().cast_signed(), config, seen: None };
+    let watched = ProcessWatch { process: child.id().cast_signed(), config, seen: None };
     let (over, is_over) = mpsc::channel::<()>();
     let is_fenced = AtomicBool::new(false);
     let ended = thread::scope(|scope| {
@@ -69,7 +69,7 @@ pub fn supervise(
 /// noted, and this is the end.
 fn beat(
     emitter: &Emitter,
-    mut watched: Watched,
+    mut watched: ProcessWatch,
     interval: Duration,
     is_over: mpsc::Receiver<()>,
     is_fenced: &AtomicBool,
@@ -132,14 +132,14 @@ fn end(emitter: &Emitter, code: i32, say: &dyn Fn(HeartbeatFailure<'_>)) {
 }
 
 /// The agent's process, as it is seen between two heartbeats.
-struct Watched {
+struct ProcessWatch {
     process: i32,
     config: Option<PathBuf>,
     /// The last state and ticks of the processor, and since when they are so.
     seen: Option<(String, u64, jiff::Timestamp)>,
 }
 
-impl Watched {
+impl ProcessWatch {
     /// Its state and its numbers: an agent's own word, or else that it runs; time of the processor, and memory.
     fn look(&mut self) -> (String, Value) {
         let said = self.config.as_ref().and_then(|config| said_by(config, self.process)).and_then(|said| said.status);

@@ -80,7 +80,7 @@ mod turns;
 mod verdict;
 mod watch;
 
-pub use activation::{Passed, PassedSocket};
+pub use activation::{PassedSocket, PassedSockets};
 pub use api::openapi::document as openapi;
 pub use browsers::{Browser, Table as Browsers};
 pub use doors::{Address, Page, Socket, Tcp, token_path};

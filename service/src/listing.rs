@@ -12,7 +12,7 @@ use std::{
 
 use parhelia_host::{Result, run};
 use parhelia_ledger::{LedgerView as _, Session, Status, kind};
-use parhelia_life::{observed::Observed, overview::Overview};
+use parhelia_life::{observed::AgentState, overview::Overview};
 use parhelia_store::{
     Store,
     id::Ulid,
@@ -38,7 +38,7 @@ const COUNTED_AGE_MAX: Duration = Duration::from_secs(600);
 
 /// A session as it was seen.
 #[derive(Clone)]
-pub struct Seen {
+pub struct Observation {
     /// The session as it was recorded at the look.
     pub session: Arc<Session>,
     /// The overview that was made at the look.
@@ -59,12 +59,12 @@ fn said_bytes(session: &Session) -> Option<u64> {
     fs::metadata(transcript).ok().map(|metadata| metadata.len())
 }
 
-impl Seen {
+impl Observation {
     fn of(store: &Store, session: Arc<Session>) -> Result<Self> {
         let (now, said_bytes) = (Instant::now(), said_bytes(&session));
         let overview = Arc::new(Overview::of(store, &session)?);
         let is_elsewhere = store.view().newest_run(&session)?.is_some_and(|run| run::is_elsewhere(&run));
-        Ok(Seen { session, overview, looked_at: now, known_at: now, said_bytes, is_elsewhere })
+        Ok(Observation { session, overview, looked_at: now, known_at: now, said_bytes, is_elsewhere })
     }
 
     /// True where a request has to look again.
@@ -79,7 +79,7 @@ impl Seen {
     /// True where its agent is gone since, or the process beside it, or where it is only being started.
     fn is_over(&self) -> bool {
         let Overview { agent, supervisor, observed, .. } = &*self.overview;
-        agent.iter().chain(supervisor).any(|process| !process.is_alive()) || *observed == Observed::Starting
+        agent.iter().chain(supervisor).any(|process| !process.is_alive()) || *observed == AgentState::Starting
     }
 
     /// True where more was said since in its conversation, of which no event has to come: hooks may not run.
@@ -90,14 +90,14 @@ impl Seen {
 
 /// All sessions of a store.
 #[derive(Default)]
-pub struct Listing(Mutex<Known>);
+pub struct Listing(Mutex<SessionCache>);
 
 #[derive(Default)]
-struct Known {
+struct SessionCache {
     /// Sequence of the last record that is known; 0 where nothing is.
     end: u64,
     sessions: HashMap<String, Arc<Session>>,
-    seen: HashMap<String, Seen>,
+    seen: HashMap<String, Observation>,
     /// Numbers of checkpoints, of those sessions that were asked for.
     counts: HashMap<String, u64>,
 }
@@ -111,7 +111,7 @@ impl Listing {
     }
 
     /// Some sessions as they are seen, with the numbers of their checkpoints, in the same order.
-    pub fn seen(&self, store: &Store, view: &View, sessions: &[Arc<Session>]) -> Result<Vec<(Seen, u64)>> {
+    pub fn seen(&self, store: &Store, view: &View, sessions: &[Arc<Session>]) -> Result<Vec<(Observation, u64)>> {
         sessions
             .iter()
             .map(|session| {
@@ -130,18 +130,18 @@ impl Listing {
     }
 
     /// All sessions that have not ended, as they are seen.
-    pub fn open(&self, store: &Store, view: &View) -> Result<Vec<Seen>> {
+    pub fn open(&self, store: &Store, view: &View) -> Result<Vec<Observation>> {
         self.looked(store, view, |seen| seen.is_old(COUNTED_AGE_MAX) || seen.is_over())
     }
 
     /// Looks again where a request would have to before the watch does this the next time.
     pub fn renew(&self, store: &Store, view: &View) -> Result<()> {
-        let is_due = |seen: &Seen| seen.overview.observed.is_alive() && seen.looked_at.elapsed() > LIVE_HOLDS;
+        let is_due = |seen: &Observation| seen.overview.observed.is_alive() && seen.looked_at.elapsed() > LIVE_HOLDS;
         self.looked(store, view, is_due).map(drop)
     }
 
     /// Takes in that the agent of a session is seen to do something.
-    pub fn heard(&self, session: &str, observed: Observed, why: Option<&String>) {
+    pub fn heard(&self, session: &str, observed: AgentState, why: Option<&String>) {
         let mut known = self.lock();
         let Some(seen) = known.seen.get_mut(session) else { return };
         match seen.overview.observed == observed && seen.overview.why.as_ref() == why {
@@ -151,7 +151,7 @@ impl Listing {
     }
 
     /// All sessions that have not ended, with another look at those of which it is wanted.
-    fn looked(&self, store: &Store, view: &View, is_due: impl Fn(&Seen) -> bool) -> Result<Vec<Seen>> {
+    fn looked(&self, store: &Store, view: &View, is_due: impl Fn(&Observation) -> bool) -> Result<Vec<Observation>> {
         let sessions = self.sessions(store, view)?;
         let open = sessions.into_iter().filter(|session| session.status != Status::Ended);
         let looked = open.map(|session| {
@@ -161,8 +161,8 @@ impl Listing {
         looked.collect()
     }
 
-    fn look(&self, store: &Store, session: &Arc<Session>) -> Result<Seen> {
-        let seen = Seen::of(store, session.clone())?;
+    fn look(&self, store: &Store, session: &Arc<Session>) -> Result<Observation> {
+        let seen = Observation::of(store, session.clone())?;
         let mut known = self.lock();
         // It may have changed meanwhile.
         if known.sessions.get(&session.id).is_some_and(|now| Arc::ptr_eq(now, session)) {
@@ -181,14 +181,14 @@ impl Listing {
         Ok(count)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
+    fn lock(&self) -> MutexGuard<'_, SessionCache> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Known {
+impl SessionCache {
     /// A session as it was seen since its last change.
-    fn seen_of(&self, session: &Arc<Session>) -> Option<Seen> {
+    fn seen_of(&self, session: &Arc<Session>) -> Option<Observation> {
         self.seen.get(&session.id).filter(|seen| Arc::ptr_eq(&seen.session, session)).cloned()
     }
 
@@ -204,11 +204,12 @@ impl Known {
             false => None,
         };
         match changed {
-            Some(Changed { sessions, deleted }) => {
+            Some(ChangeSet { sessions, deleted }) => {
                 if !deleted.is_empty() {
                     self.counts.clear();
-                    let is_head =
-                        |seen: &Seen| seen.overview.last_checkpoint.as_ref().is_some_and(|last| deleted.contains(&last.id));
+                    let is_head = |seen: &Observation| {
+                        seen.overview.last_checkpoint.as_ref().is_some_and(|last| deleted.contains(&last.id))
+                    };
                     self.seen.retain(|_, seen| !is_head(seen));
                 }
                 for id in sessions {
@@ -232,7 +233,7 @@ impl Known {
 
 /// Changes by some records.
 #[derive(Default)]
-struct Changed {
+struct ChangeSet {
     /// Sessions that they have to do with.
     sessions: BTreeSet<String>,
     /// Checkpoints that were deleted.
@@ -240,10 +241,10 @@ struct Changed {
 }
 
 /// The sessions that records behind a sequence, up to another, have to do with.
-fn changed(store: &Store, view: &View, behind: u64, end: u64) -> Result<Changed> {
+fn changed(store: &Store, view: &View, behind: u64, end: u64) -> Result<ChangeSet> {
     let journal = Journal::of(store.layout());
     let mut at = journal.place_behind(behind)?;
-    let mut all = Changed::default();
+    let mut all = ChangeSet::default();
     let changed = &mut all.sessions;
     loop {
         let page = journal.read_page(&at, PAGE_RECORDS)?;

@@ -6,9 +6,9 @@ use parhelia_store::{clock, name};
 
 /// Something that is said once while it holds, and not with every try.
 #[derive(Default)]
-pub struct Lasting(Option<String>);
+pub struct TroubleLog(Option<String>);
 
-impl Lasting {
+impl TroubleLog {
     /// Says what is wrong now, where that was not said last, or that all is well `again`.
     pub fn say(&mut self, wrong: Option<String>, again: &str) {
         match (&wrong, &self.0) {

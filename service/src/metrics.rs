@@ -16,7 +16,7 @@ use prometheus_client::{
 };
 
 use crate::{
-    listing::{Listing, Seen},
+    listing::{Listing, Observation},
     verdict::Verdicts,
 };
 
@@ -25,7 +25,7 @@ pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; cha
 
 /// A request that was answered.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Answered {
+struct RequestLabels {
     path: String,
     status: u16,
 }
@@ -49,13 +49,13 @@ struct State {
 
 /// Label of a need of a person.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Needed {
+struct NeedLabels {
     need: &'static str,
 }
 
 /// Everything that is counted as it happens.
 pub struct Metrics {
-    requests: Family<Answered, Counter>,
+    requests: Family<RequestLabels, Counter>,
     seconds: Family<Route, Histogram>,
     resumes: Family<Outcome, Counter>,
     checkpoints: Family<Outcome, Counter>,
@@ -78,7 +78,7 @@ impl Default for Metrics {
 impl Metrics {
     /// Counts a request.
     pub fn answered(&self, path: &str, status: u16, took: Duration) {
-        self.requests.get_or_create(&Answered { path: path.to_owned(), status }).inc();
+        self.requests.get_or_create(&RequestLabels { path: path.to_owned(), status }).inc();
         self.seconds.get_or_create(&Route { path: path.to_owned() }).observe(took.as_secs_f64());
     }
 
@@ -139,16 +139,16 @@ impl Metrics {
             }
         }
         let (states, failing, oldest) = (Family::<State, Gauge>::default(), Gauge::<i64>::default(), Gauge::<i64>::default());
-        let (set_aside, needing) = (Gauge::<i64>::default(), Family::<Needed, Gauge>::default());
-        Need::ALL.iter().for_each(|need| drop(needing.get_or_create(&Needed { need: need.name() })));
+        let (set_aside, needing) = (Gauge::<i64>::default(), Family::<NeedLabels, Gauge>::default());
+        Need::ALL.iter().for_each(|need| drop(needing.get_or_create(&NeedLabels { need: need.name() })));
         let now = clock::timestamp();
-        for Seen { session, overview, .. } in listing.open(store, &view)? {
+        for Observation { session, overview, .. } in listing.open(store, &view)? {
             let state = State { observed: overview.observed.name() };
             states.get_or_create(&state).inc();
             failing.inc_by(i64::from(overview.failing.is_some()));
             set_aside.inc_by(i64::from(overview.set_aside.is_some()));
             if let Some(need) = overview.needs(&session) {
-                needing.get_or_create(&Needed { need: need.name() }).inc();
+                needing.get_or_create(&NeedLabels { need: need.name() }).inc();
             }
             if let Some(saved) = overview.last_checkpoint.as_ref().filter(|_| overview.observed.is_alive()) {
                 oldest.set(oldest.get().max(now.duration_since(saved.created_at).as_secs()));

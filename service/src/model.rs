@@ -19,7 +19,7 @@ const MAX_COMPLETION_TOKENS: &str = "max_completion_tokens";
 /// The answer of the API that is configured. Fails with a reason, in which the key is not.
 pub fn ask(options: &Summary, question: &Question, variable: &dyn Fn(&str) -> Option<OsString>) -> Result<String, String> {
     let key = options.key_variable.as_ref().map(|name| key(name, variable)).transpose()?;
-    let asked = Asked { options, question, key: key.as_deref() };
+    let asked = ApiRequest { options, question, key: key.as_deref() };
     let answered = asked.answer();
     answered.map_err(|trouble| match &key {
         Some(key) => trouble.without(key).why,
@@ -33,13 +33,13 @@ fn key(name: &str, variable: &dyn Fn(&str) -> Option<OsString>) -> Result<String
     value.into_string().map_err(|_| format!("the environment variable {name} with the API's key is not valid UTF-8"))
 }
 
-struct Asked<'a> {
+struct ApiRequest<'a> {
     options: &'a Summary,
     question: &'a Question,
     key: Option<&'a str>,
 }
 
-impl Asked<'_> {
+impl ApiRequest<'_> {
     fn answer(&self) -> Result<String, Trouble> {
         let answer = match self.options.api {
             Some(Api::OpenAi) => {

@@ -19,7 +19,7 @@ use self::plain::plain;
 
 /// Marks an answer that is a problem though something was done.
 #[derive(Clone, Copy, Debug)]
-pub struct Begun;
+pub struct SideEffect;
 
 /// The answer to a request that could not be served, as `application/problem+json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -181,7 +181,7 @@ impl IntoResponse for Problem {
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         if self.has_begun {
-            response.extensions_mut().insert(Begun);
+            response.extensions_mut().insert(SideEffect);
         }
         if status == StatusCode::UNAUTHORIZED {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));

@@ -13,7 +13,7 @@ use tokio::{runtime::Builder, sync::watch::channel};
 
 use crate::{
     api,
-    app::{ServiceHost, Shared},
+    app::{AppState, ServiceHost},
     connection,
     doors::{self, Doors, Page, Socket, Tcp},
     error::Error,
@@ -59,7 +59,7 @@ pub fn serve(store: Store, host: Box<ServiceHost>, options: Options, ready: impl
         .map_err(Error::Threads)?;
     let mut signals = Signals::new().map_err(Error::Threads)?;
     let Options { socket, tcp, program, resumes, tmux_socket } = options;
-    let app = Shared::new(store, host, tmux_socket);
+    let app = AppState::new(store, host, tmux_socket);
     start::say_what_is_left(&app);
     let router = api::router(app.clone());
     let (stop, stopped) = channel(false);
@@ -101,7 +101,7 @@ pub fn serve(store: Store, host: Box<ServiceHost>, options: Options, ready: impl
 }
 
 /// Reads the configuration and the certificate again. What cannot be used is said, and what was read before stays.
-fn reload(app: &Shared, certificate: Option<&Tls>) {
+fn reload(app: &AppState, certificate: Option<&Tls>) {
     let now = clock_gettime(ClockId::Monotonic);
     systemd::tell(&*app.host, &format!("RELOADING=1\nMONOTONIC_USEC={}", now.tv_sec * 1_000_000 + now.tv_nsec / 1000));
     match app.host.config(Path::new("/")) {

@@ -20,13 +20,13 @@ use parhelia_life::{
     place::workspace,
     resume::{Background, ResumeRequest, in_background},
     supervise::{Launch, LaunchRequest},
-    template::Copied,
+    template::WorkspaceCopy,
     tmux::server,
 };
 use parhelia_store::{event::Actor, progress::Progress};
 
 use crate::{
-    app::{App, ServiceHost, Shared},
+    app::{App, AppState, ServiceHost},
     log::say,
     problem::Problem,
 };
@@ -111,7 +111,7 @@ impl Observer for Log {
 
 /// The service's variables that an agent gets: the usual ones and those that the user lists, without the secrets that the service needs for
 /// channels and trackers. And the names of the others.
-fn variables(app: &Shared) -> Result<(Variables, Vec<String>)> {
+fn variables(app: &AppState) -> Result<(Variables, Vec<String>)> {
     let config = app.host.config(Path::new("/"))?;
     let (secrets, also) = (config.secret_variables(), config.service.agent_variables);
     let is_own = |name: &OsString| name.to_str().is_some_and(|name| is_given(name, &also) && !secrets.contains(name));
@@ -121,7 +121,7 @@ fn variables(app: &Shared) -> Result<(Variables, Vec<String>)> {
 }
 
 /// Says which variables of the service the agents do not get that it begins, by name.
-pub fn say_what_is_left(app: &Shared) {
+pub fn say_what_is_left(app: &AppState) {
     match variables(app) {
         Ok((_, names)) if names.is_empty() => {}
         Ok((_, mut names)) => {
@@ -148,7 +148,7 @@ pub fn begin(app: &App, request: LaunchRequest, place: Place) -> Result<String, 
         match place {
             Place::Workspace(_) => launch(LaunchRequest { workspace: folder, ..request }),
             Place::CopyOf(_) => {
-                let copied = Copied::make(host, folder, &Log)?;
+                let copied = WorkspaceCopy::make(host, folder, &Log)?;
                 copied.or_removed(&app.store, launch(request.in_copy(&copied)))
             }
         }
@@ -177,7 +177,7 @@ pub fn begin_resume(app: &App, session: String, prompt: Option<String>) -> mpsc:
 /// Does something that starts an agent, on a thread of its own, which goes on where nobody waits any more.
 fn start<T: Send + 'static>(
     app: &App,
-    work: impl FnOnce(&Shared, &dyn Host) -> Result<T> + Send + 'static,
+    work: impl FnOnce(&AppState, &dyn Host) -> Result<T> + Send + 'static,
 ) -> mpsc::Receiver<Result<T>> {
     let (tell, done) = mpsc::channel();
     let (app, failed) = (app.clone(), tell.clone());

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use parhelia_store::name::Shown as _;
+use parhelia_store::name::NameExt as _;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     time,

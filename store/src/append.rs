@@ -8,11 +8,11 @@ use ulid::Ulid;
 use crate::{
     clock,
     error::{Error, Result},
-    event::{self, Actor, Appended, EVENT_SCHEMA, Event, NewEvent, kind},
+    event::{self, Actor, AppendOutcome, EVENT_SCHEMA, Event, NewEvent, kind},
     files,
-    fold::{Fold, Kept, Unfit},
+    fold::{Fold, Projection, Unfit},
     id::OpId,
-    journal::{Entry, Journal, Logged, Position, Tail, encode_entry},
+    journal::{Entry, Journal, JournalRecord, Position, Tail, encode_entry},
     lock::WriterLock,
     progress::Progress,
     record::Record,
@@ -26,7 +26,7 @@ impl Store {
     ///
     /// Fails with what the store's [`Fold`] refuses: with [`Error::Fenced`] where the epoch is out of date, with [`Error::NoSession`],
     /// [`Error::NoRun`] or [`Error::NoCheckpoint`] where the subject does not exist.
-    pub fn append_events(&self, new: &[NewEvent], progress: &dyn Progress) -> Result<Vec<Appended>> {
+    pub fn append_events(&self, new: &[NewEvent], progress: &dyn Progress) -> Result<Vec<AppendOutcome>> {
         self.append_events_of(&|_| Ok(new.to_vec()), progress)
     }
 
@@ -35,7 +35,7 @@ impl Store {
         &self,
         make: &dyn Fn(&View) -> Result<Vec<NewEvent>>,
         progress: &dyn Progress,
-    ) -> Result<Vec<Appended>> {
+    ) -> Result<Vec<AppendOutcome>> {
         let lock = self.lock(progress)?;
         let (view, tail) = self.latest(&lock)?;
         let new = make(&view)?;
@@ -93,7 +93,7 @@ impl Store {
     /// All events behind a sequence, with theirs, in order. Reads the journal from about there on.
     pub fn events_after(&self, sequence: u64) -> Result<Vec<(u64, Event)>> {
         let records = Journal::of(self.layout()).read_after(sequence)?.into_iter();
-        let event = |logged: Logged| match logged.entry {
+        let event = |logged: JournalRecord| match logged.entry {
             Entry::Event(event) => Some((logged.sequence, *event)),
             _ => None,
         };
@@ -105,7 +105,7 @@ impl Store {
 pub(crate) struct Chain<'a> {
     view: &'a View,
     fold: Box<dyn Fold>,
-    kept: Kept<'a>,
+    kept: Projection<'a>,
     events: Events,
     last: Option<String>,
     /// Entries to be appended.
@@ -133,7 +133,7 @@ impl<'a> Chain<'a> {
     }
 
     /// Adds an event, unless it is there already.
-    pub(crate) fn add(&mut self, new: &NewEvent) -> Result<Appended> {
+    pub(crate) fn add(&mut self, new: &NewEvent) -> Result<AppendOutcome> {
         if let Some(key) = &new.idempotency_key
             && let Some(event) = self.view.event_of_key(&self.events, key)?
         {
@@ -143,7 +143,7 @@ impl<'a> Chain<'a> {
                     event.kind, event.subject, new.kind, new.subject
                 )));
             }
-            return Ok(Appended { event, existed: true });
+            return Ok(AppendOutcome { event, existed: true });
         }
         let epoch = self.fold.epoch(self.kept, self.view, new)?;
         self.push(new, epoch)
@@ -155,7 +155,7 @@ impl<'a> Chain<'a> {
         self.push(&new, made.epoch).map(|_| ())
     }
 
-    fn push(&mut self, new: &NewEvent, epoch: u64) -> Result<Appended> {
+    fn push(&mut self, new: &NewEvent, epoch: u64) -> Result<AppendOutcome> {
         let event = Event {
             id: Ulid::generate(),
             at: clock::timestamp(),
@@ -176,7 +176,7 @@ impl<'a> Chain<'a> {
         self.events.add(&event, hash.clone());
         self.last = Some(hash);
         self.entries.push(entry);
-        Ok(Appended { event, existed: false })
+        Ok(AppendOutcome { event, existed: false })
     }
 }
 

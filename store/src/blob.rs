@@ -280,7 +280,7 @@ mod tests {
     use super::*;
     use crate::{
         codec::put_uint,
-        recipe::Encoded,
+        recipe::EncodedObject,
         testing::{self, Sink, TestStore},
         tree::{self, Kind},
     };
@@ -304,11 +304,11 @@ mod tests {
             let bytes = lines(level, &vec![(if level == 0 { 1 } else { told }, lower); times]);
             let id = crate::testing::ids().recipe_node(&bytes);
             lower = id.0;
-            sink.put(Encoded { kind: ObjectKind::RecipeNode, id: id.object(), bytes, tail_bytes: times * 32 }).unwrap();
+            sink.put(EncodedObject { kind: ObjectKind::RecipeNode, id: id.object(), bytes, tail_bytes: times * 32 }).unwrap();
         }
         let body = lines(levels, &vec![(told, lower); times]);
         let bytes = [&blob.0[..], &crate::testing::ids().recipe_seal(blob, &body), &body].concat();
-        sink.put(Encoded {
+        sink.put(EncodedObject {
             kind: ObjectKind::RecipeRoot,
             id: crate::testing::ids().recipe_root(blob),
             bytes,

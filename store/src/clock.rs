@@ -8,7 +8,7 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    codec::{Decoder, Malformed},
+    codec::{DecodeError, Decoder},
     format::context,
     id::hex,
     meta::Time,
@@ -102,7 +102,7 @@ impl Clock {
     }
 
     /// Reads what [`Clock::encode`] wrote.
-    pub fn decode(d: &mut Decoder<'_>) -> Result<Self, Malformed> {
+    pub fn decode(d: &mut Decoder<'_>) -> Result<Self, DecodeError> {
         let time = Time { secs: d.u64("clock")? as i64, nanos: d.u32("clock")? };
         Ok(Clock { time, up_nanos: d.u64("clock")?, boot: d.array("clock")? })
     }

@@ -23,9 +23,9 @@ pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
 /// Stored bytes do not follow the format; says what was being read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("malformed {0}")]
-pub struct Malformed(pub &'static str);
+pub struct DecodeError(pub &'static str);
 
-/// Reads the primitive encodings from a slice; every failure is a [`Malformed`], never a panic.
+/// Reads the primitive encodings from a slice; every failure is a [`DecodeError`], never a panic.
 #[derive(Clone, Debug)]
 pub struct Decoder<'a> {
     rest: &'a [u8],
@@ -48,79 +48,79 @@ impl<'a> Decoder<'a> {
     }
 
     /// The next `n` bytes.
-    pub fn take(&mut self, n: usize, what: &'static str) -> Result<&'a [u8], Malformed> {
-        let (head, tail) = self.rest.split_at_checked(n).ok_or(Malformed(what))?;
+    pub fn take(&mut self, n: usize, what: &'static str) -> Result<&'a [u8], DecodeError> {
+        let (head, tail) = self.rest.split_at_checked(n).ok_or(DecodeError(what))?;
         self.rest = tail;
         Ok(head)
     }
 
     /// The next `N` bytes as an array.
-    pub fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], Malformed> {
-        let (head, tail) = self.rest.split_first_chunk::<N>().ok_or(Malformed(what))?;
+    pub fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], DecodeError> {
+        let (head, tail) = self.rest.split_first_chunk::<N>().ok_or(DecodeError(what))?;
         self.rest = tail;
         Ok(*head)
     }
 
     /// The next byte, as it is.
-    pub fn byte(&mut self, what: &'static str) -> Result<u8, Malformed> {
+    pub fn byte(&mut self, what: &'static str) -> Result<u8, DecodeError> {
         self.array::<1>(what).map(|[byte]| byte)
     }
 
     /// A little-endian u32.
-    pub fn u32(&mut self, what: &'static str) -> Result<u32, Malformed> {
+    pub fn u32(&mut self, what: &'static str) -> Result<u32, DecodeError> {
         self.array(what).map(u32::from_le_bytes)
     }
 
     /// A little-endian u64.
-    pub fn u64(&mut self, what: &'static str) -> Result<u64, Malformed> {
+    pub fn u64(&mut self, what: &'static str) -> Result<u64, DecodeError> {
         self.array(what).map(u64::from_le_bytes)
     }
 
     /// An unsigned LEB128 integer in its shortest form.
-    pub fn uint(&mut self, what: &'static str) -> Result<u64, Malformed> {
+    pub fn uint(&mut self, what: &'static str) -> Result<u64, DecodeError> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
             let byte = self.byte(what)?;
             let bits = u64::from(byte & 0x7f);
             if shift == 63 && bits > 1 || shift > 0 && byte == 0 {
-                return Err(Malformed(what));
+                return Err(DecodeError(what));
             }
             value |= bits << shift;
             if byte & 0x80 == 0 {
                 return Ok(value);
             }
         }
-        Err(Malformed(what))
+        Err(DecodeError(what))
     }
 
     /// An unsigned integer that fits 32 bits.
-    pub fn uint32(&mut self, what: &'static str) -> Result<u32, Malformed> {
-        self.uint(what)?.try_into().map_err(|_| Malformed(what))
+    pub fn uint32(&mut self, what: &'static str) -> Result<u32, DecodeError> {
+        self.uint(what)?.try_into().map_err(|_| DecodeError(what))
     }
 
     /// A zigzag-coded LEB128 integer.
-    pub fn int(&mut self, what: &'static str) -> Result<i64, Malformed> {
+    pub fn int(&mut self, what: &'static str) -> Result<i64, DecodeError> {
         self.uint(what).map(|v| (v >> 1) as i64 ^ -((v & 1) as i64))
     }
 
     /// A count of things that take at least `bytes_each` bytes, so that a hostile count cannot make a reader allocate.
-    pub fn count(&mut self, bytes_each: usize, what: &'static str) -> Result<usize, Malformed> {
-        let count = usize::try_from(self.uint(what)?).map_err(|_| Malformed(what))?;
+    pub fn count(&mut self, bytes_each: usize, what: &'static str) -> Result<usize, DecodeError> {
+        let count = usize::try_from(self.uint(what)?).map_err(|_| DecodeError(what))?;
         if count > self.rest.len() / bytes_each.max(1) {
-            return Err(Malformed(what));
+            return Err(DecodeError(what));
         }
         Ok(count)
     }
 
     /// Bytes behind their length.
-    pub fn bytes(&mut self, what: &'static str) -> Result<&'a [u8], Malformed> {
+    pub fn bytes(&mut self, what: &'static str) -> Result<&'a [u8], DecodeError> {
         let n = self.count(1, what)?;
         self.take(n, what)
     }
 
     /// Fails unless everything was read.
-    pub fn finish(self, what: &'static str) -> Result<(), Malformed> {
-        if self.rest.is_empty() { Ok(()) } else { Err(Malformed(what)) }
+    pub fn finish(self, what: &'static str) -> Result<(), DecodeError> {
+        if self.rest.is_empty() { Ok(()) } else { Err(DecodeError(what)) }
     }
 }
 

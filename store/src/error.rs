@@ -11,13 +11,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use parhelia_name::{Shown as _, step::Step};
+use parhelia_name::{NameExt as _, step::Step};
 
 pub(crate) use self::side::TargetContext;
 pub use self::{
     kind::ErrorKind,
     side::Side,
-    younger::{Missing, Younger},
+    younger::{MissingStore, Younger},
 };
 
 /// Errors of the store.
@@ -273,7 +273,7 @@ pub enum Error {
     Younger(Box<Younger>),
     /// This user had a store at a place where there is none now.
     #[error("{0}")]
-    StoreMissing(Box<Missing>),
+    StoreMissing(Box<MissingStore>),
     /// The target of a restore is in the way.
     #[error(
         "{} exists and is {}",

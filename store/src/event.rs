@@ -125,7 +125,7 @@ impl NewEvent {
 
 /// An event that is in the journal.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Appended {
+pub struct AppendOutcome {
     /// The event as the journal has it, with id, time and hash of the one before.
     pub event: Event,
     /// True if it was there already, under the same idempotency key.

@@ -61,49 +61,49 @@ pub trait Fold: Any + fmt::Debug + Send + Sync {
     fn copy(&self) -> Box<dyn Fold>;
 
     /// Takes in a commit. `sequence` is that of the journal's entry.
-    fn commit(&mut self, kept: Kept<'_>, sequence: u64, record: &Record) -> Result<()>;
+    fn commit(&mut self, kept: Projection<'_>, sequence: u64, record: &Record) -> Result<()>;
 
     /// Takes in an event; `sequence` is 0 for one that is about to be appended. What makes no sense changes nothing: the journal may hold what a later release
     /// understands.
-    fn event(&mut self, kept: Kept<'_>, sequence: u64, event: &Event) -> Result<(), Unfit>;
+    fn event(&mut self, kept: Projection<'_>, sequence: u64, event: &Event) -> Result<(), Unfit>;
 
     /// Puts what differs from what is kept into the index.
-    fn keep(&self, kept: Kept<'_>, keys: &mut Keys<'_>) -> Result<()>;
+    fn keep(&self, kept: Projection<'_>, keys: &mut Keys<'_>) -> Result<()>;
 
     /// True if another one, of the same journal, tells the same.
-    fn is_same(&self, kept: Kept<'_>, other: (&dyn Fold, Kept<'_>)) -> Result<bool>;
+    fn is_same(&self, kept: Projection<'_>, other: (&dyn Fold, Projection<'_>)) -> Result<bool>;
 
     /// The epoch with which an event is recorded. Fails where it may not be, as with [`Error::Fenced`] and [`Error::NoCheckpoint`].
-    fn epoch(&self, kept: Kept<'_>, checkpoints: &dyn Checkpoints, event: &NewEvent) -> Result<u64>;
+    fn epoch(&self, kept: Projection<'_>, checkpoints: &dyn Checkpoints, event: &NewEvent) -> Result<u64>;
 
     /// The place of a session's next checkpoint.
-    fn standing(&self, kept: Kept<'_>, session: &str) -> Result<Standing>;
+    fn standing(&self, kept: Projection<'_>, session: &str) -> Result<SessionHead>;
 
     /// Fails where a session has no checkpoint of what its maker has.
-    fn check_maker(&self, kept: Kept<'_>, session: &str, maker: &Maker) -> Result<()>;
+    fn check_maker(&self, kept: Projection<'_>, session: &str, maker: &Maker) -> Result<()>;
 
     /// Events that are appended in front of a commit.
-    fn events_of(&self, kept: Kept<'_>, record: &Record, maker: &Maker) -> Result<Vec<NewEvent>>;
+    fn events_of(&self, kept: Projection<'_>, record: &Record, maker: &Maker) -> Result<Vec<NewEvent>>;
 
     /// Facts about a checkpoint that the event of its deletion keeps.
     fn facts_of(
         &self,
-        kept: Kept<'_>,
+        kept: Projection<'_>,
         contents: Contents<'_>,
         checkpoints: &dyn Checkpoints,
         checkpoint: &Checkpoint,
     ) -> Map<String, Value>;
 
     /// The session of an import: the one that is asked for, if it may have one, or else one like that of the exported checkpoint.
-    fn import_session(&self, kept: Kept<'_>, asked: Option<&str>, exported: &str) -> Result<String>;
+    fn import_session(&self, kept: Projection<'_>, asked: Option<&str>, exported: &str) -> Result<String>;
 
     /// Removes what lies in the store's folder for nothing any more.
-    fn sweep(&self, kept: Kept<'_>, root: &Path) -> Result<()>;
+    fn sweep(&self, kept: Projection<'_>, root: &Path) -> Result<()>;
 }
 
 /// The place of a session's next checkpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct SessionHead {
     /// The session's epoch; 0 where no run of it ever began.
     pub epoch: u64,
     /// The checkpoint that it goes on from; none for the newest one that is not fenced.
@@ -144,9 +144,9 @@ impl Unfit {
 
 /// The keys and values that the index has of a fold: its state before the journal's tail. Without an index there are none.
 #[derive(Clone, Copy, Debug)]
-pub struct Kept<'a>(pub(crate) Option<&'a dyn Index>);
+pub struct Projection<'a>(pub(crate) Option<&'a dyn Index>);
 
-impl<'a> Kept<'a> {
+impl<'a> Projection<'a> {
     /// The value of a key.
     pub fn get(self, key: &str) -> Result<Option<Vec<u8>>> {
         self.0.map_or(Ok(None), |index| index.value(key))
@@ -197,24 +197,24 @@ impl Fold for NoFold {
         Box::new(*self)
     }
 
-    fn commit(&mut self, _: Kept<'_>, _: u64, _: &Record) -> Result<()> {
+    fn commit(&mut self, _: Projection<'_>, _: u64, _: &Record) -> Result<()> {
         Ok(())
     }
 
-    fn event(&mut self, _: Kept<'_>, _: u64, _: &Event) -> Result<(), Unfit> {
+    fn event(&mut self, _: Projection<'_>, _: u64, _: &Event) -> Result<(), Unfit> {
         Ok(())
     }
 
-    fn keep(&self, _: Kept<'_>, _: &mut Keys<'_>) -> Result<()> {
+    fn keep(&self, _: Projection<'_>, _: &mut Keys<'_>) -> Result<()> {
         Ok(())
     }
 
-    fn is_same(&self, _: Kept<'_>, _: (&dyn Fold, Kept<'_>)) -> Result<bool> {
+    fn is_same(&self, _: Projection<'_>, _: (&dyn Fold, Projection<'_>)) -> Result<bool> {
         Ok(true)
     }
 
     /// A checkpoint that an event is about has to exist: a deletion is an event.
-    fn epoch(&self, _: Kept<'_>, checkpoints: &dyn Checkpoints, event: &NewEvent) -> Result<u64> {
+    fn epoch(&self, _: Projection<'_>, checkpoints: &dyn Checkpoints, event: &NewEvent) -> Result<u64> {
         if event.kind.starts_with("checkpoint.") {
             let none = || Error::NoCheckpoint { selector: event.subject.clone() };
             let id: Ulid = event.subject.parse().map_err(|_| none())?;
@@ -223,27 +223,27 @@ impl Fold for NoFold {
         Ok(event.epoch.unwrap_or(0))
     }
 
-    fn standing(&self, _: Kept<'_>, _: &str) -> Result<Standing> {
-        Ok(Standing::default())
+    fn standing(&self, _: Projection<'_>, _: &str) -> Result<SessionHead> {
+        Ok(SessionHead::default())
     }
 
-    fn check_maker(&self, _: Kept<'_>, _: &str, _: &Maker) -> Result<()> {
+    fn check_maker(&self, _: Projection<'_>, _: &str, _: &Maker) -> Result<()> {
         Ok(())
     }
 
-    fn events_of(&self, _: Kept<'_>, _: &Record, _: &Maker) -> Result<Vec<NewEvent>> {
+    fn events_of(&self, _: Projection<'_>, _: &Record, _: &Maker) -> Result<Vec<NewEvent>> {
         Ok(Vec::new())
     }
 
-    fn facts_of(&self, _: Kept<'_>, _: Contents<'_>, _: &dyn Checkpoints, _: &Checkpoint) -> Map<String, Value> {
+    fn facts_of(&self, _: Projection<'_>, _: Contents<'_>, _: &dyn Checkpoints, _: &Checkpoint) -> Map<String, Value> {
         Map::new()
     }
 
-    fn import_session(&self, _: Kept<'_>, asked: Option<&str>, exported: &str) -> Result<String> {
+    fn import_session(&self, _: Projection<'_>, asked: Option<&str>, exported: &str) -> Result<String> {
         Ok(asked.unwrap_or(exported).to_owned())
     }
 
-    fn sweep(&self, _: Kept<'_>, _: &Path) -> Result<()> {
+    fn sweep(&self, _: Projection<'_>, _: &Path) -> Result<()> {
         Ok(())
     }
 }

@@ -4,7 +4,7 @@
 use std::vec;
 
 use crate::{
-    codec::Malformed,
+    codec::DecodeError,
     error::Result,
     id::{BlobId, ObjectId, TreeId},
     keys::Ids,
@@ -58,7 +58,7 @@ pub(crate) struct RecipePart {
 
 impl RecipePart {
     /// Decodes the node, with its level.
-    pub(crate) fn decode(&self, ids: &Ids, blob: BlobId, bytes: &[u8]) -> Result<(u8, RecipeNode), Malformed> {
+    pub(crate) fn decode(&self, ids: &Ids, blob: BlobId, bytes: &[u8]) -> Result<(u8, RecipeNode), DecodeError> {
         match self.kind {
             ObjectKind::RecipeRoot => recipe::decode_top(ids, blob, bytes),
             _ => recipe::decode_below(self.above, bytes),

@@ -23,7 +23,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-pub use self::entry::{Entry, Head, Logged, Raw};
+pub use self::entry::{Entry, Head, JournalRecord, Raw};
 pub(crate) use self::{
     around::{Around, Gap, damaged},
     entry::encode_entry,
@@ -69,7 +69,7 @@ impl Position {
 #[derive(Clone, Debug)]
 pub struct Tail {
     /// The records behind the position, in order.
-    pub records: Vec<Logged>,
+    pub records: Vec<JournalRecord>,
     /// The place behind the last of them.
     pub end: Position,
     /// Bytes behind the end that are no whole record: an append that was cut off.
@@ -94,7 +94,7 @@ impl Tail {
     }
 
     /// What was read around damage.
-    pub(crate) fn around(found: &Around, records: Vec<Logged>) -> Self {
+    pub(crate) fn around(found: &Around, records: Vec<JournalRecord>) -> Self {
         Tail { records, torn_bytes: found.left, ..Tail::to(&found.end, true) }
     }
 
@@ -109,7 +109,7 @@ impl Tail {
 }
 
 /// A reading of the journal: the place behind the last record that was taken in, and that record's chain hash.
-struct Reading {
+struct JournalCursor {
     at: Position,
     hash: [u8; 32],
     was_cut: bool,
@@ -122,7 +122,7 @@ struct Reading {
 }
 
 /// The fault of a record's content.
-type Refused = serde_json::Error;
+type RecordError = serde_json::Error;
 
 /// The journal's folder.
 #[derive(Clone, Debug)]
@@ -196,14 +196,19 @@ impl Journal {
     }
 
     /// Shows every record from `from` to the end, in order, and checks the chain. What is returned has no records.
-    pub fn look_through(&self, from: &Position, look: impl FnMut(&Raw<'_>) -> Result<(), Refused>) -> Result<Tail> {
+    pub fn look_through(&self, from: &Position, look: impl FnMut(&Raw<'_>) -> Result<(), RecordError>) -> Result<Tail> {
         self.look_up_to(from, u64::MAX, look)
     }
 
     /// Shows every record from `from` up to a sequence, or to the end.
-    pub fn look_up_to(&self, from: &Position, last: u64, mut look: impl FnMut(&Raw<'_>) -> Result<(), Refused>) -> Result<Tail> {
+    pub fn look_up_to(
+        &self,
+        from: &Position,
+        last: u64,
+        mut look: impl FnMut(&Raw<'_>) -> Result<(), RecordError>,
+    ) -> Result<Tail> {
         let hash = unhex::<32>(&from.hash).ok_or_else(|| self.corrupt(from.segment, from.offset, "its position"))?;
-        let mut reading = Reading {
+        let mut reading = JournalCursor {
             at: from.clone(),
             hash,
             was_cut: false,
@@ -225,7 +230,7 @@ impl Journal {
     }
 
     /// The records behind a sequence, in order. Segments that end before it are not read.
-    pub fn read_after(&self, sequence: u64) -> Result<Vec<Logged>> {
+    pub fn read_after(&self, sequence: u64) -> Result<Vec<JournalRecord>> {
         let mut records = Vec::new();
         self.look_after(sequence, |raw| {
             records.push(raw.decode()?);
@@ -235,7 +240,7 @@ impl Journal {
     }
 
     /// Shows every record behind a sequence, in order. Segments that end before it are not read.
-    pub fn look_after(&self, sequence: u64, mut look: impl FnMut(&Raw<'_>) -> Result<(), Refused>) -> Result<()> {
+    pub fn look_after(&self, sequence: u64, mut look: impl FnMut(&Raw<'_>) -> Result<(), RecordError>) -> Result<()> {
         let from = self.before_segment_of(sequence)?;
         self.look_through(&from, |raw| if raw.sequence > sequence { look(raw) } else { Ok(()) }).map(drop)
     }
@@ -258,9 +263,9 @@ impl Journal {
     }
 
     /// Fails where a segment does not go on from where a reading is. Behind a gap, it goes on from there.
-    fn check_continues(&self, is_oldest: bool, header: &SegmentHeader, reading: &mut Reading) -> Result<()> {
+    fn check_continues(&self, is_oldest: bool, header: &SegmentHeader, reading: &mut JournalCursor) -> Result<()> {
         let first = header.first;
-        let Reading { at, hash, .. } = reading;
+        let JournalCursor { at, hash, .. } = reading;
         let has_end = reading.was_moved || header.previous_end == at.offset;
         let begins = is_oldest && (header.previous_hash, header.previous_end) == ([0; 32], 0);
         if first == at.segment {
@@ -282,7 +287,12 @@ impl Journal {
     }
 
     /// Goes on from where a reading is up to a sequence, or to the end.
-    fn go_on(&self, reading: &mut Reading, last: u64, look: &mut dyn FnMut(&Raw<'_>) -> Result<(), Refused>) -> Result<Tail> {
+    fn go_on(
+        &self,
+        reading: &mut JournalCursor,
+        last: u64,
+        look: &mut dyn FnMut(&Raw<'_>) -> Result<(), RecordError>,
+    ) -> Result<Tail> {
         // Before the segments, so that an append between the two reads is not taken for a loss.
         let hint = self.hint();
         let segments = self.segments()?;
@@ -304,7 +314,7 @@ impl Journal {
                 return Err(self.corrupt(first, reading.at.offset, "the segment is shorter than it was"));
             };
             self.check_continues(i == 0, &header, reading)?;
-            let Reading { at, hash, was_cut, cuts, lost, .. } = &mut *reading;
+            let JournalCursor { at, hash, was_cut, cuts, lost, .. } = &mut *reading;
             *was_cut |= left > 0;
             cuts.extend((left > 0).then_some(first));
             (at.segment, at.offset) = (first, frames.at);
@@ -330,7 +340,7 @@ impl Journal {
                 rest = Some(frames.rest(at.sequence + 1, hash, &self.keys.seal)?);
             }
         }
-        let Reading { at, hash, was_cut, cuts, lost, .. } = reading;
+        let JournalCursor { at, hash, was_cut, cuts, lost, .. } = reading;
         at.hash = hex(hash);
         let missing = hint.map_or(0, |hint| hint.saturating_sub(at.sequence));
         let reason = match rest {

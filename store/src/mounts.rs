@@ -128,9 +128,9 @@ pub(crate) mod tests {
     use super::*;
 
     /// A folder that is shown at another one as a mounted checkpoint is, until this goes. Who uses it needs root.
-    pub(crate) struct Shown(PathBuf);
+    pub(crate) struct BindMount(PathBuf);
 
-    impl Shown {
+    impl BindMount {
         pub(crate) fn at(content: &Path, folder: &Path) -> Self {
             // What is not empty is not taken by every release of it, but by mount.
             let (dir, run) = (tempfile::tempdir().unwrap(), |program: &mut Command| assert!(program.status().unwrap().success()));
@@ -138,11 +138,11 @@ pub(crate) mod tests {
             run(Command::new("mount").arg("--bind").args([dir.path(), folder]));
             run(Command::new("umount").arg(dir.path()));
             assert!(all().unwrap().iter().any(|mount| mount.mountpoint == folder && mount.fs_type == FS_TYPE));
-            Shown(folder.to_owned())
+            BindMount(folder.to_owned())
         }
     }
 
-    impl Drop for Shown {
+    impl Drop for BindMount {
         fn drop(&mut self) {
             _ = Command::new("umount").arg(&self.0).status();
         }

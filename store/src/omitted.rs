@@ -5,7 +5,7 @@
 //! of what was left out, so that whoever knows of tables alone spares too much, and never too little.
 
 use crate::{
-    codec::{Decoder, Malformed, put_bytes, put_uint},
+    codec::{DecodeError, Decoder, put_bytes, put_uint},
     error::{Error, Result},
     name,
     pack::ObjectKind,
@@ -76,7 +76,7 @@ pub fn covering<'o>(omissions: &'o [Omission], path: &[u8]) -> Option<&'o Omissi
 }
 
 /// A list of omissions as it is stored.
-pub struct Listed {
+pub struct OmissionList {
     /// The table that the record refers to.
     pub table: Vec<u8>,
     /// The content of [`OMISSIONS_FILE`], where the table only stands in for it.
@@ -89,11 +89,11 @@ pub fn split_attributes(omissions: &[Omission]) -> (Vec<Omission>, Vec<Omission>
 }
 
 /// Encodes a list of omissions, in a table of at most `bytes_max` bytes.
-pub fn list(omissions: &[Omission], bytes_max: usize) -> Listed {
+pub fn list(omissions: &[Omission], bytes_max: usize) -> OmissionList {
     let bytes = encode(omissions);
     match bytes.len() <= bytes_max {
-        true => Listed { table: bytes, whole: None },
-        false => Listed { table: stand_in(omissions, bytes_max), whole: Some(bytes) },
+        true => OmissionList { table: bytes, whole: None },
+        false => OmissionList { table: stand_in(omissions, bytes_max), whole: Some(bytes) },
     }
 }
 
@@ -140,10 +140,10 @@ pub fn kept_bytes(bytes: &[u8]) -> u64 {
 }
 
 /// Reads what [`encode`] wrote.
-pub fn decode(bytes: &[u8]) -> Result<Vec<Omission>, Malformed> {
+pub fn decode(bytes: &[u8]) -> Result<Vec<Omission>, DecodeError> {
     let mut d = Decoder::new(bytes);
     if d.take(5, "omissions")? != b"omits" {
-        return Err(Malformed("omissions"));
+        return Err(DecodeError("omissions"));
     }
     let count = d.count(3, "omissions")?;
     let mut omissions: Vec<Omission> = Vec::with_capacity(count);
@@ -151,20 +151,20 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<Omission>, Malformed> {
         let path = d.bytes("omission")?.to_vec();
         // The empty path is the workspace folder's.
         if !path.is_empty() && path.split(|byte| *byte == b'/').any(|part| !name::is_valid(part)) {
-            return Err(Malformed("path of an omission"));
+            return Err(DecodeError("path of an omission"));
         }
         let number = d.byte("omission")?;
-        let text = String::from_utf8(d.bytes("omission")?.to_vec()).map_err(|_| Malformed("text of an omission"))?;
+        let text = String::from_utf8(d.bytes("omission")?.to_vec()).map_err(|_| DecodeError("text of an omission"))?;
         let reason = match number {
             0 => Reason::Excluded(text),
             1 => Reason::Unreadable(text),
             2 if text.is_empty() => Reason::Changing,
             3 => Reason::Attributes(text),
-            _ => return Err(Malformed("omission")),
+            _ => return Err(DecodeError("omission")),
         };
         let omission = Omission { path, reason };
         if omissions.last().is_some_and(|last| *last >= omission) {
-            return Err(Malformed("order of omissions"));
+            return Err(DecodeError("order of omissions"));
         }
         omissions.push(omission);
     }

@@ -45,14 +45,14 @@ impl Place {
 
 /// A workspace's filesystem that is not where it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lost {
+pub struct MissingMount {
     /// The mountpoint that it had.
     pub mountpoint: PathBuf,
     /// True if another filesystem is mounted there.
     pub is_replaced: bool,
 }
 
-impl fmt::Display for Lost {
+impl fmt::Display for MissingMount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mountpoint = name::display(self.mountpoint.as_os_str().as_bytes());
         match self.is_replaced {
@@ -109,19 +109,19 @@ impl Place {
 
     /// Says whether the filesystem that it was on is gone from there, as far as can be told: nothing is mounted where it was, or something
     /// else is.
-    pub fn lost(&self) -> Option<Lost> {
+    pub fn lost(&self) -> Option<MissingMount> {
         let mountpoint = name::as_path(&name::parse(self.mountpoint.as_ref()?)).to_owned();
         if mountpoint == Path::new("/") {
             return None;
         }
         if !mounts::all().ok()?.iter().any(|mount| mount.mountpoint == mountpoint) {
-            return Some(Lost { mountpoint, is_replaced: false });
+            return Some(MissingMount { mountpoint, is_replaced: false });
         }
         let known = self.filesystem.as_ref()?;
         let folder = self.folder();
         let nearest = folder.ancestors().find(|path| path.is_dir())?;
         let is_replaced = Place::of(nearest).ok()?.filesystem.as_ref() != Some(known);
-        is_replaced.then_some(Lost { mountpoint, is_replaced })
+        is_replaced.then_some(MissingMount { mountpoint, is_replaced })
     }
 }
 
@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(place.lost(), None);
         let mountpoint = dir.path().join("disk");
         let unmounted = Place { mountpoint: Some(mountpoint.display().to_string()), ..place.clone() };
-        assert_eq!(unmounted.lost(), Some(Lost { mountpoint, is_replaced: false }));
+        assert_eq!(unmounted.lost(), Some(MissingMount { mountpoint, is_replaced: false }));
         let other = Place { path: "/proc/1".into(), mountpoint: Some("/proc".into()), filesystem: Some("f".into()), ..place };
         assert!(other.lost().is_some_and(|lost| lost.is_replaced));
         assert_eq!(Place { path: "/w".into(), ..Place::default() }.lost(), None);

@@ -2,7 +2,7 @@
 //! rewrites one path of it.
 
 use crate::{
-    codec::{Decoder, Malformed, put_uint},
+    codec::{DecodeError, Decoder, put_uint},
     id::{BlobId, ID_BYTES, ObjectId, ObjectKind, RecipeId},
     keys::Ids,
 };
@@ -36,7 +36,7 @@ impl ChunkRun {
 
 /// An encoded object, ready to be stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Encoded {
+pub struct EncodedObject {
     /// Kind under which the object is stored.
     pub kind: ObjectKind,
     /// Id, made of kind and bytes.
@@ -69,7 +69,7 @@ fn encode_node(level: u8, lines: &[Line], out: &mut Vec<u8>) -> usize {
 }
 
 /// Encodes the recipe of `blob`: inner nodes first, the root last.
-pub fn encode(ids: &Ids, blob: BlobId, chunks: &[ChunkRun]) -> Vec<Encoded> {
+pub fn encode(ids: &Ids, blob: BlobId, chunks: &[ChunkRun]) -> Vec<EncodedObject> {
     let mut objects = Vec::new();
     let mut lines: Vec<Line> =
         chunks.iter().map(|run| Line { bytes: u64::from(run.bytes), repeat: run.repeat, id: run.id.0 }).collect();
@@ -85,7 +85,7 @@ pub fn encode(ids: &Ids, blob: BlobId, chunks: &[ChunkRun]) -> Vec<Encoded> {
                 let mut bytes = Vec::new();
                 let tail_bytes = encode_node(level, node, &mut bytes);
                 let id = ids.recipe_node(&bytes);
-                objects.push(Encoded { kind: ObjectKind::RecipeNode, id: id.object(), bytes, tail_bytes });
+                objects.push(EncodedObject { kind: ObjectKind::RecipeNode, id: id.object(), bytes, tail_bytes });
                 let total = node.iter().map(|l| l.bytes * u64::from(l.repeat)).sum();
                 Line { bytes: total, repeat: 1, id: id.0 }
             })
@@ -97,7 +97,7 @@ pub fn encode(ids: &Ids, blob: BlobId, chunks: &[ChunkRun]) -> Vec<Encoded> {
     let mut bytes = blob.0.to_vec();
     bytes.extend_from_slice(&ids.recipe_seal(blob, &body));
     bytes.extend_from_slice(&body);
-    objects.push(Encoded { kind: ObjectKind::RecipeRoot, id: ids.recipe_root(blob), bytes, tail_bytes });
+    objects.push(EncodedObject { kind: ObjectKind::RecipeRoot, id: ids.recipe_root(blob), bytes, tail_bytes });
     objects
 }
 
@@ -143,58 +143,58 @@ impl Node {
 }
 
 /// Decodes a recipe's root for `blob`.
-pub fn decode_root(ids: &Ids, blob: BlobId, bytes: &[u8]) -> Result<Node, Malformed> {
+pub fn decode_root(ids: &Ids, blob: BlobId, bytes: &[u8]) -> Result<Node, DecodeError> {
     decode_top(ids, blob, bytes).map(|(_, node)| node)
 }
 
 /// As [`decode_root`], with the root's level.
-pub fn decode_top(ids: &Ids, blob: BlobId, bytes: &[u8]) -> Result<(u8, Node), Malformed> {
+pub fn decode_top(ids: &Ids, blob: BlobId, bytes: &[u8]) -> Result<(u8, Node), DecodeError> {
     if !ids.root_is_sealed(ids.recipe_root(blob), bytes) {
-        return Err(Malformed("recipe seal"));
+        return Err(DecodeError("recipe seal"));
     }
     match decode_node(&bytes[64..])? {
         // A blob of one chunk has no recipe.
-        Node::Chunks(runs) if matches!(runs.as_slice(), [ChunkRun { repeat: 1, .. }]) => Err(Malformed("recipe of one chunk")),
+        Node::Chunks(runs) if matches!(runs.as_slice(), [ChunkRun { repeat: 1, .. }]) => Err(DecodeError("recipe of one chunk")),
         node => Ok((bytes[64], node)),
     }
 }
 
 /// Decodes the node below one of the level `above`, and gives its level. Levels go down by one.
-pub fn decode_below(above: u8, bytes: &[u8]) -> Result<(u8, Node), Malformed> {
+pub fn decode_below(above: u8, bytes: &[u8]) -> Result<(u8, Node), DecodeError> {
     let node = decode_node(bytes)?;
     match bytes.first() {
         Some(level) if level.checked_add(1) == Some(above) => Ok((*level, node)),
-        _ => Err(Malformed("recipe level")),
+        _ => Err(DecodeError("recipe level")),
     }
 }
 
 /// Decodes an inner node.
-pub fn decode_node(bytes: &[u8]) -> Result<Node, Malformed> {
+pub fn decode_node(bytes: &[u8]) -> Result<Node, DecodeError> {
     let mut d = Decoder::new(bytes);
     let level = d.byte("recipe level")?;
     if level > LEVEL_MAX {
-        return Err(Malformed("recipe level"));
+        return Err(DecodeError("recipe level"));
     }
     let count = d.count(2 + ID_BYTES, "recipe length")?;
     if count == 0 {
-        return Err(Malformed("recipe length"));
+        return Err(DecodeError("recipe length"));
     }
     let mut sizes = Vec::with_capacity(count);
     for _ in 0..count {
         let bytes = d.uint("chunk length")?;
         let repeat = d.uint32("chunk repeat")?;
         if bytes == 0 || repeat == 0 {
-            return Err(Malformed("chunk length"));
+            return Err(DecodeError("chunk length"));
         }
         sizes.push((bytes, repeat));
     }
     let node = if level == 0 {
         let mut runs: Vec<ChunkRun> = Vec::with_capacity(count);
         for (bytes, repeat) in sizes {
-            let bytes = u32::try_from(bytes).map_err(|_| Malformed("chunk length"))?;
+            let bytes = u32::try_from(bytes).map_err(|_| DecodeError("chunk length"))?;
             // Equal neighbours are one line, as long as their number fits it.
             if runs.last().is_some_and(|last| last.repeat < u32::MAX && d.clone().array("chunk id") == Ok(last.id.0)) {
-                return Err(Malformed("chunk repeat"));
+                return Err(DecodeError("chunk repeat"));
             }
             runs.push(ChunkRun { id: BlobId(d.array("chunk id")?), bytes, repeat });
         }
@@ -203,7 +203,7 @@ pub fn decode_node(bytes: &[u8]) -> Result<Node, Malformed> {
         let mut nodes = Vec::with_capacity(count);
         for (bytes, repeat) in sizes {
             if repeat != 1 {
-                return Err(Malformed("recipe repeat"));
+                return Err(DecodeError("recipe repeat"));
             }
             nodes.push((RecipeId(d.array("recipe id")?), bytes));
         }

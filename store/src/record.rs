@@ -68,7 +68,7 @@ pub struct LinksTable {
 
 /// Counts of entries that capture left out; the table names each.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Omitted {
+pub struct OmissionCounts {
     /// The table ([`crate::omitted`]).
     pub table: ObjectId,
     /// Excluded by a rule.
@@ -157,7 +157,7 @@ pub struct Record {
     /// By which rules entries were left out.
     pub rules: Rules,
     /// Entries that were left out.
-    pub omitted: Option<Omitted>,
+    pub omitted: Option<OmissionCounts>,
     /// The conversation at that moment, where one was captured.
     pub conversation: Option<Value>,
     /// The state of git.
@@ -235,12 +235,12 @@ pub const RECORD_SCHEMA: u32 = 1;
 /// The version of a sealed record, which is asked first: fields of another one may mean something else.
 fn check_schema(sealed: &[u8]) -> Result<(), serde_json::Error> {
     #[derive(Deserialize)]
-    struct Versioned {
+    struct SchemaField {
         schema: u64,
     }
     match serde_json::from_slice(sealed)? {
-        Versioned { schema } if schema == u64::from(RECORD_SCHEMA) => Ok(()),
-        Versioned { schema } => Err(de::Error::custom(format_args!("its record has the schema {schema}"))),
+        SchemaField { schema } if schema == u64::from(RECORD_SCHEMA) => Ok(()),
+        SchemaField { schema } => Err(de::Error::custom(format_args!("its record has the schema {schema}"))),
     }
 }
 
@@ -278,10 +278,10 @@ impl Unreadable {
     /// The id that a record tells, whatever else is in it.
     pub(crate) fn told_id(sealed: &str) -> Option<Ulid> {
         #[derive(Deserialize)]
-        struct Named {
+        struct IdField {
             id: Ulid,
         }
-        serde_json::from_str(sealed).ok().map(|Named { id }| id)
+        serde_json::from_str(sealed).ok().map(|IdField { id }| id)
     }
 }
 
@@ -295,7 +295,7 @@ impl fmt::Display for Unreadable {
     }
 }
 
-fn is_complete(omitted: Option<&Omitted>, has_failed_part: bool) -> bool {
+fn is_complete(omitted: Option<&OmissionCounts>, has_failed_part: bool) -> bool {
     !has_failed_part && omitted.is_none_or(|o| o.unreadable == 0 && o.changing == 0 && o.attributes == 0)
 }
 

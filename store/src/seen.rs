@@ -38,7 +38,7 @@ const SEGMENT: &str = ".log";
 
 /// The text of the file: what was seen of a store at a place.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Seen {
+struct Observation {
     store: Ulid,
     /// The store's folder, with the filesystem that it was on.
     place: Place,
@@ -85,7 +85,7 @@ impl Memory {
         let seen = file.as_deref().and_then(read).filter(|seen| seen.store == store);
         let noted = seen.as_ref().map(|seen| seen.end.sequence);
         let (end, view) = view()?;
-        let is_older = |seen: &Seen| !goes_on(layout, &end, &seen.end) && !has_lost_records(layout, seen);
+        let is_older = |seen: &Observation| !goes_on(layout, &end, &seen.end) && !has_lost_records(layout, seen);
         let younger = seen.filter(is_older).map(|seen| Younger {
             path: layout.root.clone(),
             sequence: end.sequence,
@@ -116,7 +116,7 @@ impl Memory {
     pub(crate) fn write(&self, end: &Position) -> Result<()> {
         let Some(file) = &self.file else { return Ok(()) };
         let Ok(place) = Place::of(&self.root) else { return Ok(()) };
-        let seen = Seen {
+        let seen = Observation {
             store: self.store,
             place,
             end: end.clone(),
@@ -152,7 +152,7 @@ impl Drop for Memory {
     }
 }
 
-fn read(file: &Path) -> Option<Seen> {
+fn read(file: &Path) -> Option<Observation> {
     serde_json::from_slice(&fs::read(file).ok()?).ok()
 }
 
@@ -168,7 +168,7 @@ fn goes_on(layout: &Layout, end: &Position, seen: &Position) -> bool {
 
 /// True if the journal shows by itself that records of it were lost or damaged since it was seen: it is no older copy, and gc and `check` know
 /// of that. An older copy has the damage that was known already.
-fn has_lost_records(layout: &Layout, seen: &Seen) -> bool {
+fn has_lost_records(layout: &Layout, seen: &Observation) -> bool {
     let is_known = |first: &u64| seen.files.as_ref().is_some_and(|files| files.contains(&Journal::segment_name(*first)));
     let is_new = |name: &String| seen.files.as_ref().is_some_and(|files| !files.contains(name));
     // What was seen must be among what is lost: the hint of an older copy may be a little newer than its segments.

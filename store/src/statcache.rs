@@ -54,7 +54,7 @@ fn trailer_bytes(seal: &Seal) -> usize {
 
 /// An entry as it was when its node was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cached {
+pub struct CacheEntry {
     /// The entry as the checkpoint has it.
     pub node: Node,
     /// Inode number.
@@ -68,13 +68,13 @@ pub struct Cached {
     pub section: u64,
 }
 
-impl Borrow<Node> for Cached {
+impl Borrow<Node> for CacheEntry {
     fn borrow(&self) -> &Node {
         &self.node
     }
 }
 
-impl Cached {
+impl CacheEntry {
     /// True if the entry looks as it did: type, size, inode, permissions, owner, number of names, and both times.
     pub fn looks_like(&self, stat: &Stat) -> bool {
         let meta = &self.node.meta;
@@ -122,13 +122,13 @@ impl Trust {
     }
 
     /// True if an entry is what it was. It must be on the filesystem that its section names.
-    pub fn is_unchanged(&self, cached: &Cached, stat: &Stat) -> bool {
+    pub fn is_unchanged(&self, cached: &CacheEntry, stat: &Stat) -> bool {
         let given_twice = self.set_back_to.is_some_and(|earliest| clock::is_racy(stat.ctime, earliest));
         !cached.racy && !given_twice && cached.looks_like(stat)
     }
 
     /// True if an entry that is being read, and looked like `cached` when the cache was written, has settled.
-    pub fn is_past_doubt(&self, cached: &Cached, stat: &Stat) -> bool {
+    pub fn is_past_doubt(&self, cached: &CacheEntry, stat: &Stat) -> bool {
         self.is_aged && cached.looks_like(stat)
     }
 }

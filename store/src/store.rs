@@ -16,7 +16,7 @@ use self::make::has_content;
 pub(crate) use self::make::{make, make_ballast, missing};
 use crate::{
     config::Config,
-    error::{Error, IoContext, Missing, Result, Younger},
+    error::{Error, IoContext, MissingStore, Result, Younger},
     fold::{NewFold, NoFold},
     id::PackId,
     journal::{Entry, Journal, Position},
@@ -193,7 +193,7 @@ impl Store {
 
     /// The store that this user had in a folder where there is none; none where nobody knows of one. `memory` is the folder of
     /// [`OpenOptions::memory`].
-    pub fn missing_at(root: &Path, memory: Option<&Path>) -> Option<Missing> {
+    pub fn missing_at(root: &Path, memory: Option<&Path>) -> Option<MissingStore> {
         let layout = Layout::new(root);
         let is_there = layout.config().exists() || Config::has_copy(&layout) || has_content(&layout);
         memory.filter(|_| !is_there).and_then(|memory| seen::last_at(memory, root))

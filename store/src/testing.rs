@@ -28,7 +28,7 @@ use crate::{
     keys::{Ids, Keys, Seal},
     pack::{ObjectKind, PackInfo},
     pin::Pin,
-    recipe::Encoded,
+    recipe::EncodedObject,
     record::{Checkpoint, Consistency, Part, RECORD_SCHEMA, Record, Rules, Trigger, Workspace},
     store::{OpenOptions, Store},
     tree::{self, Kind, Meta, Node, Time, Totals},
@@ -177,7 +177,7 @@ impl TestStore {
         let record = record(session, root, &totals);
         let sealed = serde_json::to_string(&record).unwrap();
         let id = ids().record(sealed.as_bytes()).object();
-        sink.put(Encoded { kind: ObjectKind::Record, id, bytes: sealed.clone().into(), tail_bytes: 0 }).unwrap();
+        sink.put(EncodedObject { kind: ObjectKind::Record, id, bytes: sealed.clone().into(), tail_bytes: 0 }).unwrap();
         let packs = sink.finish();
         let reused = sink.reused;
         Draft { pin, id: record.id, record: sealed, packs, reused }

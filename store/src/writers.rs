@@ -19,11 +19,11 @@ use crate::{
 
 /// Finds out who may write to files. It looks at processes at most once.
 #[derive(Debug, Default)]
-pub struct Writers(OnceLock<Mapped>);
+pub struct Writers(OnceLock<MappedFiles>);
 
 /// The files that were mapped shared and writable at a time.
 #[derive(Debug)]
-struct Mapped {
+struct MappedFiles {
     /// Before the first process was looked at.
     at: Time,
     /// Their inode numbers. Devices are left out: btrfs and overlay show other ones here than `stat` does.
@@ -40,14 +40,14 @@ impl Writers {
             Ok(false) if !filesystem.hides_mappings => false,
             // Another user's file, or a filesystem that cannot tell: only processes can be asked.
             Ok(false) | Err(_) => {
-                let mapped = self.0.get_or_init(Mapped::now);
+                let mapped = self.0.get_or_init(MappedFiles::now);
                 !mapped.is_known || mapped.inodes.contains(&stat.ino) || clock::is_racy(stat.ctime, mapped.at)
             }
         }
     }
 }
 
-impl Mapped {
+impl MappedFiles {
     fn now() -> Self {
         let at = clock::now();
         let mut inodes = HashSet::new();
@@ -58,7 +58,7 @@ impl Mapped {
                 inodes.extend(maps.split(|b| *b == b'\n').filter_map(mapped_inode));
             }
         }
-        Mapped { at, inodes, is_known: sys::has_proc() }
+        MappedFiles { at, inodes, is_known: sys::has_proc() }
     }
 }
 

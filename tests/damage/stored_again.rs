@@ -64,12 +64,12 @@ struct Transcript(PathBuf);
 impl parhelia_store::create::State for Transcript {
     fn begin(&mut self) {}
 
-    fn finish(&mut self, _seen: &parhelia_store::create::Seen<'_>) -> parhelia_store::create::Captured {
-        use parhelia_store::create::{Captured, StateContent, StateFile};
+    fn finish(&mut self, _seen: &parhelia_store::create::CapturedWorkspace<'_>) -> parhelia_store::create::CapturedState {
+        use parhelia_store::create::{CapturedState, StateContent, StateFile};
         let bytes = fs::metadata(&self.0).unwrap().len();
         let content = StateContent::Beginning { path: self.0.clone(), bytes };
         let file = StateFile { path: "conversation/t.jsonl".into(), part: "conversation".into(), content, mtime: None };
-        Captured { files: vec![file], ..Captured::default() }
+        CapturedState { files: vec![file], ..CapturedState::default() }
     }
 }
 

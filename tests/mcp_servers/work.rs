@@ -9,7 +9,7 @@ use std::{
 
 use parhelia_host::{mcp::State, state::state_bytes};
 use parhelia_ledger::selector::find;
-use parhelia_life::mcp::pending::{Pending, leave};
+use parhelia_life::mcp::pending::{PendingState, leave};
 use parhelia_tests::{Scratch, live::shown, scripted::AGENT, write, write_program};
 use serde_json::{Value, json};
 
@@ -124,7 +124,7 @@ impl Work {
     /// A state that waits for a server.
     pub fn leave(&self, name: &str, text: &str) {
         let state = State { text: text.into(), mime_type: None, is_base64: false };
-        let pending = Pending {
+        let pending = PendingState {
             name: name.into(),
             session: self.session.clone(),
             workspace: self.workspace.clone(),

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use parhelia_agent::process::{Found, found, stop};
+use parhelia_agent::process::{Process, found, stop};
 use parhelia_host::{
     intent::held,
     run::{Begin, Current, begin, end, roots_of},
@@ -113,7 +113,7 @@ fn work_of_a_hook_that_waits_for_us_is_not_waited_for_and_goes_by_itself() {
     let run = store.refresh().unwrap().run(&current.run).unwrap().unwrap();
     let works = || -> Vec<i32> {
         let found = found(&run.id, &roots_of(&run), &workspace).unwrap();
-        found.iter().filter(|found| Found::is_hook_work(found)).map(|found| found.identity.process).collect()
+        found.iter().filter(|found| Process::is_hook_work(found)).map(|found| found.identity.process).collect()
     };
     let waiting = wait(|| works().first().copied());
     let stopped = stop(&run.id, &roots_of(&run), &workspace, Duration::from_secs(60)).unwrap();

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parhelia_agent::process::{Found, Owner, found};
+use parhelia_agent::process::{Owner, Process, found};
 use parhelia_host::state::state_bytes;
 use parhelia_ledger::{LedgerView as _, selector::find};
 use parhelia_store::{Store, record::Checkpoint};
@@ -126,7 +126,7 @@ impl Live {
     }
 
     /// The live processes of all runs of a session.
-    pub fn processes(&self, session: &str) -> Vec<Found> {
+    pub fn processes(&self, session: &str) -> Vec<Process> {
         let known = self.opened().view().session(session).unwrap_or_else(|e| panic!("{session}: {e}"));
         let runs = known.map(|session| session.runs).unwrap_or_default();
         let of =

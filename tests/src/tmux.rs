@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, process::Command, time::Duration};
 
-use parhelia_agent::tmux::{Captured, Limits, Server, capture};
+use parhelia_agent::tmux::{Limits, Server, SessionCapture, capture};
 
 use crate::live::{kill, wait};
 
@@ -61,7 +61,7 @@ impl Tmux {
     }
 
     /// A session as it is now.
-    pub fn capture(&self, session: &str) -> Captured {
+    pub fn capture(&self, session: &str) -> SessionCapture {
         capture(&self.server, session, Limits::default()).unwrap_or_else(|e| panic!("{e}"))
     }
 

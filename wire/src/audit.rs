@@ -86,7 +86,7 @@ mirror! {
     }
 
     /// The outcome of `audit verify`.
-    pub struct Verified of audit::Verified {
+    pub struct AuditReport of audit::AuditReport {
         /// Events that were looked at.
         pub events: u64,
         /// Entries of the audit among them.
@@ -108,7 +108,7 @@ mirror! {
         /// Records that were lost at some time before.
         pub lost_before: u64,
         /// Decisions about checkpoints whose records are others by now.
-        pub exchanged: Vec<Exchanged>,
+        pub exchanged: Vec<ReplacedCheckpoint>,
         /// Events with an earlier time than the one before.
         pub times_back: u64,
         /// Signatures of persons' decisions.
@@ -116,7 +116,7 @@ mirror! {
     }
 
     /// A decision about a checkpoint whose record is another one by now.
-    pub struct Exchanged of audit::Exchanged {
+    pub struct ReplacedCheckpoint of audit::ReplacedCheckpoint {
         /// Place in the journal of the decision.
         pub sequence: u64,
         /// ULID of the checkpoint that was decided about.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use parhelia_ledger::Marks;
-use parhelia_life::retention::{Kept, Removed};
+use parhelia_life::retention::{KeepReason, RemovalReason};
 use parhelia_oversight::{review::tag::InUse, search};
 use parhelia_store::{
     id::Ulid,
@@ -199,7 +199,7 @@ mirror! {
         /// Files that were scanned.
         pub files: u64,
         /// Files that were not.
-        pub unscanned: Unscanned,
+        pub unscanned: UnscannedCounts,
     }
 
     /// A text that looks like a credential.
@@ -215,7 +215,7 @@ mirror! {
     }
 
     /// Files that were not scanned, by reason.
-    pub struct Unscanned of parhelia_ledger::Unscanned {
+    pub struct UnscannedCounts of parhelia_ledger::UnscannedCounts {
         /// No text.
         pub binary: u64,
         /// Longer than 1 MiB.
@@ -260,7 +260,7 @@ impl Tag {
 
 /// An annotation and its checkpoint.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Annotated {
+pub struct CheckpointAnnotation {
     /// ULID of the checkpoint that bears it.
     pub checkpoint: String,
     /// Text, time and person of the remark.
@@ -268,16 +268,16 @@ pub struct Annotated {
     pub annotation: Annotation,
 }
 
-impl Annotated {
+impl CheckpointAnnotation {
     /// An annotation of a checkpoint.
     pub fn of(checkpoint: Ulid, annotation: &parhelia_ledger::Annotation) -> Self {
-        Annotated { checkpoint: checkpoint.show(), annotation: annotation.into() }
+        CheckpointAnnotation { checkpoint: checkpoint.show(), annotation: annotation.into() }
     }
 }
 
 /// A checkpoint that a search by words has found.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Found {
+pub struct SearchHit {
     /// ULID of the checkpoint that was found.
     pub checkpoint: String,
     /// Id of the session that it belongs to.
@@ -293,11 +293,11 @@ pub struct Found {
     pub matches: Vec<Excerpt>,
 }
 
-impl Found {
+impl SearchHit {
     /// A checkpoint that was found.
     pub fn of(hit: &search::Hit) -> Self {
         let record = &hit.checkpoint.record;
-        Found {
+        SearchHit {
             checkpoint: record.id.show(),
             session: record.session.clone(),
             created_at: record.created_at.show(),
@@ -406,12 +406,12 @@ impl Retention {
     }
 
     /// A checkpoint that goes: `removed`, or in a dry run `remove`.
-    pub fn goes(action: &str, checkpoint: &record::Checkpoint, reason: Removed) -> Self {
+    pub fn goes(action: &str, checkpoint: &record::Checkpoint, reason: RemovalReason) -> Self {
         Self::new(action, checkpoint, reason.show())
     }
 
     /// A checkpoint that stays.
-    pub fn stays(checkpoint: &record::Checkpoint, reason: Kept) -> Self {
+    pub fn stays(checkpoint: &record::Checkpoint, reason: KeepReason) -> Self {
         Self::new("keep", checkpoint, reason.show())
     }
 }

@@ -148,9 +148,9 @@ mirror! {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Comparison {
     /// The older one.
-    pub old: Compared,
+    pub old: ComparisonSide,
     /// The newer one.
-    pub new: Compared,
+    pub new: ComparisonSide,
     /// Time from the one to the other.
     pub seconds: i64,
     /// Differences of their environments.
@@ -161,7 +161,7 @@ pub struct Comparison {
 
 /// One of two checkpoints that are compared.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Compared {
+pub struct ComparisonSide {
     /// The checkpoint.
     pub id: String,
     /// End of its capture.
@@ -177,12 +177,12 @@ pub struct Compared {
     pub approval: Option<Approval>,
 }
 
-impl Compared {
+impl ComparisonSide {
     /// A checkpoint with what events said of it.
     pub fn of(checkpoint: &record::Checkpoint, marks: &Marks) -> Self {
         let record = &checkpoint.record;
         let number = |name: &str| record.conversation.as_ref()?.get(name)?.as_u64();
-        Compared {
+        ComparisonSide {
             id: checkpoint.id(),
             created_at: record.created_at.show(),
             turn_count: number("turn_count"),

@@ -1,6 +1,6 @@
 //! The objects that parhelia shows to other programs: the lines of `--json`, and what every later face hands out.
 //!
-//! [`Line`] is one object, told apart by `type`; the last one is a [`Summary`], told apart by `verb`, or an [`Failed`]. Each object has one
+//! [`Line`] is one object, told apart by `type`; the last one is a [`Summary`], told apart by `verb`, or an [`VerbError`]. Each object has one
 //! shape, whichever verb prints it. [`schema`] describes all of them; `docs/json.schema.json` is its checked-in text.
 //!
 //! Spelling, everywhere: `id` is the id of the thing that an object is about, which its `type` or its `verb` says; the ids of other things
@@ -51,7 +51,7 @@ pub enum Line {
     /// An entry of the audit.
     Audit(Box<audit::Entry>),
     /// A remark about a checkpoint.
-    Annotation(checkpoint::Annotated),
+    Annotation(checkpoint::CheckpointAnnotation),
     /// An entry that capture left out, or has not as it was.
     Omission(checkpoint::Omission),
     /// A decision of retention about a checkpoint.
@@ -61,7 +61,7 @@ pub enum Line {
     /// An entry that a search has found.
     Match(Box<tree::Match>),
     /// A checkpoint that a search by words has found.
-    Found(Box<checkpoint::Found>),
+    Found(Box<checkpoint::SearchHit>),
     /// A piece of a file's content.
     Content(tree::Content),
     /// An entry that differs between two trees.
@@ -71,7 +71,7 @@ pub enum Line {
     /// A folder that goes back before its agent goes on.
     Rollback(Box<summary::RolledBack>),
     /// An entry that could not be restored as it was.
-    Skipped(tree::Skipped),
+    Skipped(tree::SkippedEntry),
     /// A socket, for which an archive has no place.
     Socket(tree::Socket),
     /// Two checkpoints beside each other.
@@ -87,13 +87,13 @@ pub enum Line {
     /// A path of a checkpoint of which something is damaged or missing.
     Hurt(repository::Hurt),
     /// A checkpoint that a salvage has found.
-    Salvaged(repository::Salvaged),
+    Salvaged(repository::SalvagedCheckpoint),
     /// A damaged place of the journal that is, or would be, mended.
     MendedRecords(repository::MendedRecords),
     /// A remark about a store that is no damage.
     Note(repository::Note),
     /// An object that checkpoints need and that is nowhere.
-    Lost(repository::Lost),
+    Lost(repository::LostObject),
     /// A session, as recorded and as found now.
     Session(Box<session::Session>),
     /// The summary of a session at a checkpoint.
@@ -101,7 +101,7 @@ pub enum Line {
     /// One life of a session.
     Run(Box<session::Run>),
     /// An agent that was started, or has gone on.
-    Started(Box<session::Started>),
+    Started(Box<session::AgentStart>),
     /// An agent that was started in tmux.
     Tmux(Box<session::InTmux>),
     /// A session that can go on, and how.
@@ -140,12 +140,12 @@ pub enum Line {
     /// The last line of a verb that did not fail.
     Summary(Box<Summary>),
     /// The last line of a verb that failed.
-    Error(Failed),
+    Error(VerbError),
 }
 
 /// The failure of a verb.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Failed {
+pub struct VerbError {
     /// Exit code of the process: 1 to 12, or 130 after Ctrl-C.
     pub code: u8,
     /// The thing, the cause and the next step, for people.

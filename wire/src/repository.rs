@@ -28,7 +28,7 @@ mirror! {
     }
 
     /// A place that damage touches.
-    pub struct Touched of check::Touched {
+    pub struct AffectedPath of check::AffectedPath {
         /// ULID of the checkpoint that needs the place.
         pub checkpoint: String,
         /// Path in its workspace; empty for the checkpoint as a whole.
@@ -46,7 +46,7 @@ mirror! {
         /// Object that is concerned.
         pub object: Option<String>,
         /// Places that it touches: the first of them.
-        pub touches: Vec<Touched>,
+        pub touches: Vec<AffectedPath>,
         /// Number of the others.
         pub touches_more: u64,
     }
@@ -87,7 +87,7 @@ mirror! {
     }
 
     /// A checkpoint that a salvage has found.
-    pub struct Salvaged of check::SalvagedCheckpoint {
+    pub struct SalvagedCheckpoint of check::SalvagedCheckpoint {
         /// The checkpoint.
         pub id: String,
         /// Its session's id.
@@ -138,19 +138,19 @@ mirror! {
     }
 
     /// An object that checkpoints need and that is nowhere.
-    pub struct Lost of check::Lost {
+    pub struct LostObject of check::LostObject {
         /// Id of the object: 64 hex digits.
         pub object: String,
         /// chunk, recipe, tree, table, record.
         pub kind: String,
         /// Places that need it: the first of them.
-        pub touches: Vec<Touched>,
+        pub touches: Vec<AffectedPath>,
         /// Number of the others.
         pub touches_more: u64,
     }
 
     /// Numbers of a check.
-    pub struct Checked of check::CheckReport {
+    pub struct CheckReport of check::CheckReport {
         /// Checkpoints that damage touches, newest first. `hurt` lines name every path.
         pub hurt: Vec<HurtCheckpoint>,
         /// True if the index has a fault, which `--rebuild-index` makes anew.
@@ -226,7 +226,7 @@ mirror! {
     }
 
     /// A garbage collection that was done.
-    pub struct Collected of GcReport {
+    pub struct CollectionReport of GcReport {
         /// Packs that it condemned.
         pub condemned_packs: u64,
         /// Packs that it wrote.

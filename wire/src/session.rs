@@ -8,12 +8,12 @@ use parhelia_host::run;
 
 use parhelia_life::{attention, beside, overview};
 use parhelia_oversight::labels;
-use parhelia_store::name::Shown as _;
+use parhelia_store::name::NameExt as _;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-pub use self::review::{LeftOutBy, Ran, Review, Unseen};
+pub use self::review::{Exclusions, LeftOutBy, Ran, Review};
 use crate::show::{Show, mirror};
 
 /// A session: the stable identity of the work in one workspace.
@@ -63,12 +63,12 @@ pub struct Session {
     /// Number of its checkpoints.
     pub checkpoints: u64,
     /// Its head, with its time.
-    pub last_checkpoint: Option<Saved>,
+    pub last_checkpoint: Option<LastCheckpoint>,
     /// Open decision: pending if that, or one before it, waits for a person who has approved no later one; rejected if that was; null if neither.
     #[schemars(extend("enum" = ["pending", "rejected", null]))]
     pub review: Option<String>,
     /// Checkpoints that have failed since.
-    pub failing: Option<Failing>,
+    pub failing: Option<FailureStreak>,
     /// True if it lives and its store takes no writes.
     pub store_is_read_only: bool,
     /// Process that has the conversation open of this one, whose agent is dead, or not known: then it may be that.
@@ -76,7 +76,7 @@ pub struct Session {
     /// A sentence about an agent outside of this container that may have the conversation open.
     pub unseen: Option<String>,
     /// Set if its agent lives without its supervisor.
-    pub unsupervised: Option<Unsupervised>,
+    pub unsupervised: Option<UnsupervisedAgent>,
     /// A warning if another folder has taken the place of its own.
     pub another_folder: Option<String>,
     /// Reason for which it is not resumed by itself since its agent died, so that it waits for a person.
@@ -189,7 +189,7 @@ mirror! {
     }
 
     /// A checkpoint and its time.
-    pub struct Saved of overview::Saved {
+    pub struct LastCheckpoint of overview::LastCheckpoint {
         /// The checkpoint.
         pub id: String,
         /// End of its capture.
@@ -198,7 +198,7 @@ mirror! {
     }
 
     /// Checkpoints that failed.
-    pub struct Failing of run::Failing {
+    pub struct FailureStreak of run::FailureStreak {
         /// Time of the first failure.
         #[schemars(extend("format" = "date-time"))]
         pub since: String,
@@ -223,7 +223,7 @@ mirror! {
     }
 
     /// An agent without its supervisor, the process that makes its checkpoints.
-    pub struct Unsupervised of overview::Unsupervised {
+    pub struct UnsupervisedAgent of overview::UnsupervisedAgent {
         /// Process id of the live agent.
         pub process: i32,
         /// True if an event of its hooks has come: these make checkpoints.
@@ -344,7 +344,7 @@ impl Show<Run> for parhelia_ledger::Run {
 
 /// An agent that was started, or has gone on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Started {
+pub struct AgentStart {
     /// Id of the session that the agent works in.
     pub session: String,
     /// ULID of the run that has begun.
@@ -398,7 +398,7 @@ pub struct Recovery {
     /// True if its agent lives, or counts as alive.
     pub alive: bool,
     /// Set if its agent lives without its supervisor.
-    pub unsupervised: Option<Unsupervised>,
+    pub unsupervised: Option<UnsupervisedAgent>,
     /// Reason of its state, where that can be told.
     pub why: Option<String>,
     /// Its folder.

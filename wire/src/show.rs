@@ -1,6 +1,6 @@
 //! Values of the libraries as other programs see them.
 
-use parhelia_store::name::Shown as _;
+use parhelia_store::name::NameExt as _;
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
@@ -72,7 +72,7 @@ as_it_is!(bool, u8, u32, u64, i32, f64, String, Value, Map<String, Value>);
 as_text!(str, &'static str, Ulid, PackId, OpId, ObjectId, TreeId, BlobId, Timestamp);
 by_name!(
     parhelia_life::attention::State,
-    parhelia_life::observed::Observed,
+    parhelia_life::observed::AgentState,
     parhelia_ledger::ApprovalStatus,
     parhelia_ledger::Goal,
     parhelia_ledger::Status,
@@ -81,8 +81,8 @@ by_name!(
 by_serde!(
     parhelia_agent::transcript::messages::Role,
     parhelia_agent::trouble::Trouble,
-    parhelia_life::retention::Kept,
-    parhelia_life::retention::Removed,
+    parhelia_life::retention::KeepReason,
+    parhelia_life::retention::RemovalReason,
     parhelia_knowledge::summary::GeneratedBy,
     parhelia_store::check::FindingKind,
     parhelia_ledger::VerifyLevel,

@@ -154,7 +154,7 @@ impl Action {
 
 mirror! {
     /// An entry that could not be restored as it was.
-    pub struct Skipped of restore::Skipped {
+    pub struct SkippedEntry of restore::SkippedEntry {
         /// Path in the folder; empty for the folder itself.
         pub path: String,
         /// Reason.
@@ -192,7 +192,7 @@ mirror! {
     }
 
     /// A hard-linked file that was restored without some of its names, which lie outside of what was restored.
-    pub struct Parted of restore::Parted {
+    pub struct SplitHardLink of restore::SplitHardLink {
         /// Names that were restored, as paths in the checkpoint.
         pub names: Vec<String>,
         /// Names that lie outside, as paths in the checkpoint.

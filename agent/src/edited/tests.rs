@@ -20,8 +20,8 @@ impl Drop for Mounted {
     }
 }
 
-fn to(text: &str) -> impl Fn(&str) -> Result<Edited, String> {
-    move |_| Ok(Edited::Changed(text.to_owned()))
+fn to(text: &str) -> impl Fn(&str) -> Result<EditOutcome, String> {
+    move |_| Ok(EditOutcome::Changed(text.to_owned()))
 }
 
 fn names(folder: &Path) -> Vec<String> {

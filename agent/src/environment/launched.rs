@@ -95,7 +95,7 @@ const IMAGE_WITHOUT_VALUE: &[&str] = &[
 
 /// The program that another program, such as `npx`, starts.
 #[derive(Debug)]
-pub(super) struct Launched<'a> {
+pub(super) struct LauncherArgs<'a> {
     /// The program's own flags, with their values.
     flags: Vec<(&'a str, Option<&'a str>)>,
     /// The first word that is neither a flag nor one of the program's verbs: a package, a script, a command.
@@ -104,7 +104,7 @@ pub(super) struct Launched<'a> {
     pub rest: &'a [&'a str],
 }
 
-impl<'a> Launched<'a> {
+impl<'a> LauncherArgs<'a> {
     /// The value of the first of these flags that is given.
     pub fn value(&self, names: &[&str]) -> Option<&'a str> {
         self.flags.iter().find_map(|(name, value)| value.filter(|_| names.contains(name)))
@@ -117,9 +117,9 @@ impl<'a> Launched<'a> {
 }
 
 /// Parses a command line after its program. None if it lacks these verbs, each of which may have several spellings.
-pub(super) fn by<'a>(arguments: &'a [&'a str], verbs: &[&[&str]]) -> Option<Launched<'a>> {
+pub(super) fn by<'a>(arguments: &'a [&'a str], verbs: &[&[&str]]) -> Option<LauncherArgs<'a>> {
     let mut verbs = verbs.iter();
-    let mut launched = Launched { flags: Vec::new(), target: None, rest: &[] };
+    let mut launched = LauncherArgs { flags: Vec::new(), target: None, rest: &[] };
     let mut at = 0;
     while let Some(argument) = arguments.get(at).copied() {
         at += 1;

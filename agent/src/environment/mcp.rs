@@ -7,13 +7,13 @@ use serde_json::Value;
 
 use super::{
     cache::{Cache, Stamp},
-    launched::{self, Launched},
+    launched::{self, LauncherArgs},
     python::{self, Python},
     redact,
 };
 use crate::{
     git::Repository,
-    mcp::configured::Configured,
+    mcp::configured::ServerConfig,
     package::package_of,
     program::locate,
     regular::{self, read_json},
@@ -63,11 +63,11 @@ pub(super) struct Programs<'a> {
 }
 
 /// The servers, by name.
-pub(super) fn look(configured: &BTreeMap<String, Configured>, places: &Programs) -> BTreeMap<String, Server> {
+pub(super) fn look(configured: &BTreeMap<String, ServerConfig>, places: &Programs) -> BTreeMap<String, Server> {
     configured.iter().map(|(name, one)| (name.clone(), server(one, places))).collect()
 }
 
-fn server(configured: &Configured, places: &Programs) -> Server {
+fn server(configured: &ServerConfig, places: &Programs) -> Server {
     // A proxy of ours before it says nothing of the server.
     let config = configured.unproxied();
     let (source_type, version_id, source_detail) = origin(&config, places);
@@ -105,8 +105,8 @@ fn origin(config: &Value, places: &Programs) -> Origin {
         config.get("args").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
     let name = Path::new(command).file_name().and_then(OsStr::to_str).unwrap_or(command);
     let begun = |verbs: &[&[&str]]| launched::by(&arguments, verbs);
-    let npm_of = |begun: Launched<'_>| begun.value(&["-p", "--package"]).or(begun.target).map(|package| npm(package, places));
-    let pypi_of = |begun: Launched<'_>| begun.value(&["--from", "--spec"]).or(begun.target).map(pypi);
+    let npm_of = |begun: LauncherArgs<'_>| begun.value(&["-p", "--package"]).or(begun.target).map(|package| npm(package, places));
+    let pypi_of = |begun: LauncherArgs<'_>| begun.value(&["--from", "--spec"]).or(begun.target).map(pypi);
     let known = match name {
         "npx" | "bunx" | "pnpx" => begun(&[]).and_then(npm_of),
         "npm" | "pnpm" | "yarn" => begun(&[&["exec", "dlx", "x"]]).and_then(npm_of),
@@ -278,7 +278,7 @@ fn version_in(bin: &Path, module: &str, places: &Programs) -> Option<String> {
 }
 
 /// The source of what `uv run` runs in a project: a script, a module, or a command of one of the project's packages. uv does not report it.
-fn run_by_uv(launched: &Launched<'_>, places: &Programs) -> Origin {
+fn run_by_uv(launched: &LauncherArgs<'_>, places: &Programs) -> Origin {
     let folder = launched.value(&["--directory"]).map_or(places.workspace.to_owned(), |to| places.workspace.join(to));
     let project = launched.value(&["--project"]).map_or(folder.clone(), |to| places.workspace.join(to));
     let bin = project.join(".venv/bin");

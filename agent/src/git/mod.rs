@@ -37,7 +37,7 @@ pub use facts::Facts;
 pub use find::{Operation, Repository};
 pub use shadow::{Run, Setting, Shadow};
 pub use status::GitChange;
-pub use writing::{Entry, Writing};
+pub use writing::{Entry, RepositoryWriter};
 
 /// Repositories that are looked at below the workspace's own.
 const BELOW_MAX: usize = 100;
@@ -183,12 +183,12 @@ pub struct State {
     /// Submodules and nested repositories.
     pub below: Vec<State>,
     /// Repositories below that could not be looked at, with the reason.
-    pub failed: Vec<Failed>,
+    pub failed: Vec<UnreadableRepository>,
 }
 
 /// A repository that could not be looked at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Failed {
+pub struct UnreadableRepository {
     /// Its path from the workspace folder, as shown.
     pub path: String,
     /// The reason, in words.
@@ -282,7 +282,7 @@ pub fn compared(workspace: &Path, env: &Environment, then: &str, now: &str, limi
 }
 
 /// A repository below another, by its path from the workspace folder.
-struct Below {
+struct InnerRepository {
     path: Vec<u8>,
     kind: Kind,
     recorded: Option<String>,
@@ -352,7 +352,7 @@ impl Look<'_> {
             failed: Vec::new(),
         };
         if depth < DEPTH_MAX {
-            let nested = parsed.nested.into_iter().map(|path| Below { path, kind: Kind::Nested, recorded: None });
+            let nested = parsed.nested.into_iter().map(|path| InnerRepository { path, kind: Kind::Nested, recorded: None });
             let submodules = submodules(repository, &shadow, folder, prefix, &run)?;
             for below in submodules.into_iter().chain(nested) {
                 self.below(&mut state, folder, prefix, below, depth);
@@ -366,13 +366,13 @@ impl Look<'_> {
         let path = name::display(workspace.as_os_str().as_encoded_bytes());
         let mut state = State { kind: Kind::Folder, path, ..State::default() };
         for path in found {
-            self.below(&mut state, workspace, b"", Below { path, kind: Kind::Nested, recorded: None }, 0);
+            self.below(&mut state, workspace, b"", InnerRepository { path, kind: Kind::Nested, recorded: None }, 0);
         }
         state
     }
 
-    fn below(&mut self, state: &mut State, folder: &Path, prefix: &[u8], below: Below, depth: usize) {
-        let Below { path, kind, recorded } = below;
+    fn below(&mut self, state: &mut State, folder: &Path, prefix: &[u8], below: InnerRepository, depth: usize) {
+        let InnerRepository { path, kind, recorded } = below;
         let inner = path.strip_prefix(prefix).map_or(path.as_slice(), |rest| rest.strip_prefix(b"/").unwrap_or(rest));
         let folder = folder.join(PathBuf::from(OsString::from_vec(inner.to_vec())));
         // A submodule that was never checked out has no repository.
@@ -390,7 +390,7 @@ impl Look<'_> {
                 }
                 state.below.push(State { recorded, ..found });
             }
-            Err(e) => state.failed.push(Failed { path: name::display(&path), reason: e.to_string() }),
+            Err(e) => state.failed.push(UnreadableRepository { path: name::display(&path), reason: e.to_string() }),
         }
     }
 
@@ -416,11 +416,18 @@ impl Look<'_> {
 }
 
 /// Submodules with the commits that are recorded for them.
-fn submodules(repository: &Repository, shadow: &Shadow<'_>, folder: &Path, prefix: &[u8], run: Run<'_>) -> Result<Vec<Below>> {
+fn submodules(
+    repository: &Repository,
+    shadow: &Shadow<'_>,
+    folder: &Path,
+    prefix: &[u8],
+    run: Run<'_>,
+) -> Result<Vec<InnerRepository>> {
     if !repository.root().join(".gitmodules").exists() {
         return Ok(Vec::new());
     }
     let printed = run(shadow.command(folder)?.args(["ls-files", "-s", "-z", "."]))?;
-    let below = |(path, commit)| Below { path: name::join(prefix, path), kind: Kind::Submodule, recorded: Some(commit) };
+    let below =
+        |(path, commit)| InnerRepository { path: name::join(prefix, path), kind: Kind::Submodule, recorded: Some(commit) };
     Ok(status::submodules(&printed).map(below).collect())
 }

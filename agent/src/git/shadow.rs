@@ -15,14 +15,14 @@ use std::{
     process::Command,
 };
 
-use super::{Environment, Repository, find::read, writing::Writing};
+use super::{Environment, Repository, find::read, writing::RepositoryWriter};
 use crate::{
     error::{Error, IoContext, Result},
-    program::Printed,
+    program::ProgramOutput,
 };
 
 /// Runs a command line of git, for as long as it may take.
-pub type Run<'a> = &'a dyn Fn(&mut Command) -> Result<Printed>;
+pub type Run<'a> = &'a dyn Fn(&mut Command) -> Result<ProgramOutput>;
 
 /// Settings that decide how files and references are read, by section, subsection (`*` where there is any) and name.
 const KEPT: [(&str, &str, &[&str]); 8] = [
@@ -222,8 +222,8 @@ impl<'a> Shadow<'a> {
     }
 
     /// The folders that git may write to for this repository, opened without following a link.
-    pub fn writing(&self) -> Result<Writing> {
-        Writing::of(&self.repository, self.worktree.as_deref()).map_err(|reason| refused(&self.repository, &reason))
+    pub fn writing(&self) -> Result<RepositoryWriter> {
+        RepositoryWriter::of(&self.repository, self.worktree.as_deref()).map_err(|reason| refused(&self.repository, &reason))
     }
 
     /// Has git find the references' tables of the repository at another path.

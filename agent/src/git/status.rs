@@ -37,7 +37,7 @@ impl GitChange {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Parsed {
+pub(super) struct GitStatus {
     pub branch: Option<String>,
     pub head: Option<String>,
     pub is_detached: bool,
@@ -58,8 +58,8 @@ pub(super) struct Parsed {
 
 /// Parses the output. Paths in it start at the repository's root: `inner`, the way from there to the workspace, is cut off, and `prefix`, the way
 /// from the workspace to the repository, is put before. At most `listed_max` changes are listed; git prints tracked files first.
-pub(super) fn parse(printed: &[u8], inner: &[u8], prefix: &[u8], listed_max: usize) -> Parsed {
-    let mut parsed = Parsed { listed_max, ..Parsed::default() };
+pub(super) fn parse(printed: &[u8], inner: &[u8], prefix: &[u8], listed_max: usize) -> GitStatus {
+    let mut parsed = GitStatus { listed_max, ..GitStatus::default() };
     let mut entries = printed.split(|&b| b == 0);
     let place = |path: &[u8]| name::join(prefix, path.strip_prefix(inner).unwrap_or(path));
     while let Some(entry) = entries.next() {
@@ -86,7 +86,7 @@ pub(super) fn parse(printed: &[u8], inner: &[u8], prefix: &[u8], listed_max: usi
     parsed
 }
 
-impl Parsed {
+impl GitStatus {
     fn header(&mut self, text: &str) {
         let Some((key, value)) = text.split_once(' ') else { return };
         match key {

@@ -312,7 +312,7 @@ fn remote_commit_and_branch_from_the_files_alone() {
 
 #[test]
 fn what_could_not_be_looked_at_is_listed_as_elsewhere() {
-    let failed = vec![Failed { path: "a\\n".into(), reason: "broken".into() }];
+    let failed = vec![UnreadableRepository { path: "a\\n".into(), reason: "broken".into() }];
     let state = serde_json::to_value(State { failed, ..State::default() }).unwrap();
     assert_eq!(state["failed"], serde_json::json!([{ "path": "a\\n", "reason": "broken" }]));
 }

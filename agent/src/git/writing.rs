@@ -31,7 +31,7 @@ type Result<T> = std::result::Result<T, String>;
 
 /// A repository, to be written to.
 #[derive(Debug)]
-pub struct Writing {
+pub struct RepositoryWriter {
     /// The folder that worktrees share, and its path.
     common: OwnedFd,
     path: PathBuf,
@@ -54,7 +54,7 @@ pub struct Entry<'a> {
     pub message: &'a str,
 }
 
-impl Writing {
+impl RepositoryWriter {
     /// Opens the folders. `worktree` is the folder of files that the repository's settings name.
     pub(super) fn of(repository: &Repository, worktree: Option<&Path>) -> Result<Self> {
         let path = common(repository, worktree)?;
@@ -63,7 +63,7 @@ impl Writing {
         // Git removes one that is left over.
         let name = OsString::from(format!("tmp_objdir-parhelia-{}", uuid::Uuid::new_v4().simple()));
         let new = made(&objects, &name).map_err(said(&path.join("objects")))?;
-        Ok(Writing { common, path, objects, new, name })
+        Ok(RepositoryWriter { common, path, objects, new, name })
     }
 
     /// Has git write new objects into the new folder, and find the others.
@@ -201,7 +201,7 @@ impl Writing {
     }
 }
 
-impl Drop for Writing {
+impl Drop for RepositoryWriter {
     fn drop(&mut self) {
         for part in names(&self.new).unwrap_or_default() {
             let inner = folder(self.new.as_fd(), &part);

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use parhelia_name::Shown as _;
+use parhelia_name::NameExt as _;
 
 use crate::error::{Error, Result};
 

@@ -9,14 +9,14 @@ use serde_json::Value;
 use super::{
     command::is_ours,
     comments::blanked,
-    matcher::Narrowed,
+    matcher::MatcherGap,
     release::{Release, events},
 };
-use crate::{edited::Edited, kind::Kind};
+use crate::{edited::EditOutcome, kind::Kind};
 
 /// Puts an entry for each event that a release knows into a text; entries of ours that say something else are replaced, and those for other events are
 /// taken out. Fails with what is wrong with the text.
-pub(super) fn install(text: &str, command: &str, kind: Kind, release: Option<Release>) -> Result<Edited, String> {
+pub(super) fn install(text: &str, command: &str, kind: Kind, release: Option<Release>) -> Result<EditOutcome, String> {
     let text = if text.trim().is_empty() { "{}\n" } else { text };
     let root = parse(text, kind)?;
     let settings = root.object_value().ok_or("it is no JSON object")?;
@@ -24,7 +24,7 @@ pub(super) fn install(text: &str, command: &str, kind: Kind, release: Option<Rel
     for (event, timeout) in events(kind, release) {
         let groups = array_in(&hooks, event)?;
         let ours = entries(&groups).into_iter().filter(is_our_entry);
-        let is_whole = |entry: &CstObject| Narrowed::of(kind, event, &[&matcher_of(entry)]).is_none();
+        let is_whole = |entry: &CstObject| MatcherGap::of(kind, event, &[&matcher_of(entry)]).is_none();
         let (whole, narrow): (Vec<CstObject>, Vec<CstObject>) = ours.partition(is_whole);
         let mut whole = whole.into_iter();
         match whole.next() {
@@ -39,14 +39,14 @@ pub(super) fn install(text: &str, command: &str, kind: Kind, release: Option<Rel
 }
 
 /// Takes every entry of ours out of a text, and what only held such entries.
-pub(super) fn uninstall(text: &str, kind: Kind) -> Result<Edited, String> {
+pub(super) fn uninstall(text: &str, kind: Kind) -> Result<EditOutcome, String> {
     if text.trim().is_empty() {
-        return Ok(Edited::Unchanged);
+        return Ok(EditOutcome::Unchanged);
     }
     let root = parse(text, kind)?;
     let settings = root.object_value().ok_or("it is no JSON object")?;
-    let Some(hooks) = settings.get("hooks") else { return Ok(Edited::Unchanged) };
-    let Some(events) = hooks.object_value() else { return Ok(Edited::Unchanged) };
+    let Some(hooks) = settings.get("hooks") else { return Ok(EditOutcome::Unchanged) };
+    let Some(events) = hooks.object_value() else { return Ok(EditOutcome::Unchanged) };
     if remove(&events, &|_| true) && events.properties().is_empty() {
         hooks.remove();
     }
@@ -179,10 +179,10 @@ fn remove_entry(entry: &CstObject) {
 }
 
 /// The text, once it is certain that nothing but `hooks` means something else than before.
-fn finish(before: &str, root: &CstRootNode, kind: Kind) -> Result<Edited, String> {
+fn finish(before: &str, root: &CstRootNode, kind: Kind) -> Result<EditOutcome, String> {
     let text = root.to_string();
     if text == before {
-        return Ok(Edited::Unchanged);
+        return Ok(EditOutcome::Unchanged);
     }
     let without_hooks = |text: &str| -> Result<Value, String> {
         let mut value = value(text, kind).map_err(|e| format!("editing it would break it: {e}"))?;
@@ -190,7 +190,7 @@ fn finish(before: &str, root: &CstRootNode, kind: Kind) -> Result<Edited, String
         Ok(value)
     };
     match without_hooks(before)? == without_hooks(&text)? {
-        true => Ok(Edited::Changed(text)),
+        true => Ok(EditOutcome::Changed(text)),
         false => Err("editing it would change more than its hooks".into()),
     }
 }

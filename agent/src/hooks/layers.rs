@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use parhelia_name::Shown as _;
+use parhelia_name::NameExt as _;
 use serde_json::Value;
 
 use super::{

@@ -9,7 +9,7 @@ const START: &str = "SessionStart";
 
 /// An event for some of whose values no hook of ours runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Narrowed {
+pub struct MatcherGap {
     /// Name of the event in the settings, such as `SessionStart`.
     pub event: String,
     /// The matchers of our hooks.
@@ -18,7 +18,7 @@ pub struct Narrowed {
     pub left_out: Vec<String>,
 }
 
-impl Narrowed {
+impl MatcherGap {
     /// The part of an event that hooks with these matchers miss; none where they run for all of it that is wanted.
     pub(super) fn of(kind: Kind, event: &str, matchers: &[&str]) -> Option<Self> {
         let is_for_all = |matcher: &&str| matches!(matcher.trim(), "" | "*" | ".*");
@@ -35,7 +35,7 @@ impl Narrowed {
             wanted.iter().filter(|value| !words.contains(value)).map(|value| (*value).to_owned()).collect();
         let is_whole = !wanted.is_empty() && left_out.is_empty();
         let matchers = matchers.iter().map(|matcher| (*matcher).to_owned()).collect();
-        (!is_whole).then(|| Narrowed { event: event.to_owned(), matchers, left_out })
+        (!is_whole).then(|| MatcherGap { event: event.to_owned(), matchers, left_out })
     }
 }
 
@@ -47,7 +47,7 @@ mod tests {
     #[test]
     fn a_matcher_that_leaves_something_out_is_narrow() {
         let left_out =
-            |event: &str, matchers: &[&str]| Narrowed::of(KINDS[0], event, matchers).map(|found| found.left_out.join(" "));
+            |event: &str, matchers: &[&str]| MatcherGap::of(KINDS[0], event, matchers).map(|found| found.left_out.join(" "));
         for whole in ["", "*", ".*", "startup|resume|clear|compact"] {
             assert_eq!(left_out(START, &[whole]), None, "{whole}");
         }

@@ -14,6 +14,6 @@ pub use crate::kind::Events;
 pub use command::{HookCommand, is_ours, store_of};
 pub use event::{Event, Kind};
 pub use layers::{Dead, Layer, dead, given, is_there, layers};
-pub use matcher::Narrowed;
+pub use matcher::MatcherGap;
 pub use release::Release;
 pub use settings::{Status, install, settings_json, status, uninstall};

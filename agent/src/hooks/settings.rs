@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{
     command::{HookCommand, is_ours},
     edit,
-    matcher::Narrowed,
+    matcher::MatcherGap,
     release::{Release, events},
 };
 use crate::{
@@ -27,7 +27,7 @@ pub struct Status {
     /// Events that lack one, or have it for some of their values alone.
     pub missing: Vec<String>,
     /// Those of the latter.
-    pub narrowed: Vec<Narrowed>,
+    pub narrowed: Vec<MatcherGap>,
     /// The commands of our entries, each once.
     pub commands: Vec<String>,
     /// The setting by which all hooks are turned off in it.
@@ -89,7 +89,7 @@ pub fn status(path: &Path, kind: Kind, release: Option<Release>) -> Result<Statu
             ours.extend(commands.map(str::to_owned));
             matchers.extend((ours.len() > before).then(|| group["matcher"].as_str().unwrap_or_default()));
         }
-        let narrowed = if ours.is_empty() { None } else { Narrowed::of(kind, event, &matchers) };
+        let narrowed = if ours.is_empty() { None } else { MatcherGap::of(kind, event, &matchers) };
         match ours.is_empty() || narrowed.is_some() {
             true => status.missing.push(event.into()),
             false => status.installed.push(event.into()),

@@ -17,7 +17,7 @@ use std::{
 use crate::{
     declaration::Declaration,
     error::Result,
-    said::{Said, Unseen},
+    said::{AgentProcess, UnseenAgent},
     transcript::{index::Format, raw::RawSet},
 };
 
@@ -58,7 +58,7 @@ pub trait AgentKind: Argv + Hooks + Files + Transcript + fmt::Debug + Sync {
 
 /// A conversation's transcript.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Located {
+pub struct TranscriptLocation {
     /// The kind of agent whose conversation it is.
     pub kind: Kind,
     /// Path of the transcript file.
@@ -87,13 +87,13 @@ pub trait Transcript {
     }
 
     /// A conversation by the path of its transcript; none where this is no transcript of this kind.
-    fn located(&self, transcript: &Path) -> Option<Located>;
+    fn located(&self, transcript: &Path) -> Option<TranscriptLocation>;
 
     /// All transcripts of a conversation in its own folder, ordered.
     fn copies(&self, config: &Path, conversation: &str) -> Result<Vec<PathBuf>>;
 
     /// Transcripts of conversations that began in a folder at this time or later: for an agent whose conversation cannot be pinned.
-    fn begun_since(&self, _config: &Path, _since: SystemTime, _folder: &Path) -> Result<Vec<Located>> {
+    fn begun_since(&self, _config: &Path, _since: SystemTime, _folder: &Path) -> Result<Vec<TranscriptLocation>> {
         Ok(Vec::new())
     }
 
@@ -101,7 +101,7 @@ pub trait Transcript {
     fn place(&self, config: &Path, folder: &Path, conversation: &str) -> PathBuf;
 
     /// Adds the files of a conversation beside its transcript.
-    fn beside(&self, located: &Located, found: &mut RawSet);
+    fn beside(&self, located: &TranscriptLocation, found: &mut RawSet);
 
     /// The place of a conversation's file, by its name in a checkpoint; none for a name that is none of its, or leads out.
     fn destination(&self, name: &Path, config: &Path, folder: &Path, conversation: &str) -> Option<PathBuf>;
@@ -123,17 +123,17 @@ pub trait Transcript {
     }
 
     /// The words of one of its live processes of the conversation that it has open, where its processes leave word of that.
-    fn said_by(&self, _config: &Path, _process: i32) -> Option<Said> {
+    fn said_by(&self, _config: &Path, _process: i32) -> Option<AgentProcess> {
         None
     }
 
     /// The words of its live processes that have a conversation open.
-    fn live(&self, _config: &Path, _conversation: &str) -> Vec<Said> {
+    fn live(&self, _config: &Path, _conversation: &str) -> Vec<AgentProcess> {
         Vec::new()
     }
 
     /// Its processes that have left word that they have a conversation open, and that may live where they cannot be seen from here.
-    fn unseen(&self, _config: &Path, _conversation: &str) -> Vec<Unseen> {
+    fn unseen(&self, _config: &Path, _conversation: &str) -> Vec<UnseenAgent> {
         Vec::new()
     }
 }

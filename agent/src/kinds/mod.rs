@@ -13,7 +13,7 @@ use std::{
     sync::{PoisonError, RwLock},
 };
 
-use self::{claude::Claude, codex::Codex, declared::Declared, gemini::Gemini};
+use self::{claude::Claude, codex::Codex, declared::DeclaredKind, gemini::Gemini};
 use crate::{
     declaration::Declaration,
     kind::Kind,
@@ -67,7 +67,7 @@ pub fn declare(declarations: &[Declaration], home: Option<&Path>) {
     let known = declared();
     // Those that are known keep their place in memory.
     if !known.iter().filter_map(|kind| kind.declaration()).eq(valid()) {
-        let kind = |declaration| -> Kind { Box::leak(Box::new(Declared::new(declaration, home))) };
+        let kind = |declaration| -> Kind { Box::leak(Box::new(DeclaredKind::new(declaration, home))) };
         *DECLARED.write().unwrap_or_else(PoisonError::into_inner) = valid().map(kind).collect();
     }
 }

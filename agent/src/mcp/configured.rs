@@ -40,7 +40,7 @@ impl Scope {
 
 /// A server as a file of the agent's configuration has it.
 #[derive(Clone, PartialEq)]
-pub struct Configured {
+pub struct ServerConfig {
     /// The place in which it is configured.
     pub scope: Scope,
     /// True if that is a file of the workspace, which whoever can write there can change.
@@ -49,13 +49,13 @@ pub struct Configured {
     pub config: Value,
 }
 
-impl fmt::Debug for Configured {
+impl fmt::Debug for ServerConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Configured({})", self.scope.name())
     }
 }
 
-impl Configured {
+impl ServerConfig {
     /// True if a proxy of ours stands before it.
     pub fn is_proxied(&self) -> bool {
         words(&self.config).is_some_and(|words| behind(&words).is_some())
@@ -81,13 +81,13 @@ fn words(config: &Value) -> Option<Vec<String>> {
 }
 
 /// The servers, by name. A file that is no JSON fails; the rest is tolerant.
-pub fn configured(places: &Places) -> Result<BTreeMap<String, Configured>, String> {
-    let mut found: BTreeMap<String, Configured> = BTreeMap::new();
+pub fn configured(places: &Places) -> Result<BTreeMap<String, ServerConfig>, String> {
+    let mut found: BTreeMap<String, ServerConfig> = BTreeMap::new();
     let mut add = |servers: Option<&Value>, prefix: &str, scope: Scope, is_projects: bool| {
         // A name that steers a terminal is none: it stands in what people are told.
         let servers = servers.and_then(Value::as_object).into_iter().flatten();
         for (name, server) in servers.filter(|(name, _)| !name.chars().any(char::is_control)) {
-            found.insert(format!("{prefix}{name}"), Configured { scope, is_projects, config: server.clone() });
+            found.insert(format!("{prefix}{name}"), ServerConfig { scope, is_projects, config: server.clone() });
         }
     };
     for (plugin, folder) in &places.plugins {

@@ -5,7 +5,7 @@ pub(crate) mod places;
 mod proxied;
 mod reached;
 
-pub use configured::{Configured, Scope, configured};
+pub use configured::{Scope, ServerConfig, configured};
 pub use places::Places;
-pub use proxied::{PROXY, ProxyCommand, Wrapped, unwrap, wrap, wrapped};
-pub use reached::{Reached, Remote};
+pub use proxied::{PROXY, ProxyCommand, ProxyEdit, unwrap, wrap, wrapped};
+pub use reached::{Remote, Transport};

@@ -10,7 +10,7 @@ use jsonc_parser::{
 use serde_json::Value;
 
 use crate::{
-    edited::{self, Edited, FileEdit, real_path},
+    edited::{self, EditOutcome, FileEdit, real_path},
     error::Result,
 };
 
@@ -30,7 +30,7 @@ pub struct ProxyCommand {
 
 /// A file of servers that was edited.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Wrapped {
+pub struct ProxyEdit {
     /// The file, and whether it was changed.
     pub edit: FileEdit,
     /// The servers that have a proxy now, or have none any more.
@@ -38,7 +38,7 @@ pub struct Wrapped {
 }
 
 /// Puts a proxy before each server of a file that the agent starts. Proxies of ours with another command are replaced.
-pub fn wrap(path: &Path, command: &ProxyCommand) -> Result<Wrapped> {
+pub fn wrap(path: &Path, command: &ProxyCommand) -> Result<ProxyEdit> {
     edited_servers(path, &|name, words| {
         let server = behind(words).filter(|server| !is_ours(server)).or((!is_ours(words)).then_some(words))?;
         let store = command.store.iter().flat_map(|store| ["--store".to_owned(), store.to_string_lossy().into_owned()]);
@@ -49,7 +49,7 @@ pub fn wrap(path: &Path, command: &ProxyCommand) -> Result<Wrapped> {
 }
 
 /// Takes every proxy of ours out of a file.
-pub fn unwrap(path: &Path) -> Result<Wrapped> {
+pub fn unwrap(path: &Path) -> Result<ProxyEdit> {
     edited_servers(path, &|_, words| behind(words).map(<[String]>::to_vec))
 }
 
@@ -76,16 +76,16 @@ pub fn behind(words: &[String]) -> Option<&[String]> {
 type Edit<'a> = dyn Fn(&str, &[String]) -> Option<Vec<String>> + 'a;
 
 /// Edits the command line of each server. `edit` has the name and the words, and gives the new words; none for those that stay.
-fn edited_servers(path: &Path, edit: &Edit<'_>) -> Result<Wrapped> {
+fn edited_servers(path: &Path, edit: &Edit<'_>) -> Result<ProxyEdit> {
     let names = std::cell::RefCell::new(Vec::new());
     let real = real_path(path)?;
     if !real.exists() {
-        return Ok(Wrapped { edit: FileEdit { path: real, changed: false }, servers: Vec::new() });
+        return Ok(ProxyEdit { edit: FileEdit { path: real, changed: false }, servers: Vec::new() });
     }
     let edit = edited::edit(path, &|text| {
         names.borrow_mut().clear();
         if text.trim().is_empty() {
-            return Ok(Edited::Unchanged);
+            return Ok(EditOutcome::Unchanged);
         }
         // Strict JSON, as the agent reads it.
         let value: Value = serde_json::from_str(text).map_err(|e| format!("it is not JSON: {e}"))?;
@@ -107,9 +107,9 @@ fn edited_servers(path: &Path, edit: &Edit<'_>) -> Result<Wrapped> {
             }
         }
         let new = root.to_string();
-        Ok(if new == text { Edited::Unchanged } else { Edited::Changed(new) })
+        Ok(if new == text { EditOutcome::Unchanged } else { EditOutcome::Changed(new) })
     })?;
-    Ok(Wrapped { edit, servers: names.into_inner() })
+    Ok(ProxyEdit { edit, servers: names.into_inner() })
 }
 
 /// The command line of a server; none of one that the agent does not start.

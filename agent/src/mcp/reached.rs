@@ -4,11 +4,11 @@ use std::{collections::BTreeMap, ffi::OsString, fmt};
 
 use serde_json::Value;
 
-use super::configured::Configured;
+use super::configured::ServerConfig;
 
 /// The way to a server.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Reached {
+pub enum Transport {
     /// The agent starts it, and talks over its standard streams.
     Started {
         /// The program and its arguments, without a proxy before them.
@@ -35,10 +35,10 @@ impl fmt::Debug for Remote {
     }
 }
 
-impl Configured {
+impl ServerConfig {
     /// The way to it; `${NAME}` and `${NAME:-default}` stand for the agent's variables. None where its configuration names none, or one that is
     /// not known here.
-    pub fn reached(&self, variable: &dyn Fn(&str) -> Option<OsString>) -> Option<Reached> {
+    pub fn reached(&self, variable: &dyn Fn(&str) -> Option<OsString>) -> Option<Transport> {
         let config = self.unproxied();
         let text = |field: &str| config.get(field).and_then(Value::as_str).map(|text| expanded(text, variable));
         let texts = |field: &str| {
@@ -49,11 +49,11 @@ impl Configured {
             let arguments = config.get("args").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
             let arguments = arguments.map(|argument| expanded(argument, variable));
             let command = std::iter::once(command).chain(arguments).collect();
-            return Some(Reached::Started { command, variables: texts("env").collect() });
+            return Some(Transport::Started { command, variables: texts("env").collect() });
         }
         let is_http = matches!(config.get("type").and_then(Value::as_str), None | Some("http" | "streamable-http"));
         let url = text("url").filter(|_| is_http)?;
-        Some(Reached::Remote(Remote { url, headers: texts("headers").collect() }))
+        Some(Transport::Remote(Remote { url, headers: texts("headers").collect() }))
     }
 }
 
@@ -85,13 +85,13 @@ mod tests {
     use super::*;
     use crate::mcp::Scope;
 
-    fn reached(config: Value) -> Option<Reached> {
+    fn reached(config: Value) -> Option<Transport> {
         let variable = |name: &str| match name {
             "HOME" => Some(OsString::from("/home/a")),
             "EMPTY" => Some(OsString::new()),
             _ => None,
         };
-        Configured { scope: Scope::User, is_projects: false, config }.reached(&variable)
+        ServerConfig { scope: Scope::User, is_projects: false, config }.reached(&variable)
     }
 
     #[test]
@@ -104,7 +104,7 @@ mod tests {
             "env": {"A": "${EMPTY:-b}", "B": "${NONE}c"}
         }));
         assert_eq!(plain, behind);
-        let Some(Reached::Started { command, variables }) = plain else { panic!("{plain:?}") };
+        let Some(Transport::Started { command, variables }) = plain else { panic!("{plain:?}") };
         assert_eq!(command, ["npx", "-y", "x", "/home/a/m"]);
         assert_eq!(variables, BTreeMap::from([("A".into(), "b".into()), ("B".into(), "${NONE}c".into())]));
     }
@@ -114,7 +114,7 @@ mod tests {
         let remote = reached(json!({"type": "http", "url": "http://h/${NONE:-mcp}", "headers": {"X-A": "t"}}));
         assert_eq!(
             remote,
-            Some(Reached::Remote(Remote { url: "http://h/mcp".into(), headers: vec![("X-A".into(), "t".into())] }))
+            Some(Transport::Remote(Remote { url: "http://h/mcp".into(), headers: vec![("X-A".into(), "t".into())] }))
         );
         assert!(!format!("{remote:?}").contains("X-A"));
         assert_eq!(reached(json!({"type": "sse", "url": "http://h/"})), None);

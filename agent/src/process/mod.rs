@@ -16,5 +16,5 @@ pub use identity::{
 };
 pub use look::{all, command_of, folder_of, program_of, within_container, writes_to};
 pub use markers::{ASKING, RUN_MARKER, SESSION_MARKER};
-pub use stop::{Ended, Stopped, stop};
-pub use survey::{Found, Owner, Roots, canonical, found};
+pub use stop::{StopReport, Termination, stop};
+pub use survey::{Owner, Process, Roots, canonical, found};

@@ -10,12 +10,12 @@ use rustix::{
     process::{Signal, pidfd_send_signal},
 };
 
-use super::survey::{Found, Owner, Roots, found};
+use super::survey::{Owner, Process, Roots, found};
 use crate::error::{Error, Result};
 
 /// The end of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum Termination {
     /// After SIGTERM, or by itself.
     Asked,
     /// After SIGKILL.
@@ -26,17 +26,17 @@ pub enum Ended {
 
 /// The result of stopping a run's processes.
 #[derive(Debug, Default)]
-pub struct Stopped {
+pub struct StopReport {
     /// The run's processes, and how each ended.
-    pub ended: Vec<(Found, Ended)>,
+    pub ended: Vec<(Process, Termination)>,
     /// Processes in the workspace, or with the run's marker, that are not proven to be the run's; they were left alone.
-    pub others: Vec<Found>,
+    pub others: Vec<Process>,
 }
 
-impl Stopped {
+impl StopReport {
     /// True if none of the run's processes lives.
     pub fn is_clean(&self) -> bool {
-        self.ended.iter().all(|(_, ended)| *ended != Ended::Not)
+        self.ended.iter().all(|(_, ended)| *ended != Termination::Not)
     }
 }
 
@@ -46,8 +46,8 @@ const ROUNDS_MAX: u32 = 4;
 /// Stops the processes of a run. Each round waits for at most `patience` after SIGTERM, and for as long again after SIGKILL.
 ///
 /// A process that does a hook's work is neither stopped nor waited for: it may wait for a lock that the caller holds, and ends by itself.
-pub fn stop(run: &str, roots: &Roots, workspace: &Path, patience: Duration) -> Result<Stopped> {
-    let mut all = Stopped::default();
+pub fn stop(run: &str, roots: &Roots, workspace: &Path, patience: Duration) -> Result<StopReport> {
+    let mut all = StopReport::default();
     for _ in 0..ROUNDS_MAX {
         let found = found(run, roots, workspace)?.into_iter().filter(|found| !found.is_hook_work());
         let (ours, others): (Vec<_>, Vec<_>) = found.partition(|found| found.owner == Owner::Run);
@@ -55,13 +55,13 @@ pub fn stop(run: &str, roots: &Roots, workspace: &Path, patience: Duration) -> R
         if ours.is_empty() {
             return Ok(all);
         }
-        all.ended.retain(|(_, ended)| *ended != Ended::Not);
+        all.ended.retain(|(_, ended)| *ended != Termination::Not);
         all.ended.extend(stop_these(ours, patience)?);
     }
     Ok(all)
 }
 
-fn stop_these(ours: Vec<Found>, patience: Duration) -> Result<Vec<(Found, Ended)>> {
+fn stop_these(ours: Vec<Process>, patience: Duration) -> Result<Vec<(Process, Termination)>> {
     for found in &ours {
         send(found, Signal::TERM)?;
     }
@@ -71,15 +71,15 @@ fn stop_these(ours: Vec<Found>, patience: Duration) -> Result<Vec<(Found, Ended)
         send(found, Signal::KILL)?;
     }
     let until = Instant::now() + patience;
-    let mut all: Vec<_> = gone.into_iter().map(|found| (found, Ended::Asked)).collect();
+    let mut all: Vec<_> = gone.into_iter().map(|found| (found, Termination::Asked)).collect();
     all.extend(left.into_iter().map(|found| {
-        let ended = if has_ended(&found, until) { Ended::Forced } else { Ended::Not };
+        let ended = if has_ended(&found, until) { Termination::Forced } else { Termination::Not };
         (found, ended)
     }));
     Ok(all)
 }
 
-fn send(found: &Found, signal: Signal) -> Result<()> {
+fn send(found: &Process, signal: Signal) -> Result<()> {
     match pidfd_send_signal(&found.fd, signal) {
         // It has ended by itself.
         Ok(()) | Err(Errno::SRCH) => Ok(()),
@@ -87,7 +87,7 @@ fn send(found: &Found, signal: Signal) -> Result<()> {
     }
 }
 
-fn has_ended(found: &Found, until: Instant) -> bool {
+fn has_ended(found: &Process, until: Instant) -> bool {
     found.ends_within(until.saturating_duration_since(Instant::now()))
 }
 
@@ -136,7 +136,7 @@ mod tests {
         Roots::default()
     }
 
-    fn owners(found: &[Found]) -> Vec<(i32, Owner)> {
+    fn owners(found: &[Process]) -> Vec<(i32, Owner)> {
         found.iter().map(|found| (found.identity.process, found.owner)).collect()
     }
 
@@ -170,7 +170,7 @@ mod tests {
 
         let stopped = stop(&run, &nobody(), &path, PATIENCE).unwrap();
         let ended: Vec<_> = stopped.ended.iter().map(|(found, how)| (found.name.as_str(), *how)).collect();
-        assert_eq!(ended, [("sleep", Ended::Asked)]);
+        assert_eq!(ended, [("sleep", Termination::Asked)]);
         let others = owners(&stopped.others);
         assert!(others.contains(&(foreign.id() as i32, Owner::Unknown)), "{others:?}");
         assert!(others.contains(&(another.id() as i32, Owner::AnotherRun)), "{others:?}");
@@ -304,7 +304,11 @@ mod tests {
         let mut deaf = start("trap '' TERM; echo ready; while :; do sleep 1000; done", folder.path(), Some(&run));
         let stopped = stop(&run, &nobody(), folder.path(), Duration::from_secs(2)).unwrap();
         assert!(stopped.is_clean());
-        assert!(stopped.ended.iter().any(|(found, how)| found.name == "sh" && *how == Ended::Forced), "{:?}", stopped.ended);
+        assert!(
+            stopped.ended.iter().any(|(found, how)| found.name == "sh" && *how == Termination::Forced),
+            "{:?}",
+            stopped.ended
+        );
         deaf.wait().unwrap();
     }
 }

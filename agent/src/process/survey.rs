@@ -67,7 +67,7 @@ pub enum Owner {
 
 /// A process that belongs to a run, or works in its folder.
 #[derive(Debug)]
-pub struct Found {
+pub struct Process {
     /// The identity of the process.
     pub identity: Identity,
     /// Name of the process, as the kernel has it: at most 15 bytes.
@@ -83,7 +83,7 @@ pub struct Found {
 }
 
 /// A process as it was looked at.
-struct Seen {
+struct ProcessSnapshot {
     identity: Identity,
     stat: Stat,
     marker: Option<Vec<u8>>,
@@ -95,7 +95,7 @@ struct Seen {
 
 /// Processes that carry a run's marker, or are its agent as it was recorded, and those without that proof that work in `workspace`. This
 /// process, its ancestors, and what reads its output are not among them.
-pub fn found(run: &str, roots: &Roots, workspace: &Path) -> Result<Vec<Found>> {
+pub fn found(run: &str, roots: &Roots, workspace: &Path) -> Result<Vec<Process>> {
     let workspace = canonical(workspace);
     let (boot, namespace) = (boot_id()?, pid_namespace());
     let proc = Path::new("/proc");
@@ -122,7 +122,7 @@ pub fn found(run: &str, roots: &Roots, workspace: &Path) -> Result<Vec<Found>> {
             continue;
         }
         let command = command_line(process);
-        all.push(Found { identity: one.identity, name: one.stat.name, command, folder: one.folder, owner, fd });
+        all.push(Process { identity: one.identity, name: one.stat.name, command, folder: one.folder, owner, fd });
     }
     all.sort_by_key(|found| found.identity.process);
     Ok(all)
@@ -135,7 +135,7 @@ fn pipe(process: &str, number: u8) -> Option<PathBuf> {
 }
 
 /// `None` where the process has gone, or is the kernel's own.
-fn look(process: i32, roots: &Roots, workspace: &Path, (boot, namespace): (&str, &Option<String>)) -> Option<Seen> {
+fn look(process: i32, roots: &Roots, workspace: &Path, (boot, namespace): (&str, &Option<String>)) -> Option<ProcessSnapshot> {
     // First the descriptor, then what is read: so that it is read of the process that the descriptor holds.
     let fd = pidfd_open(Pid::from_raw(process)?, PidfdFlags::empty()).ok()?;
     let stat = Stat::of(process).filter(|stat| !stat.has_ended())?;
@@ -144,14 +144,14 @@ fn look(process: i32, roots: &Roots, workspace: &Path, (boot, namespace): (&str,
     let works_there = folder.as_deref().is_some_and(|folder| is_below(folder, workspace));
     let marker = marker(process);
     let fd = (works_there || marker.is_some() || is_agent(&identity, roots)).then_some(fd);
-    Some(Seen { identity, stat, marker, folder, works_there, fd })
+    Some(ProcessSnapshot { identity, stat, marker, folder, works_there, fd })
 }
 
 fn is_agent(identity: &Identity, roots: &Roots) -> bool {
     roots.agent.iter().chain(&roots.hooked).any(|agent| agent.is_same(identity))
 }
 
-fn owner(one: &Seen, all: &HashMap<i32, Seen>, run: &str, roots: &Roots) -> Owner {
+fn owner(one: &ProcessSnapshot, all: &HashMap<i32, ProcessSnapshot>, run: &str, roots: &Roots) -> Owner {
     if is_agent(&one.identity, roots) {
         return Owner::Run;
     }
@@ -165,24 +165,25 @@ fn owner(one: &Seen, all: &HashMap<i32, Seen>, run: &str, roots: &Roots) -> Owne
 }
 
 /// A process and those that it descends from, nearest first, as far as they were seen.
-fn line<'a>(one: &'a Seen, all: &'a HashMap<i32, Seen>) -> impl Iterator<Item = &'a Seen> {
+fn line<'a>(one: &'a ProcessSnapshot, all: &'a HashMap<i32, ProcessSnapshot>) -> impl Iterator<Item = &'a ProcessSnapshot> {
     // Numbers are given anew, so that what was read at different moments might form a circle.
     std::iter::successors(Some(one), |one| all.get(&one.stat.parent)).take(all.len())
 }
 
 /// True if a process belongs to something independent that a tool has started: a multiplexer with everything in its terminals, or what
 /// stands beside an agent of another run.
-fn is_apart(one: &Seen, all: &HashMap<i32, Seen>, run: &str, apart: &[Identity]) -> bool {
-    let is_marked = |seen: &&Seen| seen.marker.as_deref() == Some(run.as_bytes());
-    let is_multiplexer = |seen: &Seen| MULTIPLEXERS.contains(&seen.stat.name.as_str());
-    let is_agent = |seen: &Seen| apart.iter().any(|agent| agent.is_same(&seen.identity));
-    let is_anothers = |seen: &Seen| is_agent(seen) || seen.marker.as_ref().is_some_and(|marker| marker != run.as_bytes());
+fn is_apart(one: &ProcessSnapshot, all: &HashMap<i32, ProcessSnapshot>, run: &str, apart: &[Identity]) -> bool {
+    let is_marked = |seen: &&ProcessSnapshot| seen.marker.as_deref() == Some(run.as_bytes());
+    let is_multiplexer = |seen: &ProcessSnapshot| MULTIPLEXERS.contains(&seen.stat.name.as_str());
+    let is_agent = |seen: &ProcessSnapshot| apart.iter().any(|agent| agent.is_same(&seen.identity));
+    let is_anothers =
+        |seen: &ProcessSnapshot| is_agent(seen) || seen.marker.as_ref().is_some_and(|marker| marker != run.as_bytes());
     line(one, all).take_while(is_marked).any(|seen| is_multiplexer(seen) || is_agent(seen))
         || all.values().any(|other| is_anothers(other) && other.stat.parent == one.identity.process)
 }
 
 /// True if a process descends from one of the roots, by its parents or by the group or terminal session that a root led.
-fn descends(one: &Seen, all: &HashMap<i32, Seen>, roots: &Roots) -> bool {
+fn descends(one: &ProcessSnapshot, all: &HashMap<i32, ProcessSnapshot>, roots: &Roots) -> bool {
     roots.all().any(|root| {
         let is_led = !one.identity.is_same(root)
             && root.is_visible()
@@ -223,7 +224,7 @@ fn command_line(process: i32) -> String {
     words.join(" ").chars().take(200).collect()
 }
 
-impl Found {
+impl Process {
     /// True for an interactive shell, which was given nothing to run.
     pub fn is_shell(&self) -> bool {
         let mut words = self.command.split(' ');
@@ -283,7 +284,7 @@ mod tests {
             let process = std::process::id() as i32;
             let fd = pidfd_open(Pid::from_raw(process).unwrap(), PidfdFlags::empty()).unwrap();
             let (identity, name) = (Identity::of(process).unwrap(), String::new());
-            Found { identity, name, command: command.into(), folder: None, owner: Owner::Unknown, fd }.is_shell()
+            Process { identity, name, command: command.into(), folder: None, owner: Owner::Unknown, fd }.is_shell()
         };
         for command in ["-bash", "/usr/bin/zsh -i", "bash --login", "fish"] {
             assert!(is_shell(command), "{command}");

@@ -35,7 +35,7 @@ pub struct Scrollback {
 
 /// A session as it is now.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Captured {
+pub struct SessionCapture {
     /// Everything but the text.
     pub state: State,
     /// The text of its panes.
@@ -50,7 +50,7 @@ pub fn session_of(server: &Server, pane: &str) -> Result<String> {
 }
 
 /// Captures one session. Other sessions of the same server are not looked at.
-pub fn capture(server: &Server, session: &str, limits: Limits) -> Result<Captured> {
+pub fn capture(server: &Server, session: &str, limits: Limits) -> Result<SessionCapture> {
     let target = format!("={session}:");
     let about = lines::<3>(&server.call([
         "display-message",
@@ -61,7 +61,7 @@ pub fn capture(server: &Server, session: &str, limits: Limits) -> Result<Capture
     ])?)?;
     let [version, socket, folder] = about.into_iter().next().unwrap_or_default();
     let state = State { tmux_version: version, socket, session: session.into(), folder, ..State::default() };
-    let mut captured = Captured { state, ..Captured::default() };
+    let mut captured = SessionCapture { state, ..SessionCapture::default() };
     captured.state.windows = windows(server, &target)?;
     for window in &mut captured.state.windows {
         window.panes = panes(server, &format!("={session}:{}", window.index))?;

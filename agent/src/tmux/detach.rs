@@ -50,7 +50,7 @@ impl Detaches {
         heard.set_nonblocking(true).map_err(failed)?;
         server.call(["set-hook", "-g", &hook, &format!("wait-for -S {channel}")])?;
         let is_over = Arc::new(AtomicBool::new(false));
-        let mut listening = Listening {
+        let mut listening = DetachListener {
             server: server.clone(),
             pane: pane.to_owned(),
             channel: channel.clone(),
@@ -93,7 +93,7 @@ impl Drop for Detaches {
     }
 }
 
-struct Listening {
+struct DetachListener {
     server: Server,
     pane: String,
     channel: String,
@@ -102,7 +102,7 @@ struct Listening {
     seen: String,
 }
 
-impl Listening {
+impl DetachListener {
     fn run(mut self, mut tell: UnixStream) -> UnixStream {
         loop {
             let mut command = self.server.command();

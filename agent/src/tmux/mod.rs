@@ -13,9 +13,9 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-pub use capture::{Captured, Limits, Scrollback, capture, session_of};
+pub use capture::{Limits, Scrollback, SessionCapture, capture, session_of};
 pub use detach::Detaches;
 pub use pane::{PaneStatus, session_name};
-pub use restore::{RestoreRequest, Restored, restore};
+pub use restore::{RestoreRequest, RestoredSession, restore};
 pub use server::Server;
 pub use state::{Pane, State, Window, geometry};

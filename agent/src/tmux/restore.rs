@@ -35,7 +35,7 @@ impl Debug for RestoreRequest<'_> {
 
 /// A tmux session that was made from a captured state.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Restored {
+pub struct RestoredSession {
     /// The session's name.
     pub session: String,
     /// Old and new id of each pane.
@@ -44,7 +44,7 @@ pub struct Restored {
     pub notes: Vec<String>,
 }
 
-impl Restored {
+impl RestoredSession {
     /// The new id of a pane.
     pub fn pane(&self, old: &str) -> Option<&str> {
         self.panes.iter().find(|(id, _)| id == old).map(|(_, new)| new.as_str())
@@ -56,14 +56,14 @@ const SHOW_AND_RUN: &str =
     r#"cat -- "$1" 2>/dev/null; rm -f -- "$1"; shift; [ $# -gt 0 ] && exec "$@"; exec "${SHELL:-/bin/sh}""#;
 
 /// Makes a session. Where that fails, what was made of it is taken away again.
-pub fn restore(server: &Server, state: &State, wanted: &RestoreRequest<'_>) -> Result<Restored> {
+pub fn restore(server: &Server, state: &State, wanted: &RestoreRequest<'_>) -> Result<RestoredSession> {
     if state.windows.iter().all(|window| window.panes.is_empty()) {
         return Err(Error::Invalid("the captured tmux session has no window".into()));
     }
     if server.is_running()? && server.has_session(wanted.name)? {
         return Err(Error::Invalid(format!("there is a tmux session {} already; choose another name", wanted.name)));
     }
-    let mut work = Work { server, wanted, done: Restored { session: wanted.name.into(), ..Restored::default() } };
+    let mut work = Work { server, wanted, done: RestoredSession { session: wanted.name.into(), ..RestoredSession::default() } };
     match work.make(state) {
         Ok(()) => Ok(work.done),
         Err(e) => {
@@ -76,7 +76,7 @@ pub fn restore(server: &Server, state: &State, wanted: &RestoreRequest<'_>) -> R
 struct Work<'a> {
     server: &'a Server,
     wanted: &'a RestoreRequest<'a>,
-    done: Restored,
+    done: RestoredSession,
 }
 
 impl Work<'_> {

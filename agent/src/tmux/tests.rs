@@ -22,12 +22,12 @@ impl Private {
         self.server.ask(arguments).unwrap()
     }
 
-    fn capture(&self, session: &str) -> Captured {
+    fn capture(&self, session: &str) -> SessionCapture {
         capture(&self.server, session, Limits::default()).unwrap()
     }
 
     /// As [`Private::capture`], once every pane runs its own program: until then it is a process of tmux itself.
-    fn settled(&self, session: &str) -> Captured {
+    fn settled(&self, session: &str) -> SessionCapture {
         let mut last = self.capture(session);
         loop {
             std::thread::sleep(Duration::from_millis(200));
@@ -41,7 +41,7 @@ impl Private {
     }
 
     /// As [`Private::capture`], once the first pane runs a program: what starts it may have printed before.
-    fn running(&self, session: &str, program: &str) -> Captured {
+    fn running(&self, session: &str, program: &str) -> SessionCapture {
         for _ in 0..6000 {
             let captured = self.capture(session);
             if captured.state.windows[0].panes[0].program == program {

@@ -21,7 +21,7 @@ use super::{
     update::update,
     usage::Usage,
 };
-use crate::{error::Result, kind::Located};
+use crate::{error::Result, kind::TranscriptLocation};
 
 /// Most transcripts of subagents that are indexed.
 const SUBAGENTS_MAX: usize = 1_000;
@@ -38,7 +38,7 @@ pub struct Conversation {
 
 /// A conversation as it was captured.
 #[derive(Clone, Debug)]
-pub struct Captured {
+pub struct Capture {
     /// Its indexes.
     pub conversation: Conversation,
     /// Its raw files; what is indexed is what of them is kept.
@@ -148,12 +148,12 @@ pub enum Activity {
 
 impl Conversation {
     /// Finds, cuts and indexes everything of a conversation, going on from an earlier capture.
-    pub fn capture(previous: Option<Conversation>, located: &Located, check: Check) -> Result<Captured> {
+    pub fn capture(previous: Option<Conversation>, located: &TranscriptLocation, check: Check) -> Result<Capture> {
         let files = RawSet::find(located)?;
         let (main, mut subagents) = previous.map_or_else(Default::default, |known| (Some(known.main), known.subagents));
         let end = files.files.first().map_or(0, |file| file.bytes);
         let updated = update(main, &located.transcript, end, located.kind.format(), check)?;
-        let mut captured = Captured {
+        let mut captured = Capture {
             conversation: Conversation { main: updated.index, subagents: BTreeMap::new() },
             origin: updated.origin,
             bytes_parsed: updated.bytes_parsed,
@@ -174,11 +174,11 @@ impl Conversation {
     }
 
     /// Indexes what a headless agent printed with `--output-format stream-json`.
-    pub fn capture_stream(previous: Option<Conversation>, log: &Path, check: Check) -> Result<Captured> {
+    pub fn capture_stream(previous: Option<Conversation>, log: &Path, check: Check) -> Result<Capture> {
         let files = RawSet::of_stream(log)?;
         let end = files.files.first().map_or(0, |file| file.bytes);
         let updated = update(previous.map(|previous| previous.main), log, end, Format::StreamJson, check)?;
-        Ok(Captured {
+        Ok(Capture {
             conversation: Conversation { main: updated.index, subagents: BTreeMap::new() },
             files,
             origin: updated.origin,

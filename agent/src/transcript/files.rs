@@ -3,11 +3,11 @@
 pub use super::raw::{LeftOut, RawFile, RawSet, TRANSCRIPT};
 
 use super::cut::cut;
-use crate::{error::Result, kind::Located};
+use crate::{error::Result, kind::TranscriptLocation};
 
 impl RawSet {
     /// Looks for all files of a conversation. The transcript must be there.
-    pub fn find(located: &Located) -> Result<Self> {
+    pub fn find(located: &TranscriptLocation) -> Result<Self> {
         let mut set = RawSet::default();
         let at = cut(&located.transcript)?;
         let (source, name) = (located.transcript.clone(), TRANSCRIPT.into());

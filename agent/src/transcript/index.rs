@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     line::{self, Line},
-    parts::{FileUse, Mark, Phase, Repeated, Snippet, Todo, ToolCall, Turn},
-    prefix::{Check, Hashing, Prefix},
+    parts::{FileUse, Mark, MessageCursor, Phase, Snippet, Todo, ToolCall, Turn},
+    prefix::{Check, HashingReader, Prefix},
     statements::Statements,
     story::Story,
     usage::{Ledger, Usage},
@@ -173,7 +173,7 @@ pub struct Index {
     /// Cost, where the agent reported one.
     pub cost: Option<Cost>,
     /// The part of the last message that is taken in, where later records repeat a message with what it got since (chats alone).
-    pub repeated: Repeated,
+    pub repeated: MessageCursor,
     /// The prompts that the user may withdraw, oldest first (chats alone).
     pub marks: VecDeque<Mark>,
     /// Deeds of tools: commands, those that failed, edits that were undone.
@@ -197,7 +197,7 @@ pub enum Origin {
 
 /// An index that was brought up to date.
 #[derive(Clone, Debug)]
-pub struct Updated {
+pub struct IndexUpdate {
     /// The index of all whole records.
     pub index: Index,
     /// The origin of the index.
@@ -217,7 +217,7 @@ pub(super) fn go_on(
     end: u64,
     (format, apply): (Format, Apply),
     check: Check,
-) -> Result<Updated> {
+) -> Result<IndexUpdate> {
     let mut file = open(path).at("read", path)?;
     let inode = file.metadata().at("read", path)?.ino();
     let had = previous.is_some();
@@ -236,13 +236,13 @@ pub(super) fn go_on(
     index.read(file, end, apply).at("read", path)?;
     index.prefix.inode = inode;
     let bytes_parsed = index.prefix.bytes - start;
-    Ok(Updated { index, origin, bytes_parsed })
+    Ok(IndexUpdate { index, origin, bytes_parsed })
 }
 
 impl Index {
     fn read(&mut self, file: File, end: u64, apply: Apply) -> std::io::Result<()> {
         let mut offset = self.prefix.bytes;
-        let mut input = BufReader::with_capacity(READ_BYTES, Hashing::new(file, std::mem::take(&mut self.prefix), end)?);
+        let mut input = BufReader::with_capacity(READ_BYTES, HashingReader::new(file, std::mem::take(&mut self.prefix), end)?);
         let mut buffer = Vec::new();
         while let Some((line, bytes)) = line::next(&mut input, &mut buffer)? {
             match line {

@@ -9,11 +9,11 @@ use std::{
 use crate::{
     error::{Error, IoContext, Result},
     id::is_session_id,
-    kind::Located,
+    kind::TranscriptLocation,
     kinds,
 };
 
-impl Located {
+impl TranscriptLocation {
     /// From the path that a hook named. The file need not exist yet.
     pub fn from_hook(transcript: &Path) -> Result<Self> {
         let found = kinds::all().into_iter().rev().find_map(|kind| kind.located(transcript)).filter(|_| transcript.is_absolute());
@@ -38,7 +38,7 @@ impl Located {
             return Err(Error::NoTranscript { agent_session: agent_session.to_owned(), config: config.to_owned() });
         };
         let others = found.into_iter().rev().map(|(_, path)| path).collect();
-        Ok(Located { config: Some(config.to_owned()), others, ..Located::from_hook(&transcript)? })
+        Ok(TranscriptLocation { config: Some(config.to_owned()), others, ..TranscriptLocation::from_hook(&transcript)? })
     }
 }
 
@@ -57,18 +57,18 @@ mod tests {
 
     #[test]
     fn by_a_hooks_path() {
-        let found = Located::from_hook(Path::new("/h/.claude/projects/-w/0a-1.jsonl")).unwrap();
+        let found = TranscriptLocation::from_hook(Path::new("/h/.claude/projects/-w/0a-1.jsonl")).unwrap();
         assert_eq!((found.agent_session.as_str(), found.config.as_deref()), ("0a-1", Some(Path::new("/h/.claude"))));
-        assert_eq!(Located::from_hook(Path::new("/elsewhere/0a-1.jsonl")).unwrap().config, None);
+        assert_eq!(TranscriptLocation::from_hook(Path::new("/elsewhere/0a-1.jsonl")).unwrap().config, None);
         for bad in ["", "relative.jsonl", "/a/b.txt", "/a/.jsonl", "/a/b c.jsonl"] {
-            assert!(Located::from_hook(Path::new(bad)).is_err(), "{bad}");
+            assert!(TranscriptLocation::from_hook(Path::new(bad)).is_err(), "{bad}");
         }
     }
 
     #[test]
     fn by_id_the_copy_that_was_changed_last() {
         let config = tempfile::tempdir().unwrap();
-        let missing = Located::by_session(config.path(), "a").unwrap_err();
+        let missing = TranscriptLocation::by_session(config.path(), "a").unwrap_err();
         assert!(matches!(missing, Error::NoTranscript { .. }), "{missing}");
         let path = |slug: &str| config.path().join("projects").join(slug).join("a.jsonl");
         for (slug, seconds) in [("-one", 20), ("-two", 30), ("-three", 10)] {
@@ -77,10 +77,10 @@ mod tests {
             file.set_modified(SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(seconds)).unwrap();
         }
         fs::create_dir(config.path().join("projects/-one/b.jsonl")).unwrap();
-        let found = Located::by_session(config.path(), "a").unwrap();
+        let found = TranscriptLocation::by_session(config.path(), "a").unwrap();
         assert_eq!(found.transcript, path("-two"));
         assert_eq!(found.others, [path("-one"), path("-three")]);
-        assert!(Located::by_session(config.path(), "b").is_err());
-        assert!(Located::by_session(config.path(), "../a").is_err());
+        assert!(TranscriptLocation::by_session(config.path(), "b").is_err());
+        assert!(TranscriptLocation::by_session(config.path(), "../a").is_err());
     }
 }

@@ -7,13 +7,13 @@ use std::io::{self, BufRead};
 use super::{
     json::Object,
     line::{self, Line},
-    parts::Repeated,
+    parts::MessageCursor,
 };
 use crate::kinds::RECORDS;
 
 /// Reads messages until the input ends, and hands each to `each`, its texts cut to so many bytes. What subagents said is left out.
 pub fn read(mut input: impl BufRead, text_bytes_max: usize, mut each: impl FnMut(Message)) -> io::Result<()> {
-    let (mut buffer, mut repeated) = (Vec::new(), Repeated::default());
+    let (mut buffer, mut repeated) = (Vec::new(), MessageCursor::default());
     while let Some((line, _)) = line::next(&mut input, &mut buffer)? {
         if line == Line::Whole
             && let Some(record) = Object::parse(&buffer)

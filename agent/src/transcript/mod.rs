@@ -41,13 +41,13 @@ pub mod window;
 #[cfg(test)]
 mod tests;
 
-pub use crate::kind::Located;
+pub use crate::kind::TranscriptLocation;
 pub use answer::{has_answer, has_any_answer};
 pub use conversation::{Activity, Conversation, Summary};
 pub use cut::cut;
 pub use gather::gather;
-pub use index::{Format, Index, Updated};
+pub use index::{Format, Index, IndexUpdate};
 pub use locate::copies;
 pub use parts::{FileUse, Phase, Snippet, Todo, ToolCall, Turn};
-pub use repair::{Repaired, repair, whole_bytes};
+pub use repair::{RepairReport, repair, whole_bytes};
 pub use update::update;

@@ -105,19 +105,19 @@ pub struct Mark {
 /// The part of a message that is taken in already.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Repeated {
+pub struct MessageCursor {
     /// Id of the message.
     pub(crate) id: Option<String>,
     /// The number of its tool calls.
     pub(crate) calls: usize,
 }
 
-impl Repeated {
+impl MessageCursor {
     /// Begins with a message, if it is another one. True if it is.
     pub(crate) fn begins(&mut self, id: Option<String>) -> bool {
         let is_new = id.is_none() || self.id != id;
         if is_new {
-            *self = Repeated { id, calls: 0 };
+            *self = MessageCursor { id, calls: 0 };
         }
         is_new
     }

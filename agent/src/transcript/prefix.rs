@@ -75,13 +75,13 @@ fn hash(file: &mut File, from: u64, bytes: u64) -> io::Result<Option<String>> {
 
 /// Reads a file from an offset on, and hashes what passes, so that the prefix grows with what was read.
 #[derive(Debug)]
-pub(super) struct Hashing<R> {
+pub(super) struct HashingReader<R> {
     input: R,
     hasher: blake3::Hasher,
     prefix: Prefix,
 }
 
-impl Hashing<io::Take<File>> {
+impl HashingReader<io::Take<File>> {
     /// Goes on after a prefix that holds, up to `end`.
     pub fn new(mut file: File, prefix: Prefix, end: u64) -> io::Result<Self> {
         let start = prefix.pieces.len() as u64 * PIECE_BYTES;
@@ -89,11 +89,11 @@ impl Hashing<io::Take<File>> {
         file.seek(SeekFrom::Start(start))?;
         io::copy(&mut (&mut file).take(prefix.bytes - start), &mut hasher)?;
         let input = file.take(end.saturating_sub(prefix.bytes));
-        Ok(Hashing { input, hasher, prefix })
+        Ok(HashingReader { input, hasher, prefix })
     }
 }
 
-impl<R> Hashing<R> {
+impl<R> HashingReader<R> {
     /// The prefix up to what was read.
     pub fn prefix(mut self) -> Prefix {
         let is_empty = self.prefix.bytes.is_multiple_of(PIECE_BYTES);
@@ -102,7 +102,7 @@ impl<R> Hashing<R> {
     }
 }
 
-impl<R: Read> Read for Hashing<R> {
+impl<R: Read> Read for HashingReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.input.read(buffer)?;
         let mut rest = &buffer[..read];

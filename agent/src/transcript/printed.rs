@@ -9,17 +9,17 @@ use super::{
 
 /// The records that one process of an agent has printed so far.
 #[derive(Debug)]
-pub struct Printed {
+pub struct OutputParser {
     index: Index,
     /// The last line, which may go on.
     line: Vec<u8>,
     is_too_long: bool,
 }
 
-impl Printed {
+impl OutputParser {
     /// The records of a process that has printed nothing yet.
     pub fn new(format: Format) -> Self {
-        Printed { index: Index { format, ..Index::default() }, line: Vec::new(), is_too_long: false }
+        OutputParser { index: Index { format, ..Index::default() }, line: Vec::new(), is_too_long: false }
     }
 
     /// Takes in more of what was printed. True if that has told of a cost.
@@ -76,8 +76,8 @@ impl Printed {
 mod tests {
     use super::*;
 
-    fn printed() -> Printed {
-        Printed::new(Format::StreamJson)
+    fn printed() -> OutputParser {
+        OutputParser::new(Format::StreamJson)
     }
 
     fn result(cost: f64) -> String {

@@ -73,7 +73,7 @@ pub struct Windows {
 
 /// Windows while a transcript is read.
 #[derive(Default)]
-pub(crate) struct Reading {
+pub(crate) struct WindowBuilder {
     windows: Windows,
     system: Option<String>,
     /// Tools by the ids of their calls.
@@ -81,7 +81,7 @@ pub(crate) struct Reading {
     seen: HashSet<String>,
 }
 
-impl Reading {
+impl WindowBuilder {
     pub fn add(&mut self, what: What, text: &str) {
         if !text.trim().is_empty() {
             self.push(Piece::new(what, text));

@@ -19,7 +19,7 @@ use crate::{
 
 /// The result of a repair.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Repaired {
+pub struct RepairReport {
     /// Its length now, in bytes.
     pub bytes: u64,
     /// The number of bytes that were cut off.
@@ -35,21 +35,21 @@ const WINDOW_BYTES: u64 = 256 << 10;
 
 /// Cuts a conversation after its last whole record. Earlier records are not checked: the agent ignores bad ones.
 /// The torn end is written to the folder `aside`, and synced, before the cut.
-pub fn repair(transcript: &Path, aside: &Path) -> Result<Repaired> {
+pub fn repair(transcript: &Path, aside: &Path) -> Result<RepairReport> {
     let file = regular::open(transcript).at("open", transcript)?;
     let size = file.metadata().at("look at", transcript)?.len();
     let end = whole_end(&file, size).at("read", transcript)?;
     if end.bytes == size && !end.lacks_newline {
-        return Ok(Repaired { bytes: size, ..Repaired::default() });
+        return Ok(RepairReport { bytes: size, ..RepairReport::default() });
     }
     let mut file = File::options().read(true).write(true).open(transcript).at("open", transcript)?;
     if end.bytes == size {
         file.seek(SeekFrom::End(0)).and_then(|_| file.write_all(b"\n")).and_then(|()| file.sync_all()).at("write", transcript)?;
-        return Ok(Repaired { bytes: size + 1, completed: true, ..Repaired::default() });
+        return Ok(RepairReport { bytes: size + 1, completed: true, ..RepairReport::default() });
     }
     let kept = keep_aside(&mut file, transcript, end.bytes, aside)?;
     file.set_len(end.bytes).and_then(|()| file.sync_all()).at("cut", transcript)?;
-    Ok(Repaired { bytes: end.bytes, cut_bytes: size - end.bytes, aside: Some(kept), completed: false })
+    Ok(RepairReport { bytes: end.bytes, cut_bytes: size - end.bytes, aside: Some(kept), completed: false })
 }
 
 /// The length of a conversation's whole records, in bytes.
@@ -131,7 +131,7 @@ mod tests {
 
     use super::*;
 
-    fn repaired(bytes: &[u8]) -> (Repaired, Vec<u8>, Option<Vec<u8>>) {
+    fn repaired(bytes: &[u8]) -> (RepairReport, Vec<u8>, Option<Vec<u8>>) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("id.jsonl");
         fs::write(&path, bytes).unwrap();

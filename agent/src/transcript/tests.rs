@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{
-    index::{Format, INDEX_VERSION, Index, Origin, Updated},
+    index::{Format, INDEX_VERSION, Index, IndexUpdate, Origin},
     limits,
     parts::Phase,
     prefix::{Check, PIECE_BYTES},
@@ -30,11 +30,11 @@ impl File {
         self.folder.path().join("t.jsonl")
     }
 
-    fn update(&self, previous: Option<Index>) -> Updated {
+    fn update(&self, previous: Option<Index>) -> IndexUpdate {
         self.update_as(previous, Format::Transcript)
     }
 
-    fn update_as(&self, previous: Option<Index>, format: Format) -> Updated {
+    fn update_as(&self, previous: Option<Index>, format: Format) -> IndexUpdate {
         let end = super::cut(&self.path()).unwrap().bytes;
         update(previous, &self.path(), end, format, Check::Seam).unwrap()
     }

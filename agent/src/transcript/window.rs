@@ -8,13 +8,13 @@ use std::io::{self, BufRead};
 use super::{
     json::Object,
     line::{self, Line},
-    reading::Reading,
+    reading::WindowBuilder,
 };
 use crate::kinds::RECORDS;
 
 /// Reads the last windows of a transcript. What subagents said is left out: it is in windows of their own.
 pub fn read(mut input: impl BufRead) -> io::Result<Windows> {
-    let (mut buffer, mut reading) = (Vec::new(), Reading::default());
+    let (mut buffer, mut reading) = (Vec::new(), WindowBuilder::default());
     while let Some((line, _)) = line::next(&mut input, &mut buffer)? {
         if line == Line::Whole
             && let Some(record) = Object::parse(&buffer)

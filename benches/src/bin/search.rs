@@ -15,7 +15,7 @@ use parhelia_benches::{
 };
 use parhelia_store::{
     OpenOptions, Store,
-    create::{self, Captured, FullWalk, Seen, State, StateContent, StateFile},
+    create::{self, CapturedState, CapturedWorkspace, FullWalk, State, StateContent, StateFile},
 };
 use serde_json::json;
 
@@ -122,24 +122,27 @@ fn checkpoint(store: &Store, options: &Options, number: usize, talk: &mut Text) 
     }
     let bytes = file.metadata().context(|| "look at a transcript")?.len();
     let options = create::Options { workspace, session, threads: 1, ..Default::default() };
-    let mut talked = Talked { transcript, bytes };
+    let mut talked = TranscriptState { transcript, bytes };
     create::run_with(store, &options, &FullWalk, &mut talked, &()).map_err(|e| failed("create", e))?;
     Ok(())
 }
 
 /// A conversation beside the workspace.
-struct Talked {
+struct TranscriptState {
     transcript: PathBuf,
     bytes: u64,
 }
 
-impl State for Talked {
+impl State for TranscriptState {
     fn begin(&mut self) {}
 
-    fn finish(&mut self, _seen: &Seen<'_>) -> Captured {
+    fn finish(&mut self, _seen: &CapturedWorkspace<'_>) -> CapturedState {
         let content = StateContent::Beginning { path: self.transcript.clone(), bytes: self.bytes };
         let path = "conversation/transcript.jsonl".to_owned();
-        Captured { files: vec![StateFile { path, part: "conversation".into(), content, mtime: None }], ..Captured::default() }
+        CapturedState {
+            files: vec![StateFile { path, part: "conversation".into(), content, mtime: None }],
+            ..CapturedState::default()
+        }
     }
 }
 

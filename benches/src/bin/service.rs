@@ -9,7 +9,7 @@ use std::{
 use clap::{Parser, ValueEnum};
 use parhelia_benches::{
     error::{self, Context, Error, Result},
-    load::{Busy, Crowd, Listed, Place, Row, busy, cold, crowd, idle, list, resume},
+    load::{Busy, Crowd, Place, Row, Workload, busy, cold, crowd, idle, list, resume},
     process,
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -83,8 +83,8 @@ fn measure(options: &Options, case: Case, place: &Place) -> Result<Vec<Row>> {
         (Case::Idle, true) => idle(place, 5, 2),
         (Case::Crowd, false) => crowd(place, &Crowd { listeners: 1000, rate: 500, seconds: 30 }),
         (Case::Crowd, true) => crowd(place, &Crowd { listeners: 10, rate: 50, seconds: 2 }),
-        (Case::List, false) => list(place, &Listed { sessions: 1000, each: 10, live: 300, rounds: 200 }),
-        (Case::List, true) => list(place, &Listed { sessions: 20, each: 2, live: 5, rounds: 3 }),
+        (Case::List, false) => list(place, &Workload { sessions: 1000, each: 10, live: 300, rounds: 200 }),
+        (Case::List, true) => list(place, &Workload { sessions: 20, each: 2, live: 5, rounds: 3 }),
         (Case::Resume, false) => resume(place, 200),
         (Case::Resume, true) => resume(place, 10),
         (Case::Cold, false) => cold(place, 83_000, 5),

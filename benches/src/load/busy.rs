@@ -8,7 +8,7 @@ use std::{
 
 use super::{
     Row, milliseconds, percentile,
-    served::{Place, Served, content, file_of, make_files, write},
+    served::{Place, Service, content, file_of, make_files, write},
 };
 use crate::error::{Error, Result};
 
@@ -31,7 +31,7 @@ pub struct Busy {
 }
 
 /// A checkpoint that was asked for.
-struct Made {
+struct Attempt {
     took: Duration,
     /// Its id; none if it was refused or nothing was found changed.
     id: Option<String>,
@@ -41,7 +41,7 @@ struct Made {
 
 /// Measures how late checkpoints are, and that each is there with its changes.
 pub fn busy(place: &Place, busy: &Busy) -> Result<Vec<Row>> {
-    let mut served = Served::start(place)?;
+    let mut served = Service::start(place)?;
     let names: Vec<String> = (0..busy.sessions).map(|number| format!("busy-{number}")).collect();
     for name in &names {
         make_files(&served.workspace(name), busy.files)?;
@@ -74,10 +74,10 @@ pub fn busy(place: &Place, busy: &Busy) -> Result<Vec<Row>> {
 }
 
 /// Has all sessions change files and asks for their checkpoints. The sessions take turns within a period.
-fn work(served: &Served, busy: &Busy, names: &[String]) -> Result<Vec<Vec<Made>>> {
+fn work(served: &Service, busy: &Busy, names: &[String]) -> Result<Vec<Vec<Attempt>>> {
     let began = Instant::now();
     let rounds = (busy.lasts.as_secs_f64() / busy.period.as_secs_f64()).floor().max(1.0) as u32;
-    let session = |place: usize| -> Result<Vec<Made>> {
+    let session = |place: usize| -> Result<Vec<Attempt>> {
         let offset = busy.period.mul_f64(place as f64 / names.len() as f64);
         let rounds = (0..rounds).map(|round| {
             let due = began + offset + busy.period * round;
@@ -94,7 +94,7 @@ fn work(served: &Served, busy: &Busy, names: &[String]) -> Result<Vec<Vec<Made>>
 }
 
 /// Changes files and asks for a checkpoint. The time counts from the moment at which the changes are due.
-fn turn(served: &Served, busy: &Busy, name: &str, due: Instant, round: usize) -> Result<Made> {
+fn turn(served: &Service, busy: &Busy, name: &str, due: Instant, round: usize) -> Result<Attempt> {
     let (workspace, version) = (served.workspace(name), round + 1);
     let mut files = (0..CHANGED).map(|number| (round * CHANGED + number) % busy.files);
     for file in files.clone() {
@@ -106,17 +106,17 @@ fn turn(served: &Served, busy: &Busy, name: &str, due: Instant, round: usize) ->
     let id = answer.inspect_err(|e| eprintln!("{}", e.chain())).ok();
     let id =
         id.filter(|answer| answer["created"] == true).and_then(|answer| Some(answer["checkpoint"]["id"].as_str()?.to_owned()));
-    Ok(Made { took, id, file: files.next_back().unwrap_or_default(), version })
+    Ok(Attempt { took, id, file: files.next_back().unwrap_or_default(), version })
 }
 
 /// The number of checkpoints that are not listed, or do not hold the changes before them.
-fn missing(served: &Served, name: &str, made: &[Made]) -> Result<usize> {
+fn missing(served: &Service, name: &str, made: &[Attempt]) -> Result<usize> {
     let mut connection = served.connect()?;
     let listed = connection.get(&format!("/v1/sessions/{name}/checkpoints?limit=1000"))?;
     let listed: HashSet<&str> =
         listed["checkpoints"].as_array().into_iter().flatten().filter_map(|one| one["id"].as_str()).collect();
     let mut lost = 0;
-    for Made { id, file, version, .. } in made {
+    for Attempt { id, file, version, .. } in made {
         let Some(id) = id.as_deref().filter(|id| listed.contains(id)) else {
             lost += 1;
             continue;

@@ -6,7 +6,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::{
     Row, milliseconds, percentile,
-    served::{Place, Served, make_files},
+    served::{Place, Service, make_files},
 };
 use crate::{
     error::{Context, Error, Result},
@@ -37,7 +37,7 @@ const SESSION: &str = "cold";
 
 /// Times resuming with the workspace there, and with the workspace gone, in turns with the command line and with a restore.
 pub fn cold(place: &Place, files: usize, rounds: usize) -> Result<Vec<Row>> {
-    let served = Served::start(place)?;
+    let served = Service::start(place)?;
     let session = Session { served: &served, home: place.folder.join("home"), workspace: served.workspace(SESSION) };
     make_files(&session.workspace, files)?;
     session.begin(&place.folder.join("bin/claude"))?;
@@ -86,7 +86,7 @@ fn now() -> Duration {
 }
 
 struct Session<'a> {
-    served: &'a Served,
+    served: &'a Service,
     home: PathBuf,
     workspace: PathBuf,
 }

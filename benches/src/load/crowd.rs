@@ -12,7 +12,7 @@ use super::{
     http::Connection,
     listeners::Listeners,
     milliseconds, percentile,
-    served::{Place, Served, file_of, make_files, write},
+    served::{Place, Service, file_of, make_files, write},
 };
 use crate::error::{Error, Result};
 
@@ -40,7 +40,7 @@ pub struct Crowd {
 
 /// The latencies of requests, the number of those that failed, and the number of checkpoints that were made meanwhile.
 #[derive(Default)]
-struct Asked {
+struct Measurement {
     times: Vec<Duration>,
     failed: usize,
     made: usize,
@@ -48,7 +48,7 @@ struct Asked {
 
 /// Measures latencies and missed events under a load.
 pub fn crowd(place: &Place, crowd: &Crowd) -> Result<Vec<Row>> {
-    let mut served = Served::start(place)?;
+    let mut served = Service::start(place)?;
     make_files(&served.workspace(SESSION), FILES)?;
     served.agents(&[SESSION.to_owned()])?;
     for version in 1..=CHECKPOINTS {
@@ -84,18 +84,18 @@ fn missed(all: &[u64], heard: Vec<u64>) -> usize {
     all.iter().filter(|sequence| !heard.contains(sequence)).count()
 }
 
-fn sequence(served: &Served) -> Result<u64> {
+fn sequence(served: &Service) -> Result<u64> {
     served.connect()?.get("/health")?["sequence"].as_u64().ok_or_else(|| Error::new("the service tells no sequence"))
 }
 
-fn checkpoint(served: &Served, version: usize) -> Result<()> {
+fn checkpoint(served: &Service, version: usize) -> Result<()> {
     let file = version % FILES;
     write(&file_of(&served.workspace(SESSION), file), file, version)?;
     served.connect()?.post(&format!("/v1/sessions/{SESSION}/checkpoints")).map(drop)
 }
 
 /// The paths that are asked for in turn.
-fn paths(served: &Served) -> Result<Vec<String>> {
+fn paths(served: &Service) -> Result<Vec<String>> {
     let list = format!("/v1/sessions/{SESSION}/checkpoints?limit={CHECKPOINTS}");
     let listed = served.connect()?.get(&list)?;
     let ids: Vec<&str> = listed["checkpoints"].as_array().into_iter().flatten().filter_map(|one| one["id"].as_str()).collect();
@@ -104,14 +104,14 @@ fn paths(served: &Served) -> Result<Vec<String>> {
 }
 
 /// Sends requests at a fixed rate. Latencies count from the moment at which a request is due, so that waiting for a free connection counts.
-fn ask(served: &Served, crowd: &Crowd) -> Result<Asked> {
+fn ask(served: &Service, crowd: &Crowd) -> Result<Measurement> {
     let paths = paths(served)?;
     let (next, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
     let total = crowd.rate * crowd.seconds;
     let began = Instant::now();
-    let worker = || -> Result<Asked> {
+    let worker = || -> Result<Measurement> {
         let mut connection = served.connect()?;
-        let mut asked = Asked::default();
+        let mut asked = Measurement::default();
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
             if number >= total {
@@ -136,7 +136,7 @@ fn ask(served: &Served, crowd: &Crowd) -> Result<Asked> {
     thread::scope(|scope| {
         let making = scope.spawn(maker);
         let workers: Vec<_> = (0..CONNECTIONS).map(|_| scope.spawn(worker)).collect();
-        let mut all = Asked::default();
+        let mut all = Measurement::default();
         let done: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
         is_over.store(true, Ordering::Relaxed);
         for done in done {
@@ -151,7 +151,7 @@ fn ask(served: &Served, crowd: &Crowd) -> Result<Asked> {
 }
 
 /// Sends a request; false if it fails. A connection that was lost is made anew.
-fn one(served: &Served, connection: &mut Connection, path: &str) -> Result<bool> {
+fn one(served: &Service, connection: &mut Connection, path: &str) -> Result<bool> {
     match connection.send("GET", path, "") {
         Ok((status, _)) => Ok(status == 200),
         Err(e) => {

@@ -4,7 +4,7 @@ use std::{thread, time::Duration};
 
 use super::{
     Row,
-    served::{Place, Served},
+    served::{Place, Service},
 };
 use crate::error::Result;
 
@@ -16,7 +16,7 @@ const SETTLED: Duration = Duration::from_secs(15);
 
 /// The cost of sessions that nothing happens in, with supervisors and after these were killed.
 pub fn idle(place: &Place, sessions: usize, seconds: u64) -> Result<Vec<Row>> {
-    let mut served = Served::start(place)?;
+    let mut served = Service::start(place)?;
     let names: Vec<String> = (0..sessions).map(|number| format!("idle-{number}")).collect();
     served.agents(&names)?;
     eprintln!("{sessions} sessions run");
@@ -28,7 +28,7 @@ pub fn idle(place: &Place, sessions: usize, seconds: u64) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-fn measured(served: &Served, what: &str, seconds: u64) -> Result<Vec<Row>> {
+fn measured(served: &Service, what: &str, seconds: u64) -> Result<Vec<Row>> {
     thread::sleep(SETTLED);
     let before = served.processor_time()?;
     thread::sleep(Duration::from_secs(seconds));

@@ -17,7 +17,7 @@ use super::{
     Row,
     http::Connection,
     milliseconds, percentile,
-    served::{Place, Served},
+    served::{Place, Service},
 };
 use crate::{
     error::{Context, Error, Result},
@@ -35,7 +35,7 @@ const ROUNDS_OF_CHECKPOINT: usize = 10;
 
 /// The store and the requests.
 #[derive(Debug)]
-pub struct Listed {
+pub struct Workload {
     /// Number of sessions in the store.
     pub sessions: usize,
     /// Number of checkpoints of each session.
@@ -47,8 +47,8 @@ pub struct Listed {
 }
 
 /// Times `GET /v1/sessions?limit=50` and `GET /metrics`.
-pub fn list(place: &Place, listed: &Listed) -> Result<Vec<Row>> {
-    let mut served = Served::prepare(place)?;
+pub fn list(place: &Place, listed: &Workload) -> Result<Vec<Row>> {
+    let mut served = Service::prepare(place)?;
     let agents = Agents(fill(place, listed)?);
     eprintln!("{} sessions are there, {} of them with a live agent", listed.sessions, agents.0.len());
     served.serve()?;
@@ -107,7 +107,7 @@ fn failed(what: &str, e: impl std::fmt::Display) -> Error {
 }
 
 /// Fills the store of a place with sessions, each with checkpoints that take turns and a run. The last sessions have live agents.
-fn fill(place: &Place, listed: &Listed) -> Result<Vec<Child>> {
+fn fill(place: &Place, listed: &Workload) -> Result<Vec<Child>> {
     let store =
         parhelia_ledger::open(&place.folder.join("store"), &OpenOptions::default()).map_err(|e| failed("open the store", e))?;
     for number in 0..listed.sessions * listed.each {

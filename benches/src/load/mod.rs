@@ -14,7 +14,7 @@ pub use busy::{Busy, busy};
 pub use cold::cold;
 pub use crowd::{Crowd, crowd};
 pub use idle::idle;
-pub use list::{Listed, list};
+pub use list::{Workload, list};
 pub use resume::resume;
 pub use served::Place;
 

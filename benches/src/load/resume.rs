@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::{
     Row, milliseconds, percentile,
-    served::{Place, Served, make_files},
+    served::{Place, Service, make_files},
 };
 use crate::error::Result;
 
@@ -13,7 +13,7 @@ const BAR: Duration = Duration::from_millis(5);
 
 /// Times resuming over HTTP.
 pub fn resume(place: &Place, rounds: usize) -> Result<Vec<Row>> {
-    let mut served = Served::start(place)?;
+    let mut served = Service::start(place)?;
     make_files(&served.workspace("paused"), 100)?;
     served.agents(&["paused".to_owned()])?;
     let mut connection = served.connect()?;

@@ -34,13 +34,13 @@ pub struct Place {
 }
 
 /// A service that runs, with agents of sessions. All of them end with it.
-pub struct Served {
+pub struct Service {
     place: Place,
     service: Option<Child>,
     supervisors: Vec<Child>,
 }
 
-impl Served {
+impl Service {
     /// Starts a service in an empty folder.
     pub fn start(place: &Place) -> Result<Self> {
         let mut served = Self::prepare(place)?;
@@ -175,7 +175,7 @@ impl Served {
     }
 }
 
-impl Drop for Served {
+impl Drop for Service {
     fn drop(&mut self) {
         let agents = self.agent_processes().unwrap_or_default();
         // The service first: it would resume sessions whose agents die.

@@ -14,7 +14,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// A mount. Dropping it unmounts, whatever uses it.
 #[derive(Debug)]
-pub struct Mounted {
+pub struct MountGuard {
     at: PathBuf,
     /// Folder of the tree.
     pub shown: PathBuf,
@@ -24,7 +24,7 @@ pub struct Mounted {
     is_there: bool,
 }
 
-impl Mounted {
+impl MountGuard {
     fn new(at: &Path, shown: &Path) -> Self {
         Self { at: at.to_owned(), shown: shown.to_owned(), child: None, process: None, log: None, is_there: true }
     }
@@ -89,7 +89,7 @@ impl Mounted {
     }
 }
 
-impl Drop for Mounted {
+impl Drop for MountGuard {
     fn drop(&mut self) {
         if self.is_there {
             let _ = process::run(Command::new("umount").arg("--lazy").arg(&self.at));

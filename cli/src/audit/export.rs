@@ -12,10 +12,10 @@ use std::{
 use clap::ValueEnum;
 use parhelia_oversight::review::audit::{self, Entry};
 use parhelia_screen::human;
-use parhelia_store::name::Shown as _;
+use parhelia_store::name::NameExt as _;
 use parhelia_wire::{Summary, audit as wire};
 
-use super::Chosen;
+use super::FilterArgs;
 use crate::{
     context::Context,
     exit::{Code, Failure, Result},
@@ -35,7 +35,7 @@ enum Format {
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    chosen: Chosen,
+    chosen: FilterArgs,
     /// The format
     #[arg(long, value_enum, default_value_t = Format::Jsonl)]
     format: Format,

@@ -4,7 +4,7 @@ use parhelia_oversight::review::audit::{self, Entry};
 use parhelia_screen::human;
 use parhelia_wire::{Line, Summary};
 
-use super::Chosen;
+use super::FilterArgs;
 use crate::{
     context::Context,
     exit::{Code, Result},
@@ -14,7 +14,7 @@ use crate::{
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    chosen: Chosen,
+    chosen: FilterArgs,
     /// Only the last N
     #[arg(short = 'n', long, value_name = "N")]
     limit: Option<usize>,

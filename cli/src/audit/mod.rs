@@ -41,7 +41,7 @@ impl Verb {
 
 /// Flags that choose entries.
 #[derive(Debug, clap::Args)]
-struct Chosen {
+struct FilterArgs {
     /// Only what concerns this session
     #[arg(long, value_name = "SESSION", add = complete::sessions())]
     session: Option<String>,
@@ -53,7 +53,7 @@ struct Chosen {
     since: Option<Timestamp>,
 }
 
-impl Chosen {
+impl FilterArgs {
     fn filter(&self, store: &Store, without_automatic: bool) -> Result<Filter> {
         if let Some(action) =
             self.action.as_ref().filter(|action| !ACTIONS.iter().any(|known| known.starts_with(action.as_str())))

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use parhelia_oversight::review::audit::{self, Signatures, Verified};
+use parhelia_oversight::review::audit::{self, AuditReport, Signatures};
 use parhelia_screen::human;
 use parhelia_wire::Summary;
 
@@ -37,7 +37,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     Ok(if verified.is_ok() { Code::Done } else { Code::Corrupt })
 }
 
-fn lines(verified: &Verified, noted: Option<&str>) -> Vec<String> {
+fn lines(verified: &AuditReport, noted: Option<&str>) -> Vec<String> {
     let mut lines: Vec<String> = faults(verified).collect();
     if verified.lost > 0 {
         lines.push(format!("The journal has lost its last {}.", human::count(verified.lost, "record")));
@@ -84,7 +84,7 @@ fn lines(verified: &Verified, noted: Option<&str>) -> Vec<String> {
 }
 
 /// Everything that is not as it was.
-fn faults(verified: &Verified) -> impl Iterator<Item = String> {
+fn faults(verified: &AuditReport) -> impl Iterator<Item = String> {
     let exchanged = verified.exchanged.iter().map(|found| {
         let (checkpoint, event) = (shown(&found.checkpoint), found.sequence);
         format!("Checkpoint {checkpoint} is another one than was decided about in event {event}: its record was exchanged.")

@@ -2,7 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "reads a file of the workspace")]
 
-use parhelia_store::name::Shown as _;
+use parhelia_store::name::NameExt as _;
 use std::{fs::File, io::Read, os::unix::fs::OpenOptionsExt, path::Path};
 
 use parhelia_screen::human;

@@ -16,14 +16,14 @@ use crate::{
 const CHECKPOINTS_SHOWN: usize = 20;
 
 /// Names hurt paths as they are found.
-pub struct Named<'a> {
+pub struct HurtPrinter<'a> {
     context: &'a mut Context,
     failed: Option<Failure>,
 }
 
-impl<'a> Named<'a> {
+impl<'a> HurtPrinter<'a> {
     pub fn new(context: &'a mut Context) -> Self {
-        Named { context, failed: None }
+        HurtPrinter { context, failed: None }
     }
 
     /// Prints one. What cannot be printed stops the check.

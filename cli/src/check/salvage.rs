@@ -6,7 +6,7 @@ use parhelia_screen::human;
 use parhelia_store::{
     check::{self, SalvageReport},
     layout::Layout,
-    name::Shown as _,
+    name::NameExt as _,
     progress::Progress,
 };
 use parhelia_wire::{Line, Summary, summary::Check};

@@ -1,7 +1,7 @@
 //! `checkpoint annotations`: the remarks about checkpoints.
 
 use parhelia_oversight::review::annotation;
-use parhelia_store::name::Shown as _;
+use parhelia_store::name::NameExt as _;
 use parhelia_wire::{Line, Summary, checkpoint as wire};
 
 use super::marks;
@@ -33,7 +33,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     }
     let mut before = None;
     for (id, annotation) in &found {
-        context.out.object(Line::Annotation(wire::Annotated::of(*id, annotation)))?;
+        context.out.object(Line::Annotation(wire::CheckpointAnnotation::of(*id, annotation)))?;
         if before.replace(*id) != Some(*id) {
             let heading = context.out.styled(Style::Bold, id);
             context.out.line(heading)?;

@@ -1,6 +1,6 @@
 //! `checkpoint cat`: the bytes of one file.
 
-use parhelia_store::name::Shown as _;
+use parhelia_store::name::NameExt as _;
 use std::{ffi::OsString, io::Write};
 
 use parhelia_screen::human;

@@ -18,7 +18,7 @@ use parhelia_ledger::{LedgerView as _, Status, selector};
 use parhelia_life::{
     checkpoint::{self, CheckpointRequest, Conversation},
     environment,
-    listed::Listed,
+    listed::PathList,
     subject::Subject,
     target::{self, Target},
 };
@@ -152,13 +152,13 @@ fn subjects(words: &[OsString], folder: Option<&Path>) -> Result<Vec<Subject>> {
 }
 
 /// The list of a file, or of standard input. Where it names nothing that exists, what it names is said.
-fn listed(file: &Path, has_nulls: bool, workspace: &Path) -> Result<Listed> {
+fn listed(file: &Path, has_nulls: bool, workspace: &Path) -> Result<PathList> {
     let failed = |source| Failure::File { action: "read", path: file.to_owned(), source };
     let mut input: Box<dyn Read> = match file.as_os_str() == "-" {
         true => Box::new(std::io::stdin()),
         false => Box::new(fs::File::open(file).map_err(failed)?),
     };
-    let listed = Listed::read(&mut *input, file, has_nulls, workspace)?;
+    let listed = PathList::read(&mut *input, file, has_nulls, workspace)?;
     listed.ensure_of_use(file, workspace).inspect_err(|_| {
         listed.missing.iter().for_each(|omission| tell!("parhelia: {}", changed::omission_text(omission)));
     })?;

@@ -24,7 +24,7 @@ use parhelia_store::{
 };
 use parhelia_wire::{self as wire, Line};
 
-use self::report::{DiffReport, Told};
+use self::report::{DiffReport, MarkedCheckpoint};
 use crate::{
     changed::{
         self,
@@ -96,7 +96,7 @@ impl Args {
 }
 
 /// The newer side, found: its changes against the older one, and the way to read its files.
-struct Compared<'a> {
+struct DiffTarget<'a> {
     comparison: Comparison<'a>,
     checkpoint: Option<Checkpoint>,
     folder: Option<String>,
@@ -106,7 +106,7 @@ struct Compared<'a> {
     _pin: Option<Pin>,
 }
 
-impl Compared<'_> {
+impl DiffTarget<'_> {
     /// The path that is meant by an argument: its bytes, or, where nothing is there, the path that is shown so.
     fn wanted(&self, old: &Checkpoint, argument: &OsStr) -> Vec<u8> {
         let joined = |path: &[u8]| name::components(path).collect::<Vec<_>>().join(&b'/');
@@ -153,7 +153,7 @@ fn of_a_file(selector: &str, failure: Failure) -> Failure {
 }
 
 /// Prints how the lines of one file differ.
-fn one_file(context: &mut Context, compared: &Compared<'_>, old: &Checkpoint, path: &OsStr) -> Result<Code> {
+fn one_file(context: &mut Context, compared: &DiffTarget<'_>, old: &Checkpoint, path: &OsStr) -> Result<Code> {
     let wanted = compared.wanted(old, path);
     let is_in = |omission: &Omission| name::as_path(&wanted).starts_with(name::as_path(&omission.path));
     let unread: Vec<Omission> = compared.unread.iter().filter(|omission| is_in(omission)).cloned().collect();
@@ -167,13 +167,14 @@ fn one_file(context: &mut Context, compared: &Compared<'_>, old: &Checkpoint, pa
 }
 
 /// Prints all that differs.
-fn all(context: &mut Context, args: &Args, store: &Store, old: Checkpoint, compared: Compared<'_>) -> Result<Code> {
-    let Compared { comparison, checkpoint, folder, unread, _pin } = compared;
+fn all(context: &mut Context, args: &Args, store: &Store, old: Checkpoint, compared: DiffTarget<'_>) -> Result<Code> {
+    let DiffTarget { comparison, checkpoint, folder, unread, _pin } = compared;
     changed::tell_unread(context, &unread)?;
     context.out.page()?;
     let new_id = checkpoint.as_ref().map(Checkpoint::id);
-    let told =
-        |checkpoint: Checkpoint| -> Result<Told> { Ok(Told { marks: store.view().marks(checkpoint.record.id)?, checkpoint }) };
+    let told = |checkpoint: Checkpoint| -> Result<MarkedCheckpoint> {
+        Ok(MarkedCheckpoint { marks: store.view().marks(checkpoint.record.id)?, checkpoint })
+    };
     let (old_id, old, new) = (old.id(), told(old)?, checkpoint.map(told).transpose()?);
     match new.filter(|_| !args.stat && !args.name_only) {
         Some(new) => {
@@ -209,7 +210,7 @@ fn compared<'a>(
     old: &Checkpoint,
     new: Newer,
     is_thorough: bool,
-) -> Result<Compared<'a>> {
+) -> Result<DiffTarget<'a>> {
     let lists_all = context.global.verbose;
     match new {
         Newer::Folder(workspace) => {
@@ -218,7 +219,7 @@ fn compared<'a>(
             let read_new = Box::new(move |path: &[u8], node: &Node| files::read_live(&workspace, path, node));
             let comparison = Comparison { store, changes: live.changes, read_new, lists_all };
             let unread = changed::unread(live.omissions);
-            Ok(Compared { comparison, checkpoint: None, folder, unread, _pin: None })
+            Ok(DiffTarget { comparison, checkpoint: None, folder, unread, _pin: None })
         }
         Newer::Checkpoint(_) if is_thorough => {
             Err(Failure::Usage("--thorough reads the files of a folder; two checkpoints are compared without them".into()))
@@ -232,7 +233,7 @@ fn compared<'a>(
             let left_out = LeftOut::of(store.omissions(old)?, omissions.clone());
             changes.retain(|change| !left_out.is(change));
             let comparison = Comparison { store, changes, read_new: Box::new(store_content(store)), lists_all };
-            Ok(Compared { comparison, checkpoint: Some(new), folder: None, unread: changed::unread(omissions), _pin })
+            Ok(DiffTarget { comparison, checkpoint: Some(new), folder: None, unread: changed::unread(omissions), _pin })
         }
     }
 }

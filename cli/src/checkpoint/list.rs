@@ -1,6 +1,6 @@
 //! `checkpoint list`: what there is, newest first.
 
-use parhelia_store::name::Shown as _;
+use parhelia_store::name::NameExt as _;
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
@@ -70,7 +70,7 @@ pub struct Args {
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let store = context.open()?;
     let view = store.view();
-    let marked = Marked::of(&view, args)?;
+    let marked = MarkFilter::of(&view, args)?;
     let session = args.session.as_ref().map(|name| view.session_id(name)).transpose()?;
     let wanted = |outline: &Outline| {
         session.as_ref().is_none_or(|id| outline.session == *id) && args.since.is_none_or(|since| outline.created_at >= since)
@@ -101,13 +101,13 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
 }
 
 /// The marks of the checkpoints that are wanted for them.
-struct Marked {
+struct MarkFilter {
     marks: BTreeMap<Ulid, Marks>,
     /// False if all checkpoints are wanted, also those without marks.
     is_chosen: bool,
 }
 
-impl Marked {
+impl MarkFilter {
     fn of(view: &View, args: &Args) -> Result<Self> {
         let patterns: Vec<tag::Pattern> = marks::parsed(&args.tags)?;
         let issues = args.links.iter().map(|text| link::parse(text)).collect::<Result<Vec<_>, _>>()?;
@@ -127,7 +127,7 @@ impl Marked {
         if let Some(wanted) = &args.approval {
             marks.retain(|_, marks| marks.approval.as_ref().is_some_and(|approval| approval.status.name() == wanted));
         }
-        Ok(Marked { marks, is_chosen })
+        Ok(MarkFilter { marks, is_chosen })
     }
 
     /// The checkpoints, in order of commit.
@@ -156,7 +156,7 @@ fn print(context: &mut Context, checkpoints: &[Outline], marks: &BTreeMap<Ulid, 
         heading.extend(["EPOCH", "PARENT", "TURNS", "TOKENS", "COST", "APPROVAL"]);
         right.extend([0, 2, 3, 4].map(|column| before + column));
     }
-    let said = Said::of(checkpoints, marks, detailed);
+    let said = MarkColumns::of(checkpoints, marks, detailed);
     let counts = usize::from(said.secrets) + usize::from(said.notes);
     right.extend(heading.len()..heading.len() + counts);
     heading.extend(said.chosen(["SECRETS", "NOTES", "TAGS", "ISSUES"]));
@@ -188,17 +188,17 @@ fn print(context: &mut Context, checkpoints: &[Outline], marks: &BTreeMap<Ulid, 
 }
 
 /// The columns about what was said of the checkpoints: each is there if one of them has something in it.
-struct Said {
+struct MarkColumns {
     secrets: bool,
     notes: bool,
     tags: bool,
     issues: bool,
 }
 
-impl Said {
+impl MarkColumns {
     fn of(checkpoints: &[Outline], marks: &BTreeMap<Ulid, Marks>, detailed: bool) -> Self {
         let has = |has: fn(&Marks) -> bool| checkpoints.iter().filter_map(|checkpoint| marks.get(&checkpoint.id)).any(has);
-        Said {
+        MarkColumns {
             secrets: has(|marks| marks.scan.as_ref().is_some_and(|scan| scan.found > 0)),
             notes: has(|marks| !marks.annotations.is_empty()),
             tags: detailed || has(|marks| !marks.tags.is_empty()),
@@ -215,14 +215,14 @@ impl Said {
 
 /// The counters of a conversation that `--detailed` shows.
 #[derive(Default, Deserialize)]
-struct Conversed {
+struct ConversationCounts {
     turn_count: Option<u64>,
     tokens_used: Option<u64>,
 }
 
 /// The usage that `--detailed` shows.
 #[derive(Default, Deserialize)]
-struct Used {
+struct UsageCost {
     cost_estimate_usd: Option<f64>,
 }
 
@@ -232,8 +232,8 @@ fn decoded<'a, T: Default + Deserialize<'a>>(value: Option<&'a RawValue>) -> T {
 }
 
 fn details(checkpoint: &Outline, marks: &Marks) -> [String; 6] {
-    let conversed: Conversed = decoded(checkpoint.conversation.as_deref());
-    let used: Used = decoded(checkpoint.usage.as_deref());
+    let conversed: ConversationCounts = decoded(checkpoint.conversation.as_deref());
+    let used: UsageCost = decoded(checkpoint.usage.as_deref());
     let shown = |number: Option<u64>| number.map_or_else(|| "–".to_owned(), human::number);
     let parent = checkpoint.parent.map(|id| id.to_string());
     [

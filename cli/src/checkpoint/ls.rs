@@ -32,7 +32,7 @@ pub struct Args {
     long: bool,
 }
 
-struct Listing<'a> {
+struct EntryPrinter<'a> {
     out: &'a mut Output,
     long: bool,
     entries: u64,
@@ -47,7 +47,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let (checkpoint, _pin) = context.pinned(&store, &place.checkpoint, "ls")?;
     let path = place.path_in(&checkpoint);
     let node = store.node_at(&checkpoint, &path)?;
-    let mut listing = Listing { out: &mut context.out, long: args.long, entries: 0, bytes: 0, failed: None };
+    let mut listing = EntryPrinter { out: &mut context.out, long: args.long, entries: 0, bytes: 0, failed: None };
     match (&node.kind, args.recursive) {
         (Kind::Folder { tree, .. }, false) => {
             for node in store.folder(*tree)? {
@@ -62,7 +62,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     Ok(Code::Done)
 }
 
-impl Listing<'_> {
+impl EntryPrinter<'_> {
     fn walk(&mut self, store: &Store, folder: &[u8], node: &Node) -> Result<()> {
         let Some((tree, _)) = node.as_folder() else { return Ok(()) };
         let walked = store.walk(tree, &mut |path, _, node| {

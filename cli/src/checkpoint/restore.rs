@@ -10,7 +10,7 @@ use std::{
 
 use parhelia_host::{notice::Notice, run::has_agent};
 use parhelia_ledger::{LedgerView as _, selector::is_relative};
-use parhelia_life::restore::{InPlace, Planned, RestoreRequest, into_new_folder};
+use parhelia_life::restore::{InPlace, Restore, RestoreRequest, into_new_folder};
 use parhelia_screen::human;
 use parhelia_store::{Store, name, record::Checkpoint, restore::Options};
 
@@ -18,7 +18,7 @@ use crate::{
     caller, complete,
     context::Context,
     exit::{Code, Failure, Result},
-    selector::{self, Selected},
+    selector::{self, Selector},
 };
 
 /// Flags of `checkpoint restore`.
@@ -92,7 +92,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let host = context.host()?;
     let progress = context.progress();
     let request = RestoreRequest { checkpoint: &checkpoint, options, in_place };
-    let mut planned = Planned::new(&store, &host, request, &progress)?;
+    let mut planned = Restore::new(&store, &host, request, &progress)?;
     if args.dry_run {
         drop(progress);
         return report::dry_run(context, &checkpoint, &planned);
@@ -119,7 +119,7 @@ fn patterns(typed: &[OsString]) -> Vec<String> {
 }
 
 /// The error where no folder is given, with what may have been meant. A path alone can only be restored to a folder.
-fn without_target(context: &Context, store: &Store, place: &Selected) -> Failure {
+fn without_target(context: &Context, store: &Store, place: &Selector) -> Failure {
     let found = match context.find(store, &place.checkpoint) {
         Ok(found) => found,
         Err(failure) => return failure,

@@ -2,9 +2,9 @@
 
 use jiff::Timestamp;
 use parhelia_ledger::LedgerView as _;
-use parhelia_oversight::search::{Found, Hit, Match, Query, SearchRequest, search};
+use parhelia_oversight::search::{Hit, Match, Query, SearchRequest, SearchResults, search};
 use parhelia_screen::human;
-use parhelia_store::{clock, name::Shown as _};
+use parhelia_store::{clock, name::NameExt as _};
 use parhelia_wire::{Line, Summary, checkpoint as wire};
 
 use crate::{
@@ -56,7 +56,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     }
     let now = clock::timestamp();
     for hit in &found.hits {
-        context.out.object(Line::Found(Box::new(wire::Found::of(hit))))?;
+        context.out.object(Line::Found(Box::new(wire::SearchHit::of(hit))))?;
         print(context, hit, now)?;
     }
     let shown = found.hits.len() as u64;
@@ -71,7 +71,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     Ok(Code::Done)
 }
 
-fn summary(found: &Found) -> Summary {
+fn summary(found: &SearchResults) -> Summary {
     Summary::CheckpointSearch {
         checkpoints: found.searched,
         matching: found.matching,

@@ -1,6 +1,6 @@
 //! Words about the scan of a checkpoint for secrets.
 
-use parhelia_ledger::{Scan, Unscanned};
+use parhelia_ledger::{Scan, UnscannedCounts};
 use parhelia_oversight::scan;
 use parhelia_screen::human;
 
@@ -18,7 +18,7 @@ pub fn facts(scan: &Scan) -> Vec<(&'static str, String)> {
 }
 
 /// The files that were not scanned, by reason.
-fn unscanned(files: &Unscanned) -> Option<String> {
+fn unscanned(files: &UnscannedCounts) -> Option<String> {
     let reasons = [
         (files.binary, "binary"),
         (files.too_large, "longer than 1 MiB"),

@@ -3,9 +3,9 @@
 use parhelia_ledger::{LedgerView as _, Marks, VerifyLevel};
 use parhelia_life::{
     manifest::Manifest,
-    mcp::{self, Kept, Server, live::GivenBack},
+    mcp::{self, SavedState, Server, live::GivenBack},
 };
-use parhelia_oversight::review::unseen::Unseen;
+use parhelia_oversight::review::unseen::Exclusions;
 use parhelia_screen::human;
 use parhelia_screen::words;
 use parhelia_store::{
@@ -69,7 +69,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         return Ok(Code::Done);
     }
     context.out.page()?;
-    let unseen = Unseen::of(&store, None, checkpoint)?;
+    let unseen = Exclusions::of(&store, None, checkpoint)?;
     for by in &unseen.by_rule {
         let line = format!("Left out by {}: {}", human::path(by.rule.as_bytes()), words::left_out(by));
         let line = context.out.styled(Style::Red, line);
@@ -160,13 +160,15 @@ fn facts(checkpoint: &Checkpoint) -> Vec<(&'static str, String)> {
 /// The MCP servers, and what is kept of each.
 fn servers(store: &Store, checkpoint: &Checkpoint) -> Result<Vec<(&'static str, String)>> {
     let saved = mcp::saved(store, checkpoint)?.unwrap_or_default();
-    let kept = |kept: &Kept| match kept {
-        Kept::State { bytes, as_of: None, .. } => format!("its state, {}", human::size(*bytes)),
-        Kept::State { bytes, as_of: Some(at), .. } => format!("its state of {}, {}", human::local(*at), human::size(*bytes)),
-        Kept::Files { files } => human::count(files.iter().filter(|file| file.file.is_some()).count() as u64, "file"),
-        Kept::Stateless { why } => format!("nothing: {}", human::path(why.as_bytes())),
-        Kept::NotAsked { why } => format!("not asked: {}", human::path(why.as_bytes())),
-        Kept::Failed { error } => format!("failed: {}", human::path(error.as_bytes())),
+    let kept = |kept: &SavedState| match kept {
+        SavedState::State { bytes, as_of: None, .. } => format!("its state, {}", human::size(*bytes)),
+        SavedState::State { bytes, as_of: Some(at), .. } => {
+            format!("its state of {}, {}", human::local(*at), human::size(*bytes))
+        }
+        SavedState::Files { files } => human::count(files.iter().filter(|file| file.file.is_some()).count() as u64, "file"),
+        SavedState::Stateless { why } => format!("nothing: {}", human::path(why.as_bytes())),
+        SavedState::NotAsked { why } => format!("not asked: {}", human::path(why.as_bytes())),
+        SavedState::Failed { error } => format!("failed: {}", human::path(error.as_bytes())),
     };
     let servers = saved.servers.iter();
     Ok(servers

@@ -7,7 +7,7 @@ use std::{
 
 use parhelia_host::{Host, run};
 use parhelia_ledger::Session;
-use parhelia_life::checkpoint::{Conversation, Spooled};
+use parhelia_life::checkpoint::{Conversation, SpoolFile};
 use parhelia_store::Store;
 
 use crate::exit::{Failure, Result};
@@ -43,12 +43,12 @@ pub fn conversation(
     store: &Store,
     host: &dyn Host,
     known: Option<&Session>,
-) -> Result<(Conversation, Option<Spooled>)> {
+) -> Result<(Conversation, Option<SpoolFile>)> {
     Ok(match (&args.transcript, &args.agent_session, &args.stream_json, known) {
         (Some(transcript), ..) => (Conversation::named_file(made_absolute(transcript)?)?, None),
         (_, Some(id), ..) => (Conversation::named_id(id, host)?, None),
         (.., Some(log), _) if log.as_os_str() == "-" => {
-            let spooled = Spooled::of(store, &mut io::stdin().lock())?;
+            let spooled = SpoolFile::of(store, &mut io::stdin().lock())?;
             (Conversation::Stream { log: spooled.path().to_owned(), is_copy: true }, Some(spooled))
         }
         (.., Some(log), _) => (Conversation::Stream { log: made_absolute(log)?, is_copy: false }, None),

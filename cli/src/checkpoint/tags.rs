@@ -2,7 +2,7 @@
 
 use parhelia_oversight::review::tag;
 use parhelia_screen::human;
-use parhelia_store::{clock, name::Shown as _};
+use parhelia_store::{clock, name::NameExt as _};
 use parhelia_wire::{Line, Summary, checkpoint as wire};
 
 use super::marks;

@@ -1,6 +1,6 @@
 //! `config show`: every option's value in force, and where it came from.
 
-use parhelia_store::name::Shown as _;
+use parhelia_store::name::NameExt as _;
 use std::path::PathBuf;
 
 use parhelia_host::config::Origin;

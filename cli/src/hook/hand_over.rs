@@ -11,7 +11,7 @@ use parhelia_agent::hooks::Event;
 use parhelia_host::run::Sender;
 use parhelia_life::{
     checkpoint::SavedWork,
-    hook::{Taken, fullness, handed_over, take_over, work},
+    hook::{EventOutcome, fullness, handed_over, take_over, work},
 };
 use parhelia_store::record::Cause;
 
@@ -69,15 +69,15 @@ pub fn run(context: &Context) {
 fn take(context: &Context, event: &Event, sender: &Sender) -> Result<String> {
     let store = context.open_or_make()?;
     let made = match work(&store, &context.hook_host(), event, sender, &Log(&event.hook_event_name))? {
-        Taken::OfNoSession => return Ok("belongs to no session".into()),
-        Taken::Busy => {
+        EventOutcome::OfNoSession => return Ok("belongs to no session".into()),
+        EventOutcome::Busy => {
             return Ok("nothing was captured: another process still captures the session, or rolls it back".into());
         }
-        Taken::StoppedForRollback => {
+        EventOutcome::StoppedForRollback => {
             return Ok("nothing was captured: the run was stopped for a rollback meanwhile".into());
         }
-        Taken::Noted => return Ok("noted".into()),
-        Taken::Made(made) => made,
+        EventOutcome::Noted => return Ok("noted".into()),
+        EventOutcome::Made(made) => made,
     };
     let what = match (made.outcome.skipped, made.is_damaged()) {
         (true, _) => "nothing has changed since",

@@ -15,7 +15,7 @@ use std::{
 use parhelia_agent::hooks::Event;
 use parhelia_host::run::Sender;
 use parhelia_knowledge::budget::Budget;
-use parhelia_life::hook::{Answer, Received, answer, receive};
+use parhelia_life::hook::{Answer, Destination, answer, receive};
 use parhelia_store::OpenOptions;
 
 use crate::{
@@ -60,11 +60,11 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
 fn take(context: &Context, event: Event) {
     let name = event.hook_event_name.clone();
     let (sender, is_answered, is_handed_over) = match receive(&context.hook_host(), &event) {
-        Received::OfAsked => {
+        Destination::OfAsked => {
             return log::line(&format!("{name}: of an agent that is asked for a summary, or for its version"));
         }
-        Received::OfNested => return log::line(&format!("{name}: left to the agent that has started this one")),
-        Received::Own { sender, is_answered, is_handed_over } => (sender, is_answered, is_handed_over),
+        Destination::OfNested => return log::line(&format!("{name}: left to the agent that has started this one")),
+        Destination::Own { sender, is_answered, is_handed_over } => (sender, is_answered, is_handed_over),
     };
     if is_answered {
         let (asked, store, host, sender) = (event.clone(), context.store_place(), context.hook_host(), sender.clone());

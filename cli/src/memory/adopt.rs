@@ -5,7 +5,7 @@ use std::path::Path;
 use parhelia_host::Host;
 use parhelia_knowledge::memory::{self, Project};
 use parhelia_screen::human;
-use parhelia_store::name::Shown as _;
+use parhelia_store::name::NameExt as _;
 use parhelia_wire::Summary;
 
 use crate::{

@@ -23,16 +23,16 @@ pub enum Verb {
     /// List what waits to be delivered, and what could not be
     List(list::Args),
     /// Have what could not be delivered tried again now, also what waits for its next try; with ids, those
-    Retry(Chosen),
+    Retry(DeliveryArgs),
     /// Remove what could not be delivered; with ids, also what waits
-    Drop(Chosen),
+    Drop(DeliveryArgs),
     /// Deliver what is due, as the service does by itself
     Deliver(deliver::Args),
 }
 
 /// Deliveries that are meant.
 #[derive(Debug, clap::Args)]
-pub struct Chosen {
+pub struct DeliveryArgs {
     /// Their ids
     ids: Vec<String>,
 }
@@ -54,7 +54,7 @@ pub fn outbox<'a>(context: &Context, store: &'a Store, host: &'a (dyn Host + Syn
     Ok(Outbox::of(store, host, context.command_words(store.path()))?)
 }
 
-fn retry(context: &mut Context, chosen: &Chosen) -> Result<Code> {
+fn retry(context: &mut Context, chosen: &DeliveryArgs) -> Result<Code> {
     let (store, host) = (context.open()?, context.host()?);
     let retried = outbox(context, &store, &host)?.retry(&chosen.ids)?;
     context.out.remark(format!("{} will be tried again.", human::count(retried, "delivery")))?;
@@ -63,7 +63,7 @@ fn retry(context: &mut Context, chosen: &Chosen) -> Result<Code> {
     Ok(Code::Done)
 }
 
-fn remove(context: &mut Context, chosen: &Chosen) -> Result<Code> {
+fn remove(context: &mut Context, chosen: &DeliveryArgs) -> Result<Code> {
     let (store, host) = (context.open()?, context.host()?);
     // What an agent was refused is told by a message that waits here.
     acts::ensure_person(&store, &host, "outbox drop", None, &context.progress())?;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use parhelia_host::Host;
 use parhelia_knowledge::phase::{Criterion, CriterionStatus, Home, PHASES_MAX, PhaseRequest};
-use parhelia_store::name::Shown as _;
+use parhelia_store::name::NameExt as _;
 use parhelia_wire::Summary;
 use serde_json::{Map, Value};
 

@@ -2,7 +2,7 @@
 
 use parhelia_knowledge::phase::Home;
 use parhelia_screen::human;
-use parhelia_store::name::Shown as _;
+use parhelia_store::name::NameExt as _;
 use parhelia_wire::Summary;
 
 use super::object;

@@ -10,8 +10,8 @@ mod load;
 use std::path::PathBuf;
 
 use clap::Subcommand;
-use parhelia_knowledge::phase::{Done, Home, Saved};
-use parhelia_store::name::Shown as _;
+use parhelia_knowledge::phase::{Home, PhaseFile, PhaseOutcome};
+use parhelia_store::name::NameExt as _;
 use parhelia_wire::{Line, phase};
 
 use crate::{
@@ -71,7 +71,7 @@ impl Phases {
 }
 
 /// The result, once the observer has been told of what beside it failed.
-fn told<T>(done: Done<T>) -> T {
+fn told<T>(done: PhaseOutcome<T>) -> T {
     for trouble in &done.troubles {
         tell!("parhelia: {trouble}");
     }
@@ -79,7 +79,7 @@ fn told<T>(done: Done<T>) -> T {
 }
 
 /// The object of a phase checkpoint.
-fn object(saved: &Saved) -> Line {
+fn object(saved: &PhaseFile) -> Line {
     let phase = saved.phase.clone();
     let criterion = |criterion: &parhelia_knowledge::phase::Criterion| phase::Criterion {
         id: criterion.id.clone(),

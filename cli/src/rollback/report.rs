@@ -5,13 +5,13 @@ use parhelia_host::{
     run::{has_agent, stranger_in_newest},
 };
 use parhelia_ledger::Status;
-use parhelia_life::rollback::{Look, Preview, Rolled, Stash};
+use parhelia_life::rollback::{Look, Preview, RollbackOutcome, Stash};
 use parhelia_screen::human;
-use parhelia_store::name::Shown as _;
+use parhelia_store::name::NameExt as _;
 use parhelia_store::{
     Store,
     record::Checkpoint,
-    restore::{RestoreChange, Skipped},
+    restore::{RestoreChange, SkippedEntry},
 };
 use parhelia_wire::{Line, summary::RolledBack, tree::Action};
 
@@ -83,7 +83,7 @@ fn tell_spared(spared: &[Vec<u8>], stays: &str) {
 }
 
 /// Names entries that stay as they are because they cannot be put back, or because that was asked for.
-pub fn print_left(context: &mut Context, left: &[Skipped]) -> Result<()> {
+pub fn print_left(context: &mut Context, left: &[SkippedEntry]) -> Result<()> {
     for entry in left {
         context.out.object(Line::Skipped(entry.into()))?;
         let path = if entry.path.is_empty() { ".".to_owned() } else { human::path(&entry.path) };
@@ -101,8 +101,8 @@ pub fn dry_run(context: &mut Context, target: &Checkpoint, look: &Look, preview:
 }
 
 /// Prints what was done, and how to go on.
-pub fn print(context: &mut Context, store: &Store, host: &dyn Host, rolled: &Rolled, how: &How) -> Result<()> {
-    let Rolled { session, workspace, done, spared, left } = rolled;
+pub fn print(context: &mut Context, store: &Store, host: &dyn Host, rolled: &RollbackOutcome, how: &How) -> Result<()> {
+    let RollbackOutcome { session, workspace, done, spared, left } = rolled;
     let spared = spared.as_deref().unwrap_or_default();
     context
         .out

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use parhelia_screen::human;
 use parhelia_service::Browsers;
-use parhelia_store::{clock, name::Shown as _};
+use parhelia_store::{clock, name::NameExt as _};
 use parhelia_wire::{Line, Summary, tool};
 
 use crate::{

@@ -2,7 +2,7 @@
 
 use std::path::{Path, absolute};
 
-use parhelia_store::{lock::ServiceLock, name::Shown as _};
+use parhelia_store::{lock::ServiceLock, name::NameExt as _};
 use parhelia_wire::Summary;
 
 use super::{Args, tcp};

@@ -7,7 +7,7 @@ use parhelia_host::{
     Refusal,
     run::{self, has_agent},
 };
-use parhelia_life::tmux::Shown;
+use parhelia_life::tmux::TmuxSession;
 use parhelia_wire::Summary;
 
 use super::tmux;
@@ -41,7 +41,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         let text = format!("cannot attach to session {id}: {what}\n`parhelia session resume {id} --tmux` starts it in tmux");
         return Err(Failure::Refused(text));
     };
-    let Some(shown) = Shown::of(&run) else {
+    let Some(shown) = TmuxSession::of(&run) else {
         return Err(Failure::Refused(format!(
             "cannot attach to session {id}: its agent is not in tmux, but in another terminal"
         )));

@@ -2,7 +2,7 @@
 
 use parhelia_agent::transcript::window::Windows;
 use parhelia_host::conversation::added::READ_BYTES_MAX;
-use parhelia_knowledge::window::{self, Known, Report, Share, Source, markdown, tokenizer::Counted};
+use parhelia_knowledge::window::{self, LimitSource, Report, Share, Source, markdown, tokenizer::Accuracy};
 use parhelia_ledger::{LedgerView as _, Session};
 use parhelia_screen::human;
 use parhelia_store::{Store, record::Checkpoint};
@@ -76,10 +76,10 @@ fn find(context: &Context, store: &Store, args: &Args) -> Result<(Session, Windo
 fn print(context: &mut Context, session: &Session, checkpoint: Option<&str>, report: &Report) -> Result<()> {
     let limit = report.limit;
     let known = match limit.known {
-        Known::Configured => "as configured",
-        Known::Reported => "as the agent says",
-        Known::ByModel => "by the model's name",
-        Known::Assumed => "assumed",
+        LimitSource::Configured => "as configured",
+        LimitSource::Reported => "as the agent says",
+        LimitSource::ByModel => "by the model's name",
+        LimitSource::Assumed => "assumed",
     };
     let model = report.model.as_deref().map(|model| human::path(model.as_bytes())).unwrap_or_else(|| "unknown".into());
     let mut facts = vec![("Session", human::path(session.id.as_bytes()))];
@@ -115,8 +115,8 @@ fn rows(report: &Report) -> Vec<Vec<String>> {
 fn totals(report: &Report) -> Vec<(&'static str, String)> {
     let limit = report.limit.tokens;
     let counted = match report.counted {
-        Counted::Exactly => "counted with the model's tokenizer",
-        Counted::Estimated => "an estimate: the model's own tokenizer is not public",
+        Accuracy::Exactly => "counted with the model's tokenizer",
+        Accuracy::Estimated => "an estimate: the model's own tokenizer is not public",
     };
     let total = report.measured.total();
     let mut facts = vec![("Measured", format!("{total} tokens, {:.1} %; {counted}", window::percent(total, limit)))];

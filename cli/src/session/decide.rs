@@ -4,7 +4,7 @@ use parhelia_host::{Host, run::life_of};
 use parhelia_ledger::{Approval, LedgerView as _, Place};
 use parhelia_oversight::review::{
     annotation::Text,
-    decide::{self, Decided, DecisionRequest, Verdict},
+    decide::{self, DecisionOutcome, DecisionRequest, Verdict},
 };
 use parhelia_screen::human;
 use parhelia_store::{Store, id::Ulid};
@@ -81,7 +81,7 @@ pub fn tell(
     store: &Store,
     checkpoint: Ulid,
     verdict: Verdict,
-    decided: &Decided,
+    decided: &DecisionOutcome,
 ) -> Result<(Option<Ulid>, u64)> {
     let status = decided.approval.status.name();
     let session = store.view().checkpoint(checkpoint)?.map(|found| found.record.session).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! `session label`: labels of a session, by which others choose it.
 
 use parhelia_oversight::labels::{self, Key, Label};
-use parhelia_wire::{Summary, summary::Labelled};
+use parhelia_wire::{Summary, summary::LabelOutcome};
 
 use crate::{
     complete,
@@ -56,6 +56,6 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     } else {
         context.out.remark(format!("Session {id} has these labels already."))?;
     }
-    context.out.summary(Summary::SessionLabel(Labelled { id, changed, labels }))?;
+    context.out.summary(Summary::SessionLabel(LabelOutcome { id, changed, labels }))?;
     Ok(Code::Done)
 }

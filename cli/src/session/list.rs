@@ -1,14 +1,14 @@
 //! `session list`: what there is: sessions that need a person, and then the others, the one that changed last first.
 
-use parhelia_store::name::Shown as _;
+use parhelia_store::name::NameExt as _;
 use std::collections::HashMap;
 
 use jiff::Timestamp;
-use parhelia_host::run::Failing;
+use parhelia_host::run::FailureStreak;
 use parhelia_ledger::{LedgerView as _, Session, Status};
 use parhelia_life::{
-    observed::Observed,
-    overview::{Overview, Unsupervised},
+    observed::AgentState,
+    overview::{Overview, UnsupervisedAgent},
 };
 use parhelia_oversight::labels::Selector;
 use parhelia_screen::human;
@@ -62,7 +62,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     for session in sessions {
         let overview = Overview::of(&store, &session)?;
         let count = counts.get(&session.id).copied().unwrap_or(0);
-        listed.push(Listed { session, overview, count });
+        listed.push(SessionRow { session, overview, count });
     }
     // What needs a person comes first; the order of changes is kept among the others.
     listed.sort_by_key(|one| one.overview.needs(&one.session).map_or(u8::MAX, |need| need as u8));
@@ -91,7 +91,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
 }
 
 /// A session as it is listed.
-struct Listed {
+struct SessionRow {
     session: Session,
     overview: Overview,
     count: u64,
@@ -100,7 +100,7 @@ struct Listed {
 /// The state of a session in a word: of one that shall not run, what was asked for.
 pub fn state(session: &Session, overview: &Overview) -> &'static str {
     match overview.state(session) {
-        state if state == Observed::None.name() => "–",
+        state if state == AgentState::None.name() => "–",
         state => state,
     }
 }
@@ -127,7 +127,7 @@ pub fn set_aside_text(session: &str, why: &str) -> String {
 
 /// Lines about checkpoints that fail.
 pub fn failing_texts(session: &str, overview: &Overview) -> Vec<String> {
-    let failed = overview.failing.as_ref().map(|Failing { since, count, reason }| {
+    let failed = overview.failing.as_ref().map(|FailureStreak { since, count, reason }| {
         let since = human::ago(*since, clock::timestamp());
         format!("session {session}: {} failed since {since}: {reason}", human::count(*count, "checkpoint"))
     });
@@ -139,7 +139,7 @@ pub fn failing_texts(session: &str, overview: &Overview) -> Vec<String> {
 pub fn open_text(session: &str, overview: &Overview) -> Option<String> {
     let process = overview.open_in?;
     let which = match overview.observed {
-        Observed::Dead => "which is not its agent",
+        AgentState::Dead => "which is not its agent",
         _ => "which may be its agent",
     };
     Some(format!(
@@ -161,7 +161,7 @@ pub fn interrupted_text(session: &str, target: Ulid) -> String {
 }
 
 /// A sentence about a session that lives without its supervisor, and the next step.
-pub fn unsupervised_text(session: &Session, found: &Unsupervised) -> String {
+pub fn unsupervised_text(session: &Session, found: &UnsupervisedAgent) -> String {
     let (id, process) = (&session.id, found.process);
     let why = found.silent.as_ref().map(|silent| format!(", as {silent}")).unwrap_or_default();
     let made = match (found.service_interval_seconds, found.has_hooks) {
@@ -179,10 +179,10 @@ pub fn unsupervised_text(session: &Session, found: &Unsupervised) -> String {
     )
 }
 
-fn print(context: &mut Context, listed: &[Listed]) -> Result<()> {
+fn print(context: &mut Context, listed: &[SessionRow]) -> Result<()> {
     let now = clock::timestamp();
     let none = || "–".to_owned();
-    let place = |one: &Listed| one.session.workspace.as_ref().map(|place| place.path.clone());
+    let place = |one: &SessionRow| one.session.workspace.as_ref().map(|place| place.path.clone());
     let has_many_places = listed.iter().any(|one| place(one) != place(&listed[0]));
     let mut names = vec!["SESSION", "STATE", "CHECKPOINT", "COUNT", "COST", "WHY", "LAST PROMPT"];
     let has_reviews = listed.iter().any(|one| one.overview.review.is_some());

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use parhelia_life::moved::{Moved, move_session};
+use parhelia_life::moved::{Relocation, move_session};
 use parhelia_wire::Summary;
 
 use crate::{
@@ -29,7 +29,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let store = context.open()?;
     let path = args.path.as_deref();
     let moved = move_session(&store, &context.host()?, &args.session, path, args.other_folder, &context.progress())?;
-    let Moved { session: id, from, to, others } = moved;
+    let Relocation { session: id, from, to, others } = moved;
     context.out.did(format!("session {id} works in {} from here on", to.path));
     for other in others {
         tell!("parhelia: session {other} is alive there, too");

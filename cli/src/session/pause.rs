@@ -3,7 +3,7 @@
 use parhelia_host::{Host, run};
 use parhelia_ledger::{LedgerView as _, Session};
 use parhelia_life::{
-    checkpoint::Made,
+    checkpoint::CheckpointReport,
     ending::{self, Over},
 };
 use parhelia_store::{Store, progress::Progress};
@@ -151,7 +151,7 @@ pub fn end(context: &mut Context, args: &EndArgs) -> Result<Code> {
 }
 
 /// Parts that a checkpoint lacks, which are said as well.
-pub(super) fn last_checkpoint(context: &Context, made: &Made) -> (Code, Vec<String>) {
+pub(super) fn last_checkpoint(context: &Context, made: &CheckpointReport) -> (Code, Vec<String>) {
     let id = made.outcome.checkpoint.id();
     if made.is_damaged() {
         tell!("parhelia: checkpoint {id} is damaged; `parhelia checkpoint verify {id}` says where");

@@ -3,7 +3,7 @@
 use parhelia_host::Refusal;
 use parhelia_ledger::{LedgerView as _, Status};
 use parhelia_life::prompt;
-use parhelia_wire::{Summary, summary::Prompted};
+use parhelia_wire::{Summary, summary::PromptOutcome};
 
 use super::resume;
 use crate::{
@@ -42,6 +42,6 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     }
     context.out.did(format!("session {} has got a prompt", session.id));
     context.out.remark(format!("Session {} has got the prompt.", session.id))?;
-    context.out.summary(Summary::SessionPrompt(Prompted { id: session.id }))?;
+    context.out.summary(Summary::SessionPrompt(PromptOutcome { id: session.id }))?;
     Ok(Code::Done)
 }

@@ -6,7 +6,7 @@ use parhelia_ledger::LedgerView as _;
 use parhelia_life::retention::{self, Calendar, Forecast, Policy};
 use parhelia_screen::human;
 use parhelia_store::record::Checkpoint;
-use parhelia_wire::{Line, Summary, checkpoint::Retention, summary::Pruned};
+use parhelia_wire::{Line, Summary, checkpoint::Retention, summary::PruneOutcome};
 
 use crate::{
     complete,
@@ -110,7 +110,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         context.out.remark("`parhelia gc` frees what nothing else needs.")?;
     }
     thinned::remark(&mut context.out, &report)?;
-    context.out.summary(Summary::SessionPrune(Pruned {
+    context.out.summary(Summary::SessionPrune(PruneOutcome {
         dry_run: false,
         removed: report.removed.len() as u64,
         overruled: report.overruled,
@@ -159,7 +159,7 @@ fn foretell(context: &mut Context, forecast: &Forecast, limit: u64) -> Result<()
         human::number(plan.remove.len() as u64),
         human::number(plan.keep.len() as u64)
     ))?;
-    context.out.summary(Summary::SessionPrune(Pruned {
+    context.out.summary(Summary::SessionPrune(PruneOutcome {
         dry_run: true,
         removed: plan.remove.len() as u64,
         overruled: forecast.overruled,

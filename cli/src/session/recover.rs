@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use parhelia_host::{Host, Refusal, run::Life};
 use parhelia_ledger::{Goal, LedgerView as _, Session, Status};
 use parhelia_life::{
-    observed::Observed,
+    observed::AgentState,
     overview::{self, Overview},
     resume::{self, Diagnosis, Fate, Foreseen, left_alone as left_aside},
 };
@@ -125,7 +125,7 @@ fn choose_earlier(context: &mut Context, store: &Store, session: &Session) -> Re
 
 /// The session that changed last among those whose agent is dead though nobody set them aside.
 fn dead(store: &Store, host: &dyn Host) -> Result<Session> {
-    let overview::Missing { dead: found, unknown, elsewhere, unsupervised } = overview::missing(store)?;
+    let overview::Shortfall { dead: found, unknown, elsewhere, unsupervised } = overview::missing(store)?;
     for (session, why) in &unknown {
         tell_unknown(&session.id, why);
     }
@@ -175,7 +175,7 @@ fn agent_text(session: &Session, life: &Life, overview: &Overview) -> String {
             id = session.id
         ),
         Life::Over if session.run.is_none() => "no agent was started in it".into(),
-        Life::Over if overview.observed == Observed::Unknown => {
+        Life::Over if overview.observed == AgentState::Unknown => {
             let why = overview.why.as_ref().map(|why| format!(" ({})", human::path(why.as_bytes()))).unwrap_or_default();
             format!("whether its agent lives is not known{why}")
         }

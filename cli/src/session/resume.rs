@@ -4,17 +4,17 @@ pub(super) mod all;
 
 use std::{io::IsTerminal, path::PathBuf, time::Duration};
 
-use parhelia_store::{Store, clock, name::Shown as _};
+use parhelia_store::{Store, clock, name::NameExt as _};
 
 use parhelia_host::{Host, Refusal, run};
 use parhelia_ledger::{LedgerView as _, Run, Session, Status};
 use parhelia_life::{
-    resume::{self, Alive, Begun, Consent, Prepared, Resume, ResumeRequest},
+    resume::{self, Alive, Consent, PendingResume, Preparation, Resume, ResumeRequest},
     supervise,
-    tmux::{Shown, TmuxPlace},
+    tmux::{TmuxPlace, TmuxSession},
 };
 use parhelia_screen::human;
-use parhelia_wire::{Line, Summary, session::Started, summary::Ended};
+use parhelia_wire::{Line, Summary, session::AgentStart, summary::RunOutcome};
 
 use super::{
     prompt_file,
@@ -189,7 +189,7 @@ fn tmux_place(
     host: &Shell,
     flags: &tmux::Flags,
     no_tmux: bool,
-    prepared: &Prepared,
+    prepared: &Preparation,
     newest: Option<&Run>,
 ) -> Result<Option<TmuxPlace>> {
     let socket = flags.tmux_socket.as_deref();
@@ -207,12 +207,12 @@ fn tmux_place(
 
 /// The end where the user has called it off.
 fn left_alone(context: &mut Context, session: String) -> Result<Code> {
-    context.out.summary(Summary::SessionResume(Ended { id: session, ..Ended::default() }))?;
+    context.out.summary(Summary::SessionResume(RunOutcome { id: session, ..RunOutcome::default() }))?;
     Ok(Code::Done)
 }
 
 /// Starts the agent, for which this process stands from here on.
-fn start(context: &mut Context, store: &Store, host: &Shell, begun: Begun, request: &ResumeRequest) -> Result<Code> {
+fn start(context: &mut Context, store: &Store, host: &Shell, begun: PendingResume, request: &ResumeRequest) -> Result<Code> {
     let stops = supervise::or_ended(store, host, &begun.current, &context.progress(), signals::take_over())?;
     let session = begun.current.session.clone();
     let code = begun.start(store, host, request, &stops, &context.supervisor())?;
@@ -220,7 +220,7 @@ fn start(context: &mut Context, store: &Store, host: &Shell, begun: Begun, reque
         // Another run than the first may have been begun, with a new conversation.
         let run = store.refresh()?.session(&session)?.and_then(|session| session.run);
         let exit_code = Some(code.into());
-        Ok(Summary::SessionResume(Ended { id: session, run, exit_code, ..Ended::default() }))
+        Ok(Summary::SessionResume(RunOutcome { id: session, run, exit_code, ..RunOutcome::default() }))
     };
     exit_as_agent(context, code, summarise())
 }
@@ -229,7 +229,7 @@ fn start(context: &mut Context, store: &Store, host: &Shell, begun: Begun, reque
 fn already_alive(context: &mut Context, session: &str, alive: &Alive) -> Result<Code> {
     print_alive(context, session, alive)?;
     let (id, process) = (session.to_owned(), Some(alive.process));
-    context.out.summary(Summary::SessionResume(Ended { id, alive: true, process, ..Ended::default() }))?;
+    context.out.summary(Summary::SessionResume(RunOutcome { id, alive: true, process, ..RunOutcome::default() }))?;
     Ok(Code::Done)
 }
 
@@ -246,7 +246,7 @@ fn print_alive(context: &mut Context, session: &str, alive: &Alive) -> Result<()
         let id = human::shell(session.as_bytes());
         tell!("parhelia: {warning}; `parhelia session stop {id}` and then `parhelia session resume {id}` restore it");
     }
-    if let Some(shown) = Shown::of(&alive.run) {
+    if let Some(shown) = TmuxSession::of(&alive.run) {
         context.out.remark(format!("To look at it: parhelia session attach {session} ({})", tmux::command_text(&shown)))?;
     }
     Ok(())
@@ -325,8 +325,8 @@ fn is_put_back(
 }
 
 /// Says which session goes on, from where.
-fn report(context: &mut Context, begun: &Begun) -> Result<()> {
-    let Begun { current, prepared, restored, .. } = begun;
+fn report(context: &mut Context, begun: &PendingResume) -> Result<()> {
+    let PendingResume { current, prepared, restored, .. } = begun;
     let from = prepared.choice.checkpoint.as_ref();
     // Standard output is the agent's.
     if !context.global.quiet && !context.out.json {
@@ -343,7 +343,7 @@ fn report(context: &mut Context, begun: &Begun) -> Result<()> {
             );
         }
     }
-    context.out.object(Line::Started(Box::new(Started {
+    context.out.object(Line::Started(Box::new(AgentStart {
         session: current.session.clone(),
         run: current.run.clone(),
         epoch: current.epoch,

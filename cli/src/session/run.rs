@@ -5,11 +5,11 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 use parhelia_agent::command::Agent;
 use parhelia_life::{
     supervise::{self, Launch, LaunchRequest, ensure_launchable},
-    template::Copied,
+    template::WorkspaceCopy,
     tmux::server,
 };
 use parhelia_store::Store;
-use parhelia_wire::{Line, Summary, session::Started, summary::Ended};
+use parhelia_wire::{Line, Summary, session::AgentStart, summary::RunOutcome};
 
 use super::{prompt_file, signals, tmux};
 use crate::{
@@ -80,7 +80,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         ..LaunchRequest::default()
     };
     if args.agent_folder.is_some() {
-        let copied = Copied::make(&host, folder, &context.progress())?;
+        let copied = WorkspaceCopy::make(&host, folder, &context.progress())?;
         let launched = launch(context, args, (&store, &host), request.in_copy(&copied));
         return copied.or_removed(&store, launched);
     }
@@ -88,7 +88,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         // Another process of ours has made it.
         Some([id, agents]) => {
             let id = id.to_string_lossy().into_owned();
-            request.in_copy(&Copied { id, folder: agents.into(), workspace: folder })
+            request.in_copy(&WorkspaceCopy { id, folder: agents.into(), workspace: folder })
         }
         _ => LaunchRequest { workspace: folder, ..request },
     };
@@ -116,13 +116,13 @@ fn launch(context: &mut Context, args: &Args, (store, host): (&Store, &Shell), r
     let (current, conversation) = (&begun.current, &begun.conversation);
     let (session, run) = (current.session.clone(), current.run.clone());
     let (epoch, conversation) = (current.epoch, conversation.clone());
-    let started = Started { session: session.clone(), run: run.clone(), epoch, conversation, ..Started::default() };
+    let started = AgentStart { session: session.clone(), run: run.clone(), epoch, conversation, ..AgentStart::default() };
     let said = context.out.object(Line::Started(Box::new(started))).and_then(|()| context.out.flush());
     supervise::or_ended(store, host, current, &bar, unless_closed(said))?;
     let stops = supervise::or_ended(store, host, current, &bar, signals::take_over())?;
     let ended = launch.supervise(store, host, begun, &stops, &context.supervisor())?;
     let (run, exit_code) = (Some(run), Some(ended.code.into()));
-    let summary = Summary::SessionRun(Ended { id: session, run, exit_code, ..Ended::default() });
+    let summary = Summary::SessionRun(RunOutcome { id: session, run, exit_code, ..RunOutcome::default() });
     exit_as_agent(context, ended.code, Ok(summary))
 }
 

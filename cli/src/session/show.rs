@@ -1,7 +1,7 @@
 //! `session show`: everything about one session.
 
 use parhelia_ledger::{Goal, LedgerView as _, Place, Run, Session, Status};
-use parhelia_life::{beside, observed::Observed, overview::Overview, worktrees};
+use parhelia_life::{beside, observed::AgentState, overview::Overview, worktrees};
 use parhelia_oversight::review::link;
 use parhelia_screen::human;
 use parhelia_store::{Store, clock, view::View};
@@ -141,7 +141,7 @@ fn facts(view: &View, session: &Session, overview: &Overview, checkpoints: u64) 
 /// The status for people: an agent that died by itself was not paused, though a run that ends so leaves its session in that state.
 fn status_word(session: &Session, overview: &Overview) -> &'static str {
     let is_dead = session.status == Status::Paused && overview.wanted == Some(Goal::Running) && !overview.observed.is_alive();
-    if is_dead { Observed::Dead.name() } else { session.status.name() }
+    if is_dead { AgentState::Dead.name() } else { session.status.name() }
 }
 
 fn run_text(run: &Run) -> String {

@@ -3,7 +3,7 @@
 use parhelia_host::Host as _;
 use parhelia_knowledge::summary::{
     markdown,
-    model::{Asked, ask, newest},
+    model::{AskOutcome, ask, newest},
 };
 use parhelia_service::model;
 use parhelia_wire::{Line, Summary};
@@ -80,9 +80,11 @@ fn asked(context: &Context, session: &str) -> Result<Option<String>> {
     let (store, host, options) = (context.open()?, context.host()?, context.own_config()?.summary);
     let api = |question: &_| model::ask(&options, question, &|name| host.variable(name));
     let done = match ask(&store, &host, &options, session, &api, &Log("summary"))? {
-        Asked::Answered(summary) => format!("{} has summed up checkpoint {}", summary.generated_by.shown(), summary.checkpoint),
-        Asked::Same => "the model has summed up the same text before".into(),
-        Asked::ByAnother | Asked::Nothing => return Ok(None),
+        AskOutcome::Answered(summary) => {
+            format!("{} has summed up checkpoint {}", summary.generated_by.shown(), summary.checkpoint)
+        }
+        AskOutcome::Same => "the model has summed up the same text before".into(),
+        AskOutcome::ByAnother | AskOutcome::Nothing => return Ok(None),
     };
     Ok(Some(done))
 }

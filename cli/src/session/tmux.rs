@@ -7,9 +7,9 @@ use std::{
 };
 
 use parhelia_host::Host;
-use parhelia_life::tmux::{InTmux, Shown, Started};
+use parhelia_life::tmux::{InTmux, StartupState, TmuxSession};
 use parhelia_screen::human;
-use parhelia_wire::{Line, session as wire, summary::Ended};
+use parhelia_wire::{Line, session as wire, summary::RunOutcome};
 
 use crate::{
     context::Context,
@@ -31,7 +31,7 @@ pub struct Flags {
 }
 
 /// The command that attaches a terminal.
-pub fn command_text(shown: &Shown) -> String {
+pub fn command_text(shown: &TmuxSession) -> String {
     match shown.server.socket() {
         Some(socket) => format!("tmux -S {} attach -t {}", human::shell(socket.as_os_str().as_bytes()), shown.session),
         None => format!("tmux attach -t {}", shown.session),
@@ -39,7 +39,7 @@ pub fn command_text(shown: &Shown) -> String {
 }
 
 /// Becomes tmux, which attaches; a terminal in the same server is switched. Returns where that fails.
-pub fn attach(host: &dyn Host, shown: &Shown) -> Failure {
+pub fn attach(host: &dyn Host, shown: &TmuxSession) -> Failure {
     let mut command = shown.server.command();
     let is_inside = host.tmux().is_some_and(|here| shown.server.socket() == Some(here.socket.as_ref()));
     match is_inside {
@@ -56,7 +56,7 @@ pub fn attach(host: &dyn Host, shown: &Shown) -> Failure {
 }
 
 /// Says where the agent of a session is, and how to look at it.
-pub fn print(context: &mut Context, made: &InTmux) -> Result<Ended> {
+pub fn print(context: &mut Context, made: &InTmux) -> Result<RunOutcome> {
     let (session, attach, alive) = (&made.run.session, command_text(&made.shown), made.is_alive());
     let place = &made.shown.session;
     if alive {
@@ -71,10 +71,10 @@ pub fn print(context: &mut Context, made: &InTmux) -> Result<Ended> {
     if let Some(trouble) = made.waits() {
         tell!("parhelia: {}", trouble.text());
     }
-    if made.started == Started::Silent {
+    if made.started == StartupState::Silent {
         tell!("parhelia: the agent is alive, but has not said that it has its conversation open; look at it");
     }
-    let ended = Ended::in_tmux(session.clone(), made.run.id.clone(), alive, made.waits());
+    let ended = RunOutcome::in_tmux(session.clone(), made.run.id.clone(), alive, made.waits());
     context.out.object(Line::Tmux(Box::new(wire::InTmux {
         session: session.clone(),
         run: made.run.id.clone(),
@@ -91,7 +91,7 @@ pub fn print(context: &mut Context, made: &InTmux) -> Result<Ended> {
 }
 
 /// The same, and attaches this terminal, unless the agent is left in the background.
-pub fn show(context: &mut Context, flags: &Flags, made: &InTmux) -> Result<Ended> {
+pub fn show(context: &mut Context, flags: &Flags, made: &InTmux) -> Result<RunOutcome> {
     let ended = print(context, made)?;
     let has_terminal = || std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
     if made.is_alive() && !flags.detach && !context.global.json && has_terminal() {
@@ -112,7 +112,7 @@ mod tests {
     fn the_command_can_be_given_to_a_shell() {
         let of = |socket: Option<&str>| {
             let server = Server::new(socket.map(Into::into), Duration::from_secs(1));
-            command_text(&Shown { server, session: "ph-a-1".into() })
+            command_text(&TmuxSession { server, session: "ph-a-1".into() })
         };
         assert_eq!(of(None), "tmux attach -t ph-a-1");
         assert_eq!(of(Some("/tmp/it's")), r"tmux -S '/tmp/it'\''s' attach -t ph-a-1");

@@ -1,6 +1,6 @@
 //! `session unit`: a unit for systemd that resumes at boot what the machine's end has interrupted.
 
-use parhelia_store::name::Shown as _;
+use parhelia_store::name::NameExt as _;
 use parhelia_wire::Summary;
 
 use crate::{

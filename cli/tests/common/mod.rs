@@ -19,8 +19,8 @@ use parhelia_store::{
     links,
     omitted::{self, Omission, Reason},
     pack::{BlockBuilder, ObjectKind, PackWriter},
-    recipe::Encoded,
-    record::{Consistency, LinksTable, Omitted, Part, RECORD_SCHEMA, Record, Rules, Trigger, Workspace},
+    recipe::EncodedObject,
+    record::{Consistency, LinksTable, OmissionCounts, Part, RECORD_SCHEMA, Record, Rules, Trigger, Workspace},
     tree::{Hole, Kind, Meta, Node, Time, encode_folder},
 };
 use serde_json::Value;
@@ -175,7 +175,7 @@ pub fn symlink(name: impl Into<Vec<u8>>, target: &[u8]) -> Item {
 /// A store that is filled by hand.
 pub struct Builder {
     pub store: Store,
-    objects: Vec<Encoded>,
+    objects: Vec<EncodedObject>,
     path: Vec<u8>,
     groups: HashMap<u32, Vec<Vec<u8>>>,
     group_sizes: HashMap<u32, u32>,
@@ -214,7 +214,7 @@ impl Builder {
                 let blob = self.store.ids().blob(content);
                 if !content.is_empty() {
                     let bytes = content.clone();
-                    self.objects.push(Encoded { kind: ObjectKind::Chunk, id: blob.object(), bytes, tail_bytes: 0 });
+                    self.objects.push(EncodedObject { kind: ObjectKind::Chunk, id: blob.object(), bytes, tail_bytes: 0 });
                 }
                 Kind::File { size: content.len() as u64, blob, holes: holes.clone() }
             }
@@ -257,7 +257,7 @@ impl Builder {
         let table = links::encode(&links::folders_of(&groups)).map(|bytes| {
             assert!(bytes.len() <= 256 << 10);
             let table = LinksTable { blob: self.store.ids().blob(&bytes), bytes: bytes.len() as u64 };
-            self.objects.push(Encoded { kind: ObjectKind::Chunk, id: table.blob.object(), bytes, tail_bytes: 0 });
+            self.objects.push(EncodedObject { kind: ObjectKind::Chunk, id: table.blob.object(), bytes, tail_bytes: 0 });
             table
         });
         let omitted = (!omissions.is_empty()).then(|| self.omitted(omissions));
@@ -303,12 +303,12 @@ impl Builder {
         id
     }
 
-    fn omitted(&mut self, omissions: &[Omission]) -> Omitted {
+    fn omitted(&mut self, omissions: &[Omission]) -> OmissionCounts {
         let bytes = omitted::encode(omissions);
         let id = self.store.ids().table(&bytes);
-        self.objects.push(Encoded { kind: ObjectKind::Table, id, bytes, tail_bytes: 0 });
+        self.objects.push(EncodedObject { kind: ObjectKind::Table, id, bytes, tail_bytes: 0 });
         let count = |wanted: fn(&Reason) -> bool| omissions.iter().filter(|o| wanted(&o.reason)).count() as u64;
-        Omitted {
+        OmissionCounts {
             table: id,
             excluded: count(|r| matches!(r, Reason::Excluded(_))),
             unreadable: count(|r| matches!(r, Reason::Unreadable(_))),
@@ -321,7 +321,7 @@ impl Builder {
     /// Commits a record with what was encoded for it.
     pub fn append(&mut self, record: String) {
         let sealed = self.store.ids().record(record.as_bytes()).object();
-        self.objects.push(Encoded { kind: ObjectKind::Record, id: sealed, bytes: record.clone().into(), tail_bytes: 0 });
+        self.objects.push(EncodedObject { kind: ObjectKind::Record, id: sealed, bytes: record.clone().into(), tail_bytes: 0 });
         let op = OpId::generate();
         let id = PackId::new(op, 0);
         let mut pack = PackWriter::create(self.store.layout(), id).unwrap();

@@ -16,11 +16,11 @@ use parhelia_store::{
 use crate::{
     content::Content,
     fault::Fault,
-    filesystem::{FOREVER, Line, Needs, ReadOnlyFilesystem, Shown, Space, entry},
+    filesystem::{EntryReply, FOREVER, Line, Needs, ReadOnlyFilesystem, Space, entry},
     readahead::{Entry, Next, Readahead, Scope, Source},
     tree::{
         nodes::TreeNodes,
-        preorder::{Found, PreorderTree},
+        preorder::{PreorderTree, TreeEntry},
     },
 };
 
@@ -78,13 +78,13 @@ impl CheckpointFilesystem {
         })
     }
 
-    fn found(&self, ino: u64) -> Result<Found, Fault> {
+    fn found(&self, ino: u64) -> Result<TreeEntry, Fault> {
         let position = if ino == ROOT { Some(self.root) } else { self.tree.position(ino) };
         let found = position.map(|position| self.tree.locate(position)).transpose()?;
         found.flatten().ok_or(Fault::Stale)
     }
 
-    fn parent(&self, found: &Found) -> Result<Shown, Fault> {
+    fn parent(&self, found: &TreeEntry) -> Result<EntryReply, Fault> {
         let position = if found.position == self.root { self.root } else { found.parent };
         let parent = self.tree.locate(position)?.ok_or(Fault::Stale)?;
         entry::shown(&self.tree, &parent)
@@ -116,7 +116,7 @@ impl ReadOnlyFilesystem for CheckpointFilesystem {
         Needs { xattrs, holes: has(features::SPARSE), fresh_folders: false, acls: self.acls && xattrs }
     }
 
-    fn lookup(&self, folder: u64, name: &[u8]) -> Result<Result<Shown, Duration>, Fault> {
+    fn lookup(&self, folder: u64, name: &[u8]) -> Result<Result<EntryReply, Duration>, Fault> {
         let folder = self.found(folder)?;
         match name {
             b"." => return entry::shown(&self.tree, &folder).map(Ok),
@@ -130,7 +130,7 @@ impl ReadOnlyFilesystem for CheckpointFilesystem {
         }
     }
 
-    fn attr(&self, ino: u64) -> Result<Shown, Fault> {
+    fn attr(&self, ino: u64) -> Result<EntryReply, Fault> {
         entry::shown(&self.tree, &self.found(ino)?)
     }
 

@@ -5,11 +5,11 @@ use parhelia_store::{id::Ulid, tree::Kind};
 use crate::{
     content::Content,
     fault::Fault,
-    filesystem::{FOREVER, Line, Shown},
+    filesystem::{EntryReply, FOREVER, Line},
     readahead::{Entry, Next, Scope},
     tree::{
         attr,
-        preorder::{Found, PreorderTree},
+        preorder::{PreorderTree, TreeEntry},
     },
 };
 
@@ -20,16 +20,16 @@ pub fn generation(checkpoint: Ulid) -> u32 {
 }
 
 /// The entry as the kernel is told of it.
-pub fn shown(tree: &PreorderTree, found: &Found) -> Result<Shown, Fault> {
+pub fn shown(tree: &PreorderTree, found: &TreeEntry) -> Result<EntryReply, Fault> {
     let attr = tree.attr(found)?.ok_or(Fault::Stale)?;
-    Ok(Shown { attr, ttl: FOREVER, generation: generation(tree.checkpoint().record.id) })
+    Ok(EntryReply { attr, ttl: FOREVER, generation: generation(tree.checkpoint().record.id) })
 }
 
 /// Lists a folder of a tree. `parent` is what `..` shows.
 pub fn list(
     tree: &PreorderTree,
-    folder: &Found,
-    parent: Shown,
+    folder: &TreeEntry,
+    parent: EntryReply,
     from: u64,
     visit: &mut dyn FnMut(Line<'_>) -> bool,
 ) -> Result<(), Fault> {
@@ -59,7 +59,7 @@ pub fn list(
 }
 
 /// A symlink's target.
-pub fn readlink(found: &Found) -> Result<Vec<u8>, Fault> {
+pub fn readlink(found: &TreeEntry) -> Result<Vec<u8>, Fault> {
     match found.node().map(|node| &node.kind) {
         Some(Kind::Symlink { target }) => Ok(target.clone()),
         _ => Err(Fault::Invalid),
@@ -67,7 +67,7 @@ pub fn readlink(found: &Found) -> Result<Vec<u8>, Fault> {
 }
 
 /// A range of a file.
-pub fn read(content: &Content, found: &Found, offset: u64, bytes: u64, take: &mut dyn FnMut(&[u8])) -> Result<(), Fault> {
+pub fn read(content: &Content, found: &TreeEntry, offset: u64, bytes: u64, take: &mut dyn FnMut(&[u8])) -> Result<(), Fault> {
     match found.node().map(|node| &node.kind) {
         Some(Kind::File { size, blob, .. }) => Ok(content.read(*blob, *size, offset, bytes, take)?),
         Some(Kind::Folder { .. }) => Err(Fault::IsAFolder),
@@ -76,7 +76,7 @@ pub fn read(content: &Content, found: &Found, offset: u64, bytes: u64, take: &mu
 }
 
 /// The entries of a scope.
-pub fn entries(tree: &PreorderTree, found: &Found, scope: Scope, visit: &mut dyn FnMut(Entry) -> Next) -> Result<(), Fault> {
+pub fn entries(tree: &PreorderTree, found: &TreeEntry, scope: Scope, visit: &mut dyn FnMut(Entry) -> Next) -> Result<(), Fault> {
     let inside = found.position.saturating_add(1);
     let (folder, from) = match scope {
         Scope::Inside => (found, inside),
@@ -105,7 +105,7 @@ fn entries_behind(tree: &PreorderTree, mut at: u64, visit: &mut dyn FnMut(Entry)
     Ok(())
 }
 
-fn entry(tree: &PreorderTree, found: &Found) -> Result<Entry, Fault> {
+fn entry(tree: &PreorderTree, found: &TreeEntry) -> Result<Entry, Fault> {
     let at = tree.inode_at(found.position);
     Ok(match found.node().map(|node| &node.kind) {
         Some(Kind::File { size, .. }) => Entry { at, ino: tree.inode(found)?, bytes: *size },
@@ -114,7 +114,7 @@ fn entry(tree: &PreorderTree, found: &Found) -> Result<Entry, Fault> {
 }
 
 /// Decodes the block that holds a small file.
-pub fn prefetch(content: &Content, found: &Found) -> Result<(), Fault> {
+pub fn prefetch(content: &Content, found: &TreeEntry) -> Result<(), Fault> {
     match found.node().map(|node| &node.kind) {
         Some(Kind::File { size, blob, .. }) => Ok(content.prefetch(*blob, *size)?),
         _ => Ok(()),
@@ -122,7 +122,7 @@ pub fn prefetch(content: &Content, found: &Found) -> Result<(), Fault> {
 }
 
 /// The next place of a file that is data, or that is a hole.
-pub fn seek(found: &Found, offset: u64, wants_data: bool) -> Result<u64, Fault> {
+pub fn seek(found: &TreeEntry, offset: u64, wants_data: bool) -> Result<u64, Fault> {
     match found.node().map(|node| &node.kind) {
         Some(Kind::File { size, holes, .. }) => attr::seek(*size, holes, offset, wants_data).ok_or(Fault::PastEnd),
         _ => Err(Fault::Invalid),
@@ -130,14 +130,14 @@ pub fn seek(found: &Found, offset: u64, wants_data: bool) -> Result<u64, Fault> 
 }
 
 /// The value of an extended attribute.
-pub fn xattr(found: &Found, name: &[u8]) -> Result<Vec<u8>, Fault> {
+pub fn xattr(found: &TreeEntry, name: &[u8]) -> Result<Vec<u8>, Fault> {
     let xattrs = found.node().map_or(&[][..], |node| &node.meta.xattrs);
     let value = xattrs.iter().find(|(found, _)| found == name).map(|(_, value)| value.clone());
     value.ok_or(Fault::NoAttribute)
 }
 
 /// The names of all extended attributes, each with a zero byte behind it.
-pub fn xattr_names(found: &Found) -> Vec<u8> {
+pub fn xattr_names(found: &TreeEntry) -> Vec<u8> {
     let xattrs = found.node().map_or(&[][..], |node| &node.meta.xattrs);
     let mut names = Vec::new();
     for (name, _) in xattrs {

@@ -29,7 +29,7 @@ pub struct Needs {
 
 /// An entry as the kernel is told of it.
 #[derive(Clone, Copy, Debug)]
-pub struct Shown {
+pub struct EntryReply {
     /// The answer of `stat`.
     pub attr: FileAttr,
     /// For how long the kernel need not ask again, neither for this nor for the name.
@@ -40,7 +40,7 @@ pub struct Shown {
 
 /// Something that the kernel was told, and that is not so any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outdated {
+pub enum Invalidation {
     /// The answer of `stat`, and the list, of an inode.
     Inode(u64),
     /// The entry behind a name in a folder, which is given by inode number.
@@ -53,7 +53,7 @@ pub struct Line<'a> {
     /// Name of the entry in the folder, byte for byte.
     pub name: &'a [u8],
     /// The entry.
-    pub shown: Shown,
+    pub shown: EntryReply,
     /// From where the list goes on behind this line.
     pub next: u64,
 }
@@ -72,9 +72,9 @@ pub trait ReadOnlyFilesystem: Source {
     /// The part of the kernel's repertoire that it needs.
     fn needs(&self) -> Needs;
     /// The entry of a folder with this name, or for how long it may be taken for absent.
-    fn lookup(&self, folder: u64, name: &[u8]) -> Result<Result<Shown, Duration>, Fault>;
+    fn lookup(&self, folder: u64, name: &[u8]) -> Result<Result<EntryReply, Duration>, Fault>;
     /// An entry by its inode number.
-    fn attr(&self, ino: u64) -> Result<Shown, Fault>;
+    fn attr(&self, ino: u64) -> Result<EntryReply, Fault>;
     /// Calls `visit` with the lines of a folder from a place on (0: the first), until it answers false.
     fn list(&self, ino: u64, from: u64, visit: &mut dyn FnMut(Line<'_>) -> bool) -> Result<(), Fault>;
     /// A symlink's target.
@@ -92,7 +92,7 @@ pub trait ReadOnlyFilesystem: Source {
     /// Keeps its caches within one of so many equal shares.
     fn share(&self, _shares: u64) {}
     /// Takes in what is new, and returns what the kernel was told and is not so any more.
-    fn outdated(&self) -> Result<Vec<Outdated>, Fault> {
+    fn outdated(&self) -> Result<Vec<Invalidation>, Fault> {
         Ok(Vec::new())
     }
 }

@@ -20,7 +20,7 @@ use fuser::{
 use crate::{
     counts::{Counters, count},
     fault::Fault,
-    filesystem::{Needs, ReadOnlyFilesystem, Shown},
+    filesystem::{EntryReply, Needs, ReadOnlyFilesystem},
     kernel::{Log, activity::Activity},
     readahead::{Readahead, tracker::AccessHint},
 };
@@ -85,7 +85,7 @@ impl FuseServer {
 }
 
 /// The generation that the kernel is told; of a filesystem's root it takes none but 0.
-fn generation(shown: &Shown) -> Generation {
+fn generation(shown: &EntryReply) -> Generation {
     Generation(if shown.attr.ino == INodeNo::ROOT { 0 } else { u64::from(shown.generation) })
 }
 
@@ -153,7 +153,7 @@ impl Filesystem for FuseServer {
     fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
         count(&self.counters.getattr);
         match self.filesystem.attr(ino.0) {
-            Ok(Shown { attr, ttl, .. }) => reply.attr(&ttl, &attr),
+            Ok(EntryReply { attr, ttl, .. }) => reply.attr(&ttl, &attr),
             Err(e) => reply.error(self.errno("stat", ino, &e)),
         }
     }
@@ -242,7 +242,7 @@ impl Filesystem for FuseServer {
         count(&self.counters.readdirplus);
         self.activity.note();
         let listed = self.filesystem.list(ino.0, offset, &mut |line| {
-            let Shown { attr, ttl, .. } = &line.shown;
+            let EntryReply { attr, ttl, .. } = &line.shown;
             !reply.add(attr.ino, line.next, OsStr::from_bytes(line.name), ttl, attr, generation(&line.shown))
         });
         match listed {

@@ -33,7 +33,7 @@ const SOURCE: &str = "parhelia";
 const DEVICE: &str = "/dev/fuse";
 
 /// A filesystem that is mounted, but does not answer yet.
-pub(crate) struct Attached {
+pub(crate) struct KernelMount {
     /// The identity of the mount.
     pub(crate) identity: Identity,
     session: Session<FuseServer>,
@@ -41,7 +41,7 @@ pub(crate) struct Attached {
     by_helper: bool,
 }
 
-impl Attached {
+impl KernelMount {
     /// Mounts a filesystem: by the system call where we may, by `fusermount3` where only it may.
     pub(crate) fn new(filesystem: FuseServer, mountpoint: &Path, options: &Options) -> Result<Self> {
         let refused = |source| refused(mountpoint, source, options);
@@ -58,7 +58,7 @@ impl Attached {
         };
         let session = session.map_err(refused)?;
         let identity = Identity::at(mountpoint).map_err(refused)?;
-        Ok(Attached { identity, session, by_helper })
+        Ok(KernelMount { identity, session, by_helper })
     }
 
     /// A descriptor of its own of the connection to the kernel.

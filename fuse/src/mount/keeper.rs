@@ -22,7 +22,7 @@ use rustix::{
 };
 
 use crate::{
-    filesystem::{Outdated, ReadOnlyFilesystem},
+    filesystem::{Invalidation, ReadOnlyFilesystem},
     kernel::{Log, activity::Activity},
     mount::registry::{BusyMark, count_busy},
 };
@@ -37,7 +37,7 @@ const IDLE_INTERVAL: Duration = Duration::from_secs(10);
 const IDLE_SHARES: u64 = u64::MAX;
 
 /// The things that a keeper looks after.
-pub(crate) struct Kept {
+pub(crate) struct Keeper {
     /// The store, and what of it is mounted. The mount ends with their last owner, which is not its keeper.
     pub(crate) store: Weak<Store>,
     pub(crate) filesystem: Weak<dyn ReadOnlyFilesystem>,
@@ -59,11 +59,11 @@ pub(crate) struct Wakes {
 }
 
 /// Starts the thread. It ends when the mount is over, or the filesystem is gone.
-pub(crate) fn start(kept: Kept, wakes: Wakes) -> io::Result<()> {
+pub(crate) fn start(kept: Keeper, wakes: Wakes) -> io::Result<()> {
     thread::Builder::new().name("keeper".into()).spawn(move || kept.work(wakes)).map(drop)
 }
 
-impl Kept {
+impl Keeper {
     fn work(self, mut wakes: Wakes) {
         let Some((store, filesystem)) = self.kept() else { return };
         let (layout, follows_store) = (store.layout().clone(), filesystem.needs().fresh_folders);
@@ -76,12 +76,12 @@ impl Kept {
             let interval = if is_busy { calm.min(IDLE_INTERVAL) } else { calm };
             let was_busy = is_busy;
             match wakes.wait(changes.as_ref(), interval) {
-                Woken::Over => return,
-                Woken::Read => (is_busy, looked_at) = (true, Instant::now()),
-                Woken::Else if is_busy && looked_at.elapsed() >= IDLE_INTERVAL => {
+                WakeReason::Over => return,
+                WakeReason::Read => (is_busy, looked_at) = (true, Instant::now()),
+                WakeReason::Else if is_busy && looked_at.elapsed() >= IDLE_INTERVAL => {
                     (is_busy, looked_at) = (self.activity.look(), Instant::now());
                 }
-                Woken::Else => {}
+                WakeReason::Else => {}
             }
             if is_busy != was_busy
                 && let Some(mark) = &self.busy_mark
@@ -117,10 +117,10 @@ impl Kept {
         self.store.upgrade().zip(self.filesystem.upgrade())
     }
 
-    fn tell(&self, outdated: &Outdated) -> io::Result<()> {
+    fn tell(&self, outdated: &Invalidation) -> io::Result<()> {
         match outdated {
-            Outdated::Inode(ino) => self.notifier.inval_inode(INodeNo(*ino), 0, 0),
-            Outdated::Name(folder, name) => self.notifier.inval_entry(INodeNo(*folder), OsStr::from_bytes(name)),
+            Invalidation::Inode(ino) => self.notifier.inval_inode(INodeNo(*ino), 0, 0),
+            Invalidation::Name(folder, name) => self.notifier.inval_entry(INodeNo(*folder), OsStr::from_bytes(name)),
         }
     }
 }
@@ -137,7 +137,7 @@ fn watched(layout: &Layout, commits: bool) -> rustix::io::Result<OwnedFd> {
 }
 
 /// The reason why a keeper goes on.
-enum Woken {
+enum WakeReason {
     /// The mount is over.
     Over,
     /// It was idle, and is read.
@@ -148,26 +148,26 @@ enum Woken {
 
 impl Wakes {
     /// Waits for a change, or as long as the interval.
-    fn wait(&mut self, changes: Option<&OwnedFd>, interval: Duration) -> Woken {
+    fn wait(&mut self, changes: Option<&OwnedFd>, interval: Duration) -> WakeReason {
         let mut files = vec![PollFd::new(&self.stop, PollFlags::IN), PollFd::new(&self.read, PollFlags::IN)];
         files.extend(changes.map(|changes| PollFd::new(changes, PollFlags::IN)));
         let timeout = Timespec { tv_sec: interval.as_secs().cast_signed(), tv_nsec: i64::from(interval.subsec_nanos()) };
         match poll(&mut files, Some(&timeout)) {
             Ok(_) => {}
-            Err(Errno::INTR) => return Woken::Else,
+            Err(Errno::INTR) => return WakeReason::Else,
             // Without a way to wait it would never rest.
             Err(_) => thread::sleep(interval),
         }
         let [is_over, is_read] = [0, 1].map(|file: usize| !files[file].revents().is_empty());
         if is_over {
-            return Woken::Over;
+            return WakeReason::Over;
         }
         // Which changes they were does not matter.
         let mut events = [0; 4096];
         while changes.is_some_and(|changes| rustix::io::read(changes, &mut events).is_ok_and(|bytes| bytes > 0)) {}
         match is_read.then(|| self.read.read(&mut events)) {
-            Some(Ok(1..)) => Woken::Read,
-            _ => Woken::Else,
+            Some(Ok(1..)) => WakeReason::Read,
+            _ => WakeReason::Else,
         }
     }
 }

@@ -26,7 +26,7 @@ use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
 pub use crate::mount::{
     guard::guard,
-    mounted::{Mounted, Stopper},
+    mounted::{MountHandle, Stopper},
     mountinfo::holders,
     options::{Options, What},
     registry::{FoundMount, MountText, clear_stale, list, shown_at},
@@ -38,9 +38,9 @@ use crate::{
     filesystem::{ReadOnlyFilesystem, checkpoint::CheckpointFilesystem, store::StoreFilesystem},
     kernel::{activity::Activity, requests::FuseServer},
     mount::{
-        attach::{Attached, check_device},
+        attach::{KernelMount, check_device},
         guard::Guard,
-        keeper::{Kept, Wakes},
+        keeper::{Keeper, Wakes},
         mounted::Event,
         mountpoint::checked,
         registry::Registration,
@@ -53,7 +53,7 @@ use crate::{
 const READ_AHEAD_KIB: u32 = 2048;
 
 /// Mounts a checkpoint, or the whole store, read-only. When this returns, the mount answers.
-pub fn mount(store: Arc<Store>, what: What, mountpoint: &Path, options: &Options) -> Result<Mounted> {
+pub fn mount(store: Arc<Store>, what: What, mountpoint: &Path, options: &Options) -> Result<MountHandle> {
     let mountpoint = checked(&store, mountpoint)?;
     let failed = |source| Error::Io { action: "start a thread for", path: mountpoint.clone(), source };
     check_device()?;
@@ -68,7 +68,7 @@ pub fn mount(store: Arc<Store>, what: What, mountpoint: &Path, options: &Options
     let (stop, keeper) = io::pipe().map_err(failed)?;
     let activity = Arc::new(activity);
     let server = FuseServer::new(filesystem.clone(), counters.clone(), options.log.clone(), readahead, activity.clone());
-    let attached = Attached::new(server, &mountpoint, options)?;
+    let attached = KernelMount::new(server, &mountpoint, options)?;
     let (identity, notifier) = (attached.identity, attached.notifier());
     // From here on the server alone owns it: the mount ends with its last owner.
     let shown = Arc::downgrade(&filesystem);
@@ -78,7 +78,7 @@ pub fn mount(store: Arc<Store>, what: What, mountpoint: &Path, options: &Options
 
     let (events_in, events) = channel();
     let ended = events_in.clone();
-    let mounted = Mounted {
+    let mounted = MountHandle {
         mountpoint: mountpoint.clone(),
         identity,
         events,
@@ -108,7 +108,7 @@ pub fn mount(store: Arc<Store>, what: What, mountpoint: &Path, options: &Options
     })?;
     let busy_mark = mounted.registration.as_ref().map(Registration::busy_mark);
     let (store, log) = (Arc::downgrade(&store), options.log.clone());
-    let kept = Kept { store, filesystem: shown, notifier, activity, busy_mark, log };
+    let kept = Keeper { store, filesystem: shown, notifier, activity, busy_mark, log };
     keeper::start(kept, Wakes { stop, read }).map_err(failed)?;
     Ok(mounted)
 }

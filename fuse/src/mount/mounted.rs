@@ -1,6 +1,6 @@
 //! A mount that this process serves: waiting for its end, and ending it.
 
-use parhelia_store::name::Shown as _;
+use parhelia_store::name::NameExt as _;
 use std::{
     io::{self, PipeWriter},
     path::{Path, PathBuf},
@@ -38,7 +38,7 @@ pub(super) enum Event {
 pub struct Stopper(pub(super) Sender<Event>);
 
 impl Stopper {
-    /// Makes [`Mounted::wait`] unmount and return.
+    /// Makes [`MountHandle::wait`] unmount and return.
     pub fn stop(&self) {
         // Where nobody receives, it has ended already.
         let _ = self.0.send(Event::Stop);
@@ -46,7 +46,7 @@ impl Stopper {
 }
 
 /// A mount that this process serves. Dropping it unmounts.
-pub struct Mounted {
+pub struct MountHandle {
     pub(super) mountpoint: PathBuf,
     pub(super) identity: Identity,
     pub(super) events: Receiver<Event>,
@@ -60,19 +60,19 @@ pub struct Mounted {
     pub(super) registration: Option<Registration>,
 }
 
-impl std::fmt::Debug for Mounted {
+impl std::fmt::Debug for MountHandle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Mounted({})", self.mountpoint.shown())
     }
 }
 
-impl Mounted {
+impl MountHandle {
     /// Path on which it is mounted.
     pub fn mountpoint(&self) -> &Path {
         &self.mountpoint
     }
 
-    /// The means to end [`Mounted::wait`].
+    /// The means to end [`MountHandle::wait`].
     pub fn stopper(&self) -> Stopper {
         self.stopper.clone()
     }
@@ -150,7 +150,7 @@ impl Mounted {
     }
 }
 
-impl Drop for Mounted {
+impl Drop for MountHandle {
     fn drop(&mut self) {
         if !self.has_ended && self.is_mounted() && unmount(&self.mountpoint).is_err() {
             let _ = detach_if(&self.mountpoint, |_, found| found == self.identity);

@@ -19,7 +19,7 @@ use crate::{
     readahead::{
         Next, Scope, Source,
         blocks::{BlockReaders, blocks_ahead},
-        tracker::{Decoded, ENTRIES_MAX, Place, Tracker},
+        tracker::{DecodeWindow, ENTRIES_MAX, Place, Tracker},
     },
 };
 
@@ -108,7 +108,7 @@ pub fn decode_entries(tracker: &Tracker, source: &dyn Source, reader: u64, count
 }
 
 /// Goes through the entries ahead of a place, so that the folders on the way are decoded; for a reader of files, small files as well.
-fn go_ahead(source: &dyn Source, place: Place, decoded: &mut Decoded, counters: &Counters) {
+fn go_ahead(source: &dyn Source, place: Place, decoded: &mut DecodeWindow, counters: &Counters) {
     while let Some((_, bytes)) = decoded.files.pop_front_if(|(passed, _)| *passed <= place.at) {
         decoded.bytes -= bytes;
     }

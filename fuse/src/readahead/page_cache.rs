@@ -93,7 +93,7 @@ impl Pushes {
 
 /// The result of a push.
 #[derive(PartialEq, Eq)]
-enum Pushed {
+enum PushOutcome {
     Done,
     /// The kernel does not know the inode.
     Unknown,
@@ -168,24 +168,24 @@ impl PageCache {
             let pushed = self.push_file(source, ino, bytes, tries_left);
             tries_left = 0;
             match pushed {
-                Pushed::Done => self.tracker.note_pushed(reader, ino),
-                Pushed::Failed => return Next::Stop,
+                PushOutcome::Done => self.tracker.note_pushed(reader, ino),
+                PushOutcome::Failed => return Next::Stop,
                 // Its folder has not been listed, or was forgotten.
-                Pushed::Unknown if scope == Scope::Behind && unknown_left > 0 => {
+                PushOutcome::Unknown if scope == Scope::Behind && unknown_left > 0 => {
                     unknown_left -= 1;
                     return Next::SkipFolder;
                 }
-                Pushed::Unknown => return Next::Stop,
+                PushOutcome::Unknown => return Next::Stop,
             }
             Next::On
         });
     }
 
     /// Pushes a file, and tries again as often as is said if the kernel does not know it yet.
-    fn push_file(&self, source: &dyn Source, ino: u64, bytes: u64, tries: u32) -> Pushed {
+    fn push_file(&self, source: &dyn Source, ino: u64, bytes: u64, tries: u32) -> PushOutcome {
         let mut pushed = self.try_push(source, ino, bytes);
         for _ in 0..tries {
-            if pushed != Pushed::Unknown {
+            if pushed != PushOutcome::Unknown {
                 break;
             }
             thread::sleep(KNOWN_WAIT);
@@ -194,30 +194,30 @@ impl PageCache {
         pushed
     }
 
-    fn try_push(&self, source: &dyn Source, ino: u64, bytes: u64) -> Pushed {
-        let mut pushed = Pushed::Failed;
+    fn try_push(&self, source: &dyn Source, ino: u64, bytes: u64) -> PushOutcome {
+        let mut pushed = PushOutcome::Failed;
         let _ = source.read(ino, 0, bytes, &mut |content| pushed = self.store(ino, content));
-        if pushed == Pushed::Done {
+        if pushed == PushOutcome::Done {
             count(&self.counters.pushed);
         }
         pushed
     }
 
     /// Tells the kernel what an inode holds, from its start on.
-    fn store(&self, ino: u64, content: &[u8]) -> Pushed {
+    fn store(&self, ino: u64, content: &[u8]) -> PushOutcome {
         // Two structures of the kernel's interface: fuse_out_header, whose error field has the notification's number and whose
         // unique field is 0, and fuse_notify_store_out. All numbers have the machine's order.
         let mut head = [0; 40];
-        let Ok(bytes) = u32::try_from(content.len()) else { return Pushed::Failed };
-        let Some(total) = bytes.checked_add(head.len() as u32) else { return Pushed::Failed };
+        let Ok(bytes) = u32::try_from(content.len()) else { return PushOutcome::Failed };
+        let Some(total) = bytes.checked_add(head.len() as u32) else { return PushOutcome::Failed };
         head[0..4].copy_from_slice(&total.to_ne_bytes());
         head[4..8].copy_from_slice(&NOTIFY_STORE.to_ne_bytes());
         head[16..24].copy_from_slice(&ino.to_ne_bytes());
         head[32..36].copy_from_slice(&bytes.to_ne_bytes());
         match rustix::io::writev(&self.device, &[IoSlice::new(&head), IoSlice::new(content)]) {
-            Ok(_) => Pushed::Done,
-            Err(Errno::NOENT) => Pushed::Unknown,
-            Err(_) => Pushed::Failed,
+            Ok(_) => PushOutcome::Done,
+            Err(Errno::NOENT) => PushOutcome::Unknown,
+            Err(_) => PushOutcome::Failed,
         }
     }
 }

@@ -28,7 +28,7 @@ pub enum AccessHint {
 
 /// The files ahead of a reader that are decoded.
 #[derive(Debug, Default)]
-pub struct Decoded {
+pub struct DecodeWindow {
     /// The furthest entry that was looked at.
     pub tip: u64,
     /// The decoded files, each with its length, and the sum of these.
@@ -79,7 +79,7 @@ struct Reader {
     read_at: Option<u64>,
     /// Steps forward from file to file.
     read_steps: u32,
-    decoded: Decoded,
+    decoded: DecodeWindow,
     is_decoding: bool,
     /// The furthest entry that was pushed for it, or listed by it.
     pushed: u64,
@@ -98,7 +98,7 @@ impl Reader {
             steps: 0,
             read_at: None,
             read_steps: 0,
-            decoded: Decoded::default(),
+            decoded: DecodeWindow::default(),
             is_decoding: false,
             pushed: at,
             push_steps: 0,
@@ -129,7 +129,7 @@ impl Reader {
         self.read_steps = self.read_steps.saturating_add(u32::from(is_forward));
         if is_forward && self.read_steps == STEPS_MIN {
             // Only folders were decoded for it so far.
-            self.decoded = Decoded { tip: ino, ..Decoded::default() };
+            self.decoded = DecodeWindow { tip: ino, ..DecodeWindow::default() };
         }
         if is_among_files {
             self.push_steps = self.push_steps.saturating_add(u32::from(is_forward));
@@ -217,12 +217,12 @@ impl Tracker {
     }
 
     /// The place of a reader for which decoding was due, and what is decoded for it so far.
-    pub fn begin_decoding(&self, id: u64) -> Option<(Place, Decoded)> {
+    pub fn begin_decoding(&self, id: u64) -> Option<(Place, DecodeWindow)> {
         self.with(id, |reader| (reader.place(), std::mem::take(&mut reader.decoded)))
     }
 
     /// Takes back what is decoded for a reader now. Returns whether it has come further meanwhile, and more is due.
-    pub fn end_decoding(&self, id: u64, place: Place, decoded: Decoded) -> bool {
+    pub fn end_decoding(&self, id: u64, place: Place, decoded: DecodeWindow) -> bool {
         let is_more_due = |reader: &mut Reader| {
             // What a reader began to read meanwhile was passed over.
             if place.reads_files || reader.read_steps < STEPS_MIN {

@@ -8,7 +8,7 @@ use parhelia_store::{
     name,
 };
 
-use crate::tree::preorder::{Found, PreorderTree};
+use crate::tree::preorder::{PreorderTree, TreeEntry};
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -78,7 +78,7 @@ impl PreorderTree {
     }
 
     /// The inode number of an entry: that of its hard-link group's leader.
-    pub fn inode(&self, found: &Found) -> Result<u64> {
+    pub fn inode(&self, found: &TreeEntry) -> Result<u64> {
         let mut position = found.position;
         if let Some(node) = found.node().filter(|node| node.links > 1 && node.as_folder().is_none()) {
             let links = self.links()?;

@@ -25,7 +25,7 @@ use crate::tree::{
 const LEVELS_MAX: u8 = 10;
 
 /// An entry, and where it stands.
-pub struct Found {
+pub struct TreeEntry {
     node: Arc<DecodedNode>,
     index: usize,
     /// Its preorder position; 0 is the top.
@@ -34,7 +34,7 @@ pub struct Found {
     pub parent: u64,
 }
 
-impl Found {
+impl TreeEntry {
     /// The node. `None` cannot be: a found entry is one of a leaf's.
     pub fn node(&self) -> Option<&Node> {
         match &self.node.lines {
@@ -94,8 +94,8 @@ impl PreorderTree {
     }
 
     /// The folder that the tree begins with, at position 0.
-    pub fn top(&self) -> Found {
-        Found { node: self.top.clone(), index: 0, position: 0, parent: 0 }
+    pub fn top(&self) -> TreeEntry {
+        TreeEntry { node: self.top.clone(), index: 0, position: 0, parent: 0 }
     }
 
     fn bad(&self, tree: TreeId, reason: &str) -> Error {
@@ -104,7 +104,7 @@ impl PreorderTree {
     }
 
     /// The entry at a position; `None` where there is none. `on_way` is called with the name of each entry that leads there.
-    pub fn locate_by(&self, position: u64, on_way: &mut dyn FnMut(&[u8])) -> Result<Option<Found>> {
+    pub fn locate_by(&self, position: u64, on_way: &mut dyn FnMut(&[u8])) -> Result<Option<TreeEntry>> {
         let mut at = self.top();
         while at.position != position {
             if position >= at.end() {
@@ -119,12 +119,12 @@ impl PreorderTree {
     }
 
     /// The entry at a position; `None` where there is none.
-    pub fn locate(&self, position: u64) -> Result<Option<Found>> {
+    pub fn locate(&self, position: u64) -> Result<Option<TreeEntry>> {
         self.locate_by(position, &mut |_| {})
     }
 
     /// The entry of a folder that is at a position, or above it.
-    fn step(&self, tree: TreeId, folder: &Found, position: u64) -> Result<Option<Found>> {
+    fn step(&self, tree: TreeId, folder: &TreeEntry, position: u64) -> Result<Option<TreeEntry>> {
         let (mut tree, mut first) = (tree, folder.position.saturating_add(1));
         for _ in 0..LEVELS_MAX {
             let node = self.nodes.get(tree)?;
@@ -132,14 +132,14 @@ impl PreorderTree {
             first = first.saturating_add(node.starts[index]);
             match &node.lines {
                 Lines::Inner(children) => tree = children[index].tree,
-                Lines::Leaf(_) => return Ok(Some(Found { node, index, position: first, parent: folder.position })),
+                Lines::Leaf(_) => return Ok(Some(TreeEntry { node, index, position: first, parent: folder.position })),
             }
         }
         Err(self.bad(tree, "it is too deep"))
     }
 
     /// The entry of a folder with this name. Of a big folder, only the nodes on the way are read.
-    pub fn child(&self, folder: &Found, name: &[u8]) -> Result<Option<Found>> {
+    pub fn child(&self, folder: &TreeEntry, name: &[u8]) -> Result<Option<TreeEntry>> {
         let Some((mut tree, _)) = folder.folder() else { return Ok(None) };
         let mut first = folder.position.saturating_add(1);
         for _ in 0..LEVELS_MAX {
@@ -155,7 +155,7 @@ impl PreorderTree {
                 Lines::Leaf(nodes) => {
                     let Ok(index) = nodes.binary_search_by(|node| node.name.as_slice().cmp(name)) else { return Ok(None) };
                     let position = first.saturating_add(node.starts[index]);
-                    return Ok(Some(Found { node, index, position, parent: folder.position }));
+                    return Ok(Some(TreeEntry { node, index, position, parent: folder.position }));
                 }
             };
             first = first.saturating_add(node.starts[index]);
@@ -165,7 +165,7 @@ impl PreorderTree {
 
     /// Calls `visit` with the entries of a folder, in order, from the first one at or behind position `from` on, until it answers
     /// false.
-    pub fn list(&self, folder: &Found, from: u64, visit: &mut dyn FnMut(Found) -> bool) -> Result<()> {
+    pub fn list(&self, folder: &TreeEntry, from: u64, visit: &mut dyn FnMut(TreeEntry) -> bool) -> Result<()> {
         let Some((tree, _)) = folder.folder() else { return Ok(()) };
         let first = folder.position.saturating_add(1);
         self.list_part(tree, (folder.position, first), from.max(first), LEVELS_MAX, visit).map(drop)
@@ -177,7 +177,7 @@ impl PreorderTree {
         (parent, first): (u64, u64),
         from: u64,
         levels: u8,
-        visit: &mut dyn FnMut(Found) -> bool,
+        visit: &mut dyn FnMut(TreeEntry) -> bool,
     ) -> Result<bool> {
         if levels == 0 {
             return Err(self.bad(tree, "it is too deep"));
@@ -189,7 +189,7 @@ impl PreorderTree {
             let goes_on = match &node.lines {
                 Lines::Inner(children) => self.list_part(children[index].tree, (parent, position), from, levels - 1, visit)?,
                 Lines::Leaf(_) if position < from => true,
-                Lines::Leaf(_) => visit(Found { node: node.clone(), index, position, parent }),
+                Lines::Leaf(_) => visit(TreeEntry { node: node.clone(), index, position, parent }),
             };
             if !goes_on {
                 return Ok(false);
@@ -209,7 +209,7 @@ impl PreorderTree {
     }
 
     /// The answer of `stat` about an entry.
-    pub fn attr(&self, found: &Found) -> Result<Option<FileAttr>> {
+    pub fn attr(&self, found: &TreeEntry) -> Result<Option<FileAttr>> {
         let ino = self.inode(found)?;
         Ok(found.node().map(|node| attr::of(node, ino)))
     }

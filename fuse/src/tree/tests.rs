@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::{
     nodes::TreeNodes,
-    preorder::{Found, PreorderTree},
+    preorder::{PreorderTree, TreeEntry},
 };
 
 /// A folder with this many files, and folders below.
@@ -36,7 +36,7 @@ fn grow(folder: &Path, plan: &Plan) {
     }
 }
 
-fn listed(tree: &PreorderTree, folder: &Found, pieces: usize) -> Vec<(Vec<u8>, u64)> {
+fn listed(tree: &PreorderTree, folder: &TreeEntry, pieces: usize) -> Vec<(Vec<u8>, u64)> {
     let mut all = Vec::new();
     let mut from = 0;
     loop {

@@ -16,7 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parhelia_fuse::{Log, Mounted, Options, What, mount};
+use parhelia_fuse::{Log, MountHandle, Options, What, mount};
 use parhelia_life::manifest::Manifest;
 use parhelia_store::{OpenOptions, Store, create, record::Checkpoint};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, Timespec, Timestamps, makedev, mknodat, utimensat};
@@ -74,11 +74,11 @@ impl Fixture {
         Options { log, manifest: |store, checkpoint| Manifest::sealed(store, checkpoint).to_text(), ..Options::default() }
     }
 
-    pub fn mount(&self, what: What) -> Mounted {
+    pub fn mount(&self, what: What) -> MountHandle {
         mount(self.store(), what, &self.mountpoint, &self.options()).unwrap()
     }
 
-    pub fn mount_tree(&self, checkpoint: &Checkpoint) -> Mounted {
+    pub fn mount_tree(&self, checkpoint: &Checkpoint) -> MountHandle {
         self.mount(tree(checkpoint, ""))
     }
 

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use parhelia_store::{
     Error, Result,
     event::Event,
-    fold::{Kept, Unfit},
+    fold::{Projection, Unfit},
     record::{Record, Trigger},
 };
 use serde::de::DeserializeOwned;
@@ -16,7 +16,7 @@ use crate::{
     end::{End, EndKind},
     kind::{self, LINK_ASKED, SELF_APPROVAL},
     marks::{Annotation, Approval, ApprovalStatus, Deletion, Issue, Marks, Verification, tag_fault},
-    rejected::{self, Rejected},
+    rejected::{self, RejectedContent},
     run::{self, Run},
     session::{self, Goal, Session, Status},
 };
@@ -36,7 +36,7 @@ fn field<T: DeserializeOwned>(event: &Event, name: &str) -> Result<T, Unfit> {
 }
 
 impl Ledger {
-    pub(super) fn take_commit(&mut self, kept: Kept<'_>, sequence: u64, record: &Record) -> Result<()> {
+    pub(super) fn take_commit(&mut self, kept: Projection<'_>, sequence: u64, record: &Record) -> Result<()> {
         let at = record.created_at;
         let mut session = self.session(kept, &record.session)?.unwrap_or_else(|| Session::new(&record.session, at));
         if !record.fenced {
@@ -60,7 +60,7 @@ impl Ledger {
         Ok(())
     }
 
-    pub(super) fn take_event(&mut self, kept: Kept<'_>, sequence: u64, event: &Event) -> Result<(), Unfit> {
+    pub(super) fn take_event(&mut self, kept: Projection<'_>, sequence: u64, event: &Event) -> Result<(), Unfit> {
         match event.kind.as_str() {
             kind::SESSION_CREATED | kind::SESSION_CHANGED | kind::SESSION_ATTENTION => {
                 self.session_fields(kept, sequence, event)?
@@ -117,7 +117,7 @@ impl Ledger {
 
     fn session_changed(
         &mut self,
-        kept: Kept<'_>,
+        kept: Projection<'_>,
         (sequence, event): (u64, &Event),
         id: &str,
         change: impl FnOnce(&mut Session) -> Result<(), String>,
@@ -128,7 +128,7 @@ impl Ledger {
         Ok(())
     }
 
-    fn session_fields(&mut self, kept: Kept<'_>, sequence: u64, event: &Event) -> Result<(), Unfit> {
+    fn session_fields(&mut self, kept: Projection<'_>, sequence: u64, event: &Event) -> Result<(), Unfit> {
         let before = match self.session(kept, &event.subject)? {
             Some(session) => session,
             None if event.subject.is_empty() => return unfit("a session's id must not be empty"),
@@ -140,7 +140,7 @@ impl Ledger {
         Ok(())
     }
 
-    fn run_started(&mut self, kept: Kept<'_>, sequence: u64, event: &Event) -> Result<(), Unfit> {
+    fn run_started(&mut self, kept: Projection<'_>, sequence: u64, event: &Event) -> Result<(), Unfit> {
         let id: String = field(event, "session")?;
         if self.run(kept, &event.subject)?.is_some() {
             return unfit("there is a run with this id");
@@ -163,7 +163,7 @@ impl Ledger {
 
     fn run_changed(
         &mut self,
-        kept: Kept<'_>,
+        kept: Projection<'_>,
         event: &Event,
         change: impl FnOnce(&Run) -> Result<Run, String>,
     ) -> Result<(), Unfit> {
@@ -175,7 +175,7 @@ impl Ledger {
         Ok(())
     }
 
-    fn run_ended(&mut self, kept: Kept<'_>, sequence: u64, event: &Event) -> Result<(), Unfit> {
+    fn run_ended(&mut self, kept: Projection<'_>, sequence: u64, event: &Event) -> Result<(), Unfit> {
         let Some(run) = self.run(kept, &event.subject)? else {
             return Err(Unfit::Refused(Error::NoRun { run: event.subject.clone() }));
         };
@@ -204,7 +204,7 @@ impl Ledger {
         Ok(())
     }
 
-    fn marked(&mut self, kept: Kept<'_>, event: &Event) -> Result<(), Unfit> {
+    fn marked(&mut self, kept: Projection<'_>, event: &Event) -> Result<(), Unfit> {
         let Ok(id) = event.subject.parse::<Ulid>() else { return unfit("its subject is no checkpoint's id") };
         let mut marks = self.marks(kept, id)?;
         if mark(&mut marks, event)? {
@@ -290,7 +290,7 @@ fn mark(marks: &mut Marks, event: &Event) -> Result<bool, Unfit> {
             let told = event.data.get("reason").or(event.extra.get("reason")).and_then(Value::as_str);
             let reason = told.map(str::to_owned);
             // An earlier release did not say with the decision what was rejected.
-            let kept: Option<Rejected> = field(event, rejected::FIELD).unwrap_or_default();
+            let kept: Option<RejectedContent> = field(event, rejected::FIELD).unwrap_or_default();
             if let Some(approval) = marks.approval.as_mut().filter(|approval| approval.status == ApprovalStatus::Rejected) {
                 approval.rejected = approval.rejected.take().or(kept);
             }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use parhelia_store::{
     Result,
-    fold::{Kept, Keys},
+    fold::{Keys, Projection},
 };
 use ulid::Ulid;
 
@@ -47,7 +47,7 @@ impl Mark {
     }
 
     /// The beginning of the keys of a name.
-    fn keys(self, kept: Kept<'_>, name: &str) -> String {
+    fn keys(self, kept: Projection<'_>, name: &str) -> String {
         format!("{}{}\0", self.prefix(), kept.name(name))
     }
 }
@@ -60,7 +60,7 @@ fn bearer(key: &[u8]) -> Option<(Ulid, usize)> {
 
 impl Ledger {
     /// The checkpoints that bear a mark of a name, deleted ones included.
-    pub(crate) fn bearers(&self, kept: Kept<'_>, mark: Mark, name: &str) -> Result<BTreeSet<Ulid>> {
+    pub(crate) fn bearers(&self, kept: Projection<'_>, mark: Mark, name: &str) -> Result<BTreeSet<Ulid>> {
         let bears = |(id, marks): (&Ulid, &Marks)| mark.names(marks).contains(name).then_some(*id);
         let mut found: BTreeSet<Ulid> = self.marks.iter().filter_map(bears).collect();
         kept.scan(&mark.keys(kept, name), |key, _| {
@@ -71,7 +71,7 @@ impl Ledger {
     }
 
     /// Every name of a kind of mark that begins so, and the checkpoints that bear it, deleted ones included.
-    pub(crate) fn borne(&self, kept: Kept<'_>, mark: Mark, begins: &str) -> Result<BTreeMap<String, BTreeSet<Ulid>>> {
+    pub(crate) fn borne(&self, kept: Projection<'_>, mark: Mark, begins: &str) -> Result<BTreeMap<String, BTreeSet<Ulid>>> {
         let mut found: BTreeMap<String, BTreeSet<Ulid>> = BTreeMap::new();
         for (id, marks) in &self.marks {
             let names = mark.names(marks).into_iter().filter(|name| name.starts_with(begins));
@@ -105,7 +105,7 @@ fn add(found: &mut BTreeMap<String, BTreeSet<Ulid>>, name: &str, ids: &mut Vec<U
 }
 
 /// Puts the keys of a checkpoint's marks into the index, and removes those of the marks that it had before.
-pub(super) fn keep(kept: Kept<'_>, keys: &mut Keys<'_>, id: Ulid, before: &Marks, now: &Marks) {
+pub(super) fn keep(kept: Projection<'_>, keys: &mut Keys<'_>, id: Ulid, before: &Marks, now: &Marks) {
     for mark in Mark::ALL {
         let (had, has) = (mark.names(before), mark.names(now));
         let key = |name: &str| format!("{}{id}", mark.keys(kept, name));

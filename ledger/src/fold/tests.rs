@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use parhelia_store::{
     check,
-    event::{Actor, Appended, NewEvent},
+    event::{Actor, AppendOutcome, NewEvent},
 };
 
 use super::*;
@@ -27,11 +27,11 @@ fn new(kind: &str, subject: impl Into<String>) -> NewEvent {
     NewEvent::new(kind, subject, actor())
 }
 
-fn append(test: &TestStore, event: NewEvent) -> Result<Appended> {
+fn append(test: &TestStore, event: NewEvent) -> Result<AppendOutcome> {
     test.store.append_events(&[event], &()).map(|mut appended| appended.remove(0))
 }
 
-fn started(test: &TestStore, run: &str, epoch: Option<u64>) -> Result<Appended> {
+fn started(test: &TestStore, run: &str, epoch: Option<u64>) -> Result<AppendOutcome> {
     let event = new(kind::RUN_STARTED, run).with("session", "test").with("pid", 7).with("argv", json!(["agent", "-p"]));
     append(test, NewEvent { epoch, ..event })
 }

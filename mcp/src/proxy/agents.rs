@@ -3,13 +3,13 @@
 use std::io::{self, BufRead};
 
 use super::{Server, asked, given, hello::Step, locked};
-use parhelia_life::mcp::pending::Pending;
+use parhelia_life::mcp::pending::PendingState;
 
 /// No more lines of the agent wait for a server that takes its state back.
 const HELD_MAX: usize = 10_000;
 
 /// Passes on what the agent says, until it has nothing more to say. A state that waits is given to the server before the first request.
-pub fn pass(server: &std::sync::Arc<Server>, mut waiting: Option<Pending>) {
+pub fn pass(server: &std::sync::Arc<Server>, mut waiting: Option<PendingState>) {
     let mut agent = io::stdin().lock();
     let mut line = Vec::new();
     loop {

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use parhelia_host::mcp::Told;
+use parhelia_host::mcp::StateReply;
 use parhelia_life::mcp::{
     last::{self, Last, Whose},
     live::{self, Answer, Question, RESOURCE},
@@ -54,7 +54,7 @@ pub fn keep_last(server: &Server) {
     }
     let question = Question { limit_ms: LAST_LIMIT.as_millis() as u64, bytes_max: server.proxied.state_bytes_max };
     let asking = locked(&server.asking);
-    let Told::State(state) = ask_state(server, &question) else { return };
+    let StateReply::State(state) = ask_state(server, &question) else { return };
     drop(asking);
     let folder = std::env::current_dir().unwrap_or_default();
     let whose = server.proxied.session.as_deref().map_or(Whose::Workspace(&folder), Whose::Session);
@@ -66,8 +66,8 @@ pub fn keep_last(server: &Server) {
 }
 
 /// Asks the server for its state. One at a time does.
-fn ask_state(server: &Server, question: &Question) -> Told {
-    let stateless = |why: &str| Told::Stateless { why: why.into() };
+fn ask_state(server: &Server, question: &Question) -> StateReply {
+    let stateless = |why: &str| StateReply::Stateless { why: why.into() };
     {
         let hello = locked(&server.hello);
         if !hello.is_over() {
@@ -78,17 +78,17 @@ fn ask_state(server: &Server, question: &Question) -> Told {
         }
     }
     if server.ours.are_under_way() {
-        return Told::Failed { why: "it has not answered an earlier question yet".into() };
+        return StateReply::Failed { why: "it has not answered an earlier question yet".into() };
     }
     let limit = Duration::from_millis(question.limit_ms);
     match ask(server, "resources/read", json!({"uri": RESOURCE}), limit) {
-        Ok(result) => state::of(&result, question.bytes_max).unwrap_or_else(|why| Told::Failed { why }),
+        Ok(result) => state::of(&result, question.bytes_max).unwrap_or_else(|why| StateReply::Failed { why }),
         // Whatever a server calls it: a resource that it does not know is none.
         Err(Failure::Refused { code, message }) if state::UNKNOWN.contains(&code) || state::is_unknown(&message) => {
             stateless(state::NONE)
         }
-        Err(Failure::Refused { message, .. }) => Told::Failed { why: format!("it answered: {message}") },
-        Err(Failure::Ended) => Told::Ended,
-        Err(Failure::Unanswered(why)) => Told::Failed { why },
+        Err(Failure::Refused { message, .. }) => StateReply::Failed { why: format!("it answered: {message}") },
+        Err(Failure::Ended) => StateReply::Ended,
+        Err(Failure::Unanswered(why)) => StateReply::Failed { why },
     }
 }

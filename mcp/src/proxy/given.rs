@@ -10,13 +10,13 @@ use std::{
 use parhelia_host::mcp::State;
 use parhelia_life::mcp::{
     live::{GivenBack, TOOL},
-    pending::{self, Pending},
+    pending::{self, PendingState},
 };
 use parhelia_store::clock;
 use serde_json::{Value, json};
 
 use super::{
-    Proxied, Server, locked,
+    ProxyTarget, Server, locked,
     ours::{Failure, ask},
 };
 use crate::state;
@@ -25,13 +25,13 @@ use crate::state;
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// The state that waits for a server.
-pub fn waiting(proxied: &Proxied) -> Option<Pending> {
+pub fn waiting(proxied: &ProxyTarget) -> Option<PendingState> {
     let folder = std::env::current_dir().unwrap_or_else(|_| Path::new("/").to_owned());
     pending::take(proxied.store.as_deref()?, &proxied.name, proxied.session.as_deref(), &folder, clock::timestamp())
 }
 
 /// Holds the agent's requests, and gives the server its state. Answers and notifications of the agent go on: the server may need them.
-pub fn begin(server: &Arc<Server>, waiting: Pending) {
+pub fn begin(server: &Arc<Server>, waiting: PendingState) {
     locked(&server.input).held = Some(Vec::new());
     let giving = server.clone();
     let thread = thread::Builder::new().name("state".into()).spawn(move || {

@@ -30,7 +30,7 @@ use ours::Ours;
 
 /// A server that a proxy is to stand before.
 #[derive(Clone, Debug)]
-pub struct Proxied {
+pub struct ProxyTarget {
     /// Its name in the agent's configuration.
     pub name: String,
     /// The program and its arguments.
@@ -45,7 +45,7 @@ pub struct Proxied {
 
 /// The server, as the proxy's threads share it.
 struct Server {
-    proxied: Proxied,
+    proxied: ProxyTarget,
     /// Writes to the server; one message at a time.
     input: Mutex<Input>,
     ours: Ours,
@@ -79,7 +79,7 @@ impl Input {
 
 /// Runs a server until it ends, and returns the exit code that says how. Agent and server talk over the standard streams of this process.
 /// `start` starts a program that is not ours.
-pub fn run(proxied: Proxied, start: impl FnOnce(&mut Command) -> io::Result<Child>) -> io::Result<u8> {
+pub fn run(proxied: ProxyTarget, start: impl FnOnce(&mut Command) -> io::Result<Child>) -> io::Result<u8> {
     let (program, arguments) = proxied.command.split_first().ok_or_else(|| io::Error::other("no program is named"))?;
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());

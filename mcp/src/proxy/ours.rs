@@ -44,7 +44,7 @@ pub struct Ours {
 }
 
 /// A request that was sent.
-pub struct Sent {
+pub struct PendingRequest {
     id: String,
     answer: Receiver<Value>,
 }
@@ -66,7 +66,7 @@ impl Ours {
     }
 
     /// Makes a request, and expects its answer. The line is to be sent.
-    pub fn make(&self, method: &str, mut params: Value, meta: Option<&Value>) -> (Sent, Vec<u8>) {
+    pub fn make(&self, method: &str, mut params: Value, meta: Option<&Value>) -> (PendingRequest, Vec<u8>) {
         let id = format!("{}-{}", self.token, self.next.fetch_add(1, Ordering::Relaxed));
         if let Some(meta) = meta {
             params["_meta"] = meta.clone();
@@ -80,7 +80,7 @@ impl Ours {
         }
         drop(waiting);
         self.under_way.fetch_add(1, Ordering::SeqCst);
-        (Sent { id, answer }, line)
+        (PendingRequest { id, answer }, line)
     }
 
     /// Takes a line of the server's that answers one of ours. False where it is the agent's.

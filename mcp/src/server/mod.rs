@@ -24,7 +24,7 @@ use rmcp::{
 use serde_json::Value;
 
 use asked::{Create, Diff, List, Read, Recall, Save, Search, Show};
-use shown::{Created, Differences, Listed, Recalled, Saved, Searched};
+use shown::{CreateResult, Differences, ListResult, RecallResult, SaveResult, SearchResult};
 pub use work::Opener;
 use work::Work;
 
@@ -103,12 +103,12 @@ impl Server {
         description = "Make a checkpoint of this session now: workspace, conversation, environment, MCP servers.",
         annotations(destructive_hint = false, read_only_hint = false, open_world_hint = false)
     )]
-    async fn create_checkpoint(&self, Parameters(asked): Parameters<Create>) -> Result<Json<Created>, String> {
+    async fn create_checkpoint(&self, Parameters(asked): Parameters<Create>) -> Result<Json<CreateResult>, String> {
         self.on_thread(move |work| work.create(&asked)).await.map(Json)
     }
 
     #[tool(description = "List checkpoints of this session, newest first.", annotations(read_only_hint = true))]
-    async fn list_checkpoints(&self, Parameters(asked): Parameters<List>) -> Result<Json<Listed>, String> {
+    async fn list_checkpoints(&self, Parameters(asked): Parameters<List>) -> Result<Json<ListResult>, String> {
         self.on_thread(move |work| work.list(&asked)).await.map(Json)
     }
 
@@ -129,7 +129,7 @@ impl Server {
         description = "Search conversations, decisions and messages of all checkpoints by words.",
         annotations(read_only_hint = true)
     )]
-    async fn search_checkpoints(&self, Parameters(asked): Parameters<Search>) -> Result<Json<Searched>, String> {
+    async fn search_checkpoints(&self, Parameters(asked): Parameters<Search>) -> Result<Json<SearchResult>, String> {
         self.on_thread(move |work| work.search(&asked)).await.map(Json)
     }
 
@@ -142,7 +142,7 @@ impl Server {
     }
 
     #[tool(description = "What earlier sessions have learned of this project, by words.", annotations(read_only_hint = true))]
-    async fn recall_memory(&self, Parameters(asked): Parameters<Recall>) -> Result<Json<Recalled>, String> {
+    async fn recall_memory(&self, Parameters(asked): Parameters<Recall>) -> Result<Json<RecallResult>, String> {
         self.on_thread(move |work| work.recall(&asked)).await.map(Json)
     }
 
@@ -150,7 +150,7 @@ impl Server {
         description = "Have later sessions of this project know something: a convention, how it is built, what goes wrong. Nothing is replaced.",
         annotations(destructive_hint = false, read_only_hint = false, open_world_hint = false)
     )]
-    async fn save_memory(&self, Parameters(asked): Parameters<Save>) -> Result<Json<Saved>, String> {
+    async fn save_memory(&self, Parameters(asked): Parameters<Save>) -> Result<Json<SaveResult>, String> {
         self.on_thread(move |work| work.save(asked)).await.map(Json)
     }
 }

@@ -1,7 +1,7 @@
 //! The results of the tools.
 
 use parhelia_wire::{
-    checkpoint::{Checkpoint, Found},
+    checkpoint::{Checkpoint, SearchHit},
     diff::{Change, Changes},
     memory::Knowledge,
 };
@@ -10,7 +10,7 @@ use serde::Serialize;
 
 /// A checkpoint that was asked for.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Created {
+pub struct CreateResult {
     /// The new checkpoint, with its tags.
     pub checkpoint: Checkpoint,
     /// Parts of the session that could not be captured, each with why; and other warnings.
@@ -19,14 +19,14 @@ pub struct Created {
 
 /// Checkpoints.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Listed {
+pub struct ListResult {
     /// Checkpoints of the session, newest first.
     pub checkpoints: Vec<Checkpoint>,
     /// True if there are more.
     pub truncated: bool,
 }
 
-impl Listed {
+impl ListResult {
     /// The id of each, and a name for people.
     pub fn names(&self) -> impl Iterator<Item = (String, String)> {
         self.checkpoints.iter().map(|one| (one.id.clone(), format!("checkpoint of {}", one.created_at)))
@@ -50,14 +50,14 @@ pub struct Differences {
 
 /// Knowledge of the project.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Recalled {
+pub struct RecallResult {
     /// Entries, the best first. Those that contradict each other name each other.
     pub entries: Vec<Knowledge>,
 }
 
 /// Something that was remembered.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Saved {
+pub struct SaveResult {
     /// The entry as the memory has it now.
     pub entry: Knowledge,
     /// False if the same was known already.
@@ -66,9 +66,9 @@ pub struct Saved {
 
 /// The result of a search.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Searched {
+pub struct SearchResult {
     /// Checkpoints, the best first.
-    pub found: Vec<Found>,
+    pub found: Vec<SearchHit>,
     /// Number of checkpoints that match.
     pub matching: u64,
 }

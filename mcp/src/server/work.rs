@@ -36,7 +36,7 @@ use parhelia_store::{
     view::View,
 };
 use parhelia_wire::{
-    checkpoint::{Checkpoint, Found},
+    checkpoint::{Checkpoint, SearchHit},
     diff::Change,
     memory::Knowledge,
 };
@@ -44,7 +44,7 @@ use parhelia_wire::{
 use super::{
     asked::{Create, Diff, List, Read, Recall, Save, Search},
     reach::Reach,
-    shown::{Created, Differences, Listed, Recalled, Saved, Searched},
+    shown::{CreateResult, Differences, ListResult, RecallResult, SaveResult, SearchResult},
 };
 
 /// So many checkpoints are listed, and found, unless another number is asked for.
@@ -86,15 +86,15 @@ pub struct Work {
 
 /// Collects what a workflow says.
 #[derive(Default)]
-struct Said(Mutex<Vec<String>>);
+struct MessageCollector(Mutex<Vec<String>>);
 
-impl Progress for Said {
+impl Progress for MessageCollector {
     fn notice(&self, text: &str) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(text.to_owned());
     }
 }
 
-impl Observer for Said {
+impl Observer for MessageCollector {
     fn warn(&self, notice: &Notice) {
         self.notice(&notice.to_string());
     }
@@ -154,10 +154,10 @@ impl Work {
         Reach::of(view, target.session, &folder, reads_others).map_err(said)
     }
 
-    pub fn create(&self, asked: &Create) -> Result<Created, String> {
+    pub fn create(&self, asked: &Create) -> Result<CreateResult, String> {
         let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
         let tags = asked.tags.iter().map(|tag| tag.parse::<Tag>()).collect::<Result<Vec<_>, _>>().map_err(said)?;
-        let (store, host, heard) = (self.store(true)?, &*self.host, Said::default());
+        let (store, host, heard) = (self.store(true)?, &*self.host, MessageCollector::default());
         let made = (|| {
             let folder = host.folder().unwrap_or_else(|| "/".into());
             let target = self.target(&store, &folder)?;
@@ -193,10 +193,10 @@ impl Work {
         let mut warnings = heard.0.into_inner().unwrap_or_else(PoisonError::into_inner);
         warnings.extend(made.failed());
         let view = store.refresh().map_err(said)?;
-        Ok(Created { checkpoint: shown(&view, &made.outcome.checkpoint)?, warnings })
+        Ok(CreateResult { checkpoint: shown(&view, &made.outcome.checkpoint)?, warnings })
     }
 
-    pub fn list(&self, asked: &List) -> Result<Listed, String> {
+    pub fn list(&self, asked: &List) -> Result<ListResult, String> {
         let store = self.store(false)?;
         let view = store.view();
         let session = match &asked.session {
@@ -213,7 +213,7 @@ impl Work {
         let mut found = view.newest_first_of(&session).map_err(said)?;
         let some: Vec<_> = found.by_ref().take(limit).collect::<Result<_, _>>().map_err(said)?;
         let checkpoints = some.iter().map(|checkpoint| shown(&view, checkpoint)).collect::<Result<_, _>>()?;
-        Ok(Listed { checkpoints, truncated: found.next().is_some() })
+        Ok(ListResult { checkpoints, truncated: found.next().is_some() })
     }
 
     pub fn manifest(&self, checkpoint: &str) -> Result<String, String> {
@@ -254,7 +254,7 @@ impl Work {
         Ok(Differences { old: old.id(), new: new.id(), changes, truncated, counts })
     }
 
-    pub fn search(&self, asked: &Search) -> Result<Searched, String> {
+    pub fn search(&self, asked: &Search) -> Result<SearchResult, String> {
         let query: Query = asked.query.parse().map_err(said)?;
         let store = self.store(false)?;
         let limit = asked.limit.unwrap_or(FOUND).clamp(1, LISTED_MAX);
@@ -268,10 +268,10 @@ impl Work {
                 own.push(hit);
             }
         }
-        Ok(Searched { found: own.iter().take(limit).map(Found::of).collect(), matching: own.len() as u64 })
+        Ok(SearchResult { found: own.iter().take(limit).map(SearchHit::of).collect(), matching: own.len() as u64 })
     }
 
-    pub fn recall(&self, asked: &Recall) -> Result<Recalled, String> {
+    pub fn recall(&self, asked: &Recall) -> Result<RecallResult, String> {
         let store = self.store(true)?;
         let known = memory::read(&store.layout().root, &self.project(&store)?, self.host.now()).map_err(said)?;
         let hits = memory::recall(&known, &asked.words);
@@ -279,16 +279,16 @@ impl Work {
             text: memory::said(hit.entry),
             ..Knowledge::of(hit.section, hit.entry, hit.contradicts.iter().copied())
         });
-        Ok(Recalled { entries: entries.collect() })
+        Ok(RecallResult { entries: entries.collect() })
     }
 
-    pub fn save(&self, asked: Save) -> Result<Saved, String> {
+    pub fn save(&self, asked: Save) -> Result<SaveResult, String> {
         let store = self.store(true)?;
         let new = New { key: asked.key, text: asked.text, files: asked.files, replaces: false };
         let folder = self.host.folder().ok_or("the working folder is gone")?;
         let session = self.target(&store, &folder).map_err(said)?.run.map(|run| run.session);
         let kept = memory::save_for_agent(&store, &*self.host, &self.project(&store)?, &new, session).map_err(said)?;
-        Ok(Saved { entry: Knowledge::of(kept.section, &kept.entry, &kept.contradicts), recorded: kept.is_new })
+        Ok(SaveResult { entry: Knowledge::of(kept.section, &kept.entry, &kept.contradicts), recorded: kept.is_new })
     }
 
     /// The project of the agent's session.

@@ -11,7 +11,7 @@ use ratatui::{
 use super::*;
 use crate::{
     diff,
-    state::{Counts, Facts, FileItem, LogItem, Said},
+    state::{Counts, Excerpt, Facts, FileItem, LogItem},
     syntax::{self, Colours},
     text::{Line, Tone},
 };
@@ -64,7 +64,7 @@ fn state(size: (u16, u16)) -> State {
         Line::new("!", Tone::Bad, "cargo test"),
         Line::new("?", Tone::Question, "which one?"),
     ];
-    state.show_said(Said { lines, failed: 1, questions: 1 });
+    state.show_said(Excerpt { lines, failed: 1, questions: 1 });
     let item = |id, state, waits| LogItem {
         id,
         created_at: Timestamp::UNIX_EPOCH,
@@ -165,7 +165,7 @@ fn nothing_from_a_workspace_or_a_conversation_steers_the_terminal() {
     state.files[2].path = hostile.into();
     state.show_diff(0, diff::unified(format!("--- a/x\n+++ b/{hostile}\n@@ -0,0 +1 @@\n+{hostile}\n").as_bytes()));
     let lines = vec![Line::new(">", Tone::Prompt, hostile)];
-    state.show_said(Said { lines, failed: 0, questions: 0 });
+    state.show_said(Excerpt { lines, failed: 0, questions: 0 });
     state.log[0].message = hostile.into();
     if let Some(facts) = &mut state.facts {
         (facts.session, facts.agent, facts.trigger) = (hostile.into(), hostile.into(), hostile.into());

@@ -25,7 +25,7 @@ enum Purpose {
 
 /// The outcome of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Typed {
+pub enum KeyOutcome {
     /// The line goes on.
     More,
     /// The line was left without an outcome, by Esc, Ctrl-C or Backspace on an empty one.
@@ -78,32 +78,32 @@ impl Input {
     }
 
     /// Takes a key that was pressed while the line is typed.
-    pub fn key(&mut self, key: KeyEvent) -> Typed {
+    pub fn key(&mut self, key: KeyEvent) -> KeyOutcome {
         let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
         match key.code {
             KeyCode::Enter => return self.entered(),
-            KeyCode::Esc => return Typed::Left,
-            KeyCode::Char('c') if is_control => return Typed::Left,
-            KeyCode::Backspace if self.line.value().is_empty() => return Typed::Left,
+            KeyCode::Esc => return KeyOutcome::Left,
+            KeyCode::Char('c') if is_control => return KeyOutcome::Left,
+            KeyCode::Backspace if self.line.value().is_empty() => return KeyOutcome::Left,
             _ => _ = self.line.handle_event(&Event::Key(key)),
         }
         if let Purpose::Reason { is_confirmed, .. } = &mut self.purpose {
             *is_confirmed = false;
         }
-        Typed::More
+        KeyOutcome::More
     }
 
-    fn entered(&mut self) -> Typed {
+    fn entered(&mut self) -> KeyOutcome {
         match &mut self.purpose {
-            Purpose::Search => Typed::Search(self.line.value().to_owned()),
+            Purpose::Search => KeyOutcome::Search(self.line.value().to_owned()),
             Purpose::Reason { verdict: Verdict::Reject, is_confirmed, .. }
                 if self.line.value().trim().is_empty() && !*is_confirmed =>
             {
                 *is_confirmed = true;
-                Typed::More
+                KeyOutcome::More
             }
             Purpose::Reason { verdict, checkpoint, .. } => {
-                Typed::Decided { checkpoint: *checkpoint, verdict: *verdict, reason: self.line.value().trim().to_owned() }
+                KeyOutcome::Decided { checkpoint: *checkpoint, verdict: *verdict, reason: self.line.value().trim().to_owned() }
             }
         }
     }
@@ -113,28 +113,28 @@ impl Input {
 mod tests {
     use super::*;
 
-    fn press(input: &mut Input, code: KeyCode) -> Typed {
+    fn press(input: &mut Input, code: KeyCode) -> KeyOutcome {
         input.key(KeyEvent::new(code, KeyModifiers::NONE))
     }
 
     #[test]
     fn a_rejection_without_a_reason_takes_two_enters_in_a_row() {
         let mut input = Input::reason(Verdict::Reject, Ulid::nil());
-        assert_eq!(press(&mut input, KeyCode::Enter), Typed::More);
+        assert_eq!(press(&mut input, KeyCode::Enter), KeyOutcome::More);
         assert!(input.prompt().contains("again"));
         press(&mut input, KeyCode::Char('x'));
         press(&mut input, KeyCode::Backspace);
-        assert_eq!(press(&mut input, KeyCode::Enter), Typed::More);
-        let decided = Typed::Decided { checkpoint: Ulid::nil(), verdict: Verdict::Reject, reason: String::new() };
+        assert_eq!(press(&mut input, KeyCode::Enter), KeyOutcome::More);
+        let decided = KeyOutcome::Decided { checkpoint: Ulid::nil(), verdict: Verdict::Reject, reason: String::new() };
         assert_eq!(press(&mut input, KeyCode::Enter), decided);
     }
 
     #[test]
     fn an_approval_takes_one_enter_and_escape_leaves() {
         let mut input = Input::reason(Verdict::Approve, Ulid::nil());
-        assert_eq!(press(&mut input, KeyCode::Esc), Typed::Left);
-        "  fine ".chars().for_each(|c| assert_eq!(press(&mut input, KeyCode::Char(c)), Typed::More));
-        let decided = Typed::Decided { checkpoint: Ulid::nil(), verdict: Verdict::Approve, reason: "fine".into() };
+        assert_eq!(press(&mut input, KeyCode::Esc), KeyOutcome::Left);
+        "  fine ".chars().for_each(|c| assert_eq!(press(&mut input, KeyCode::Char(c)), KeyOutcome::More));
+        let decided = KeyOutcome::Decided { checkpoint: Ulid::nil(), verdict: Verdict::Approve, reason: "fine".into() };
         assert_eq!(press(&mut input, KeyCode::Enter), decided);
     }
 
@@ -154,7 +154,7 @@ mod tests {
         [KeyCode::Left, KeyCode::Left, KeyCode::Char('l')].into_iter().for_each(|code| drop(press(&mut input, code)));
         assert_eq!(input.text(), ("onl", "e "));
         input.key(KeyEvent::new(KeyCode::Char('u'), KeyModifiers::CONTROL));
-        assert_eq!(press(&mut input, KeyCode::Backspace), Typed::Left);
-        assert_eq!(press(&mut input, KeyCode::Enter), Typed::Search(String::new()));
+        assert_eq!(press(&mut input, KeyCode::Backspace), KeyOutcome::Left);
+        assert_eq!(press(&mut input, KeyCode::Enter), KeyOutcome::Search(String::new()));
     }
 }

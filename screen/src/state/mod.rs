@@ -7,12 +7,12 @@ mod tests;
 
 use jiff::Timestamp;
 use parhelia_ledger::Approval;
-use parhelia_oversight::review::{decide::Verdict, unseen::Unseen};
+use parhelia_oversight::review::{decide::Verdict, unseen::Exclusions};
 use parhelia_store::id::Ulid;
 use ratatui::crossterm::event::KeyEvent;
 
 pub use self::{
-    input::{Input, Typed},
+    input::{Input, KeyOutcome},
     list::List,
 };
 use crate::{
@@ -75,7 +75,7 @@ pub struct Facts {
     /// True if a person approved that.
     pub base_approved: bool,
     /// Entries that rules leave out of it, which no diff shows.
-    pub unseen: Unseen,
+    pub unseen: Exclusions,
     /// Turns of the conversation.
     pub turns: Option<u64>,
     /// Tokens, those from the cache included.
@@ -131,7 +131,7 @@ pub struct LogItem {
 
 /// The part of a conversation that was read.
 #[derive(Clone, Debug, Default)]
-pub struct Said {
+pub struct Excerpt {
     /// Lines of the conversation, for the pane.
     pub lines: Vec<Line>,
     /// Number of commands that failed.
@@ -268,7 +268,7 @@ impl State {
     }
 
     /// Shows a conversation from its beginning.
-    pub fn show_said(&mut self, said: Said) {
+    pub fn show_said(&mut self, said: Excerpt) {
         self.marked = (said.failed, said.questions);
         self.conversation.replace(said.lines);
         self.lay();
@@ -471,19 +471,19 @@ impl State {
     fn typed(&mut self, mut input: Input, key: KeyEvent) -> Option<Effect> {
         self.message = None;
         let effect = match input.key(key) {
-            Typed::More => {
+            KeyOutcome::More => {
                 self.input = Some(input);
                 None
             }
-            Typed::Left => None,
-            Typed::Search(text) => {
+            KeyOutcome::Left => None,
+            KeyOutcome::Search(text) => {
                 if !text.is_empty() {
                     self.query = Some(Query::new(&text));
                 }
                 self.search(true);
                 None
             }
-            Typed::Decided { checkpoint, verdict, reason } => Some(Effect::Decide { checkpoint, verdict, reason }),
+            KeyOutcome::Decided { checkpoint, verdict, reason } => Some(Effect::Decide { checkpoint, verdict, reason }),
         };
         self.lay();
         effect

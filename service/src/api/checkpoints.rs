@@ -36,7 +36,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    extract::{Given, Named, Parameters},
+    extract::{JsonBody, Parameters, PathParameters},
     operation::{Answer, Operation},
 };
 use crate::problem::Problem;
@@ -117,7 +117,7 @@ struct Decision {
 
 /// A decision that holds.
 #[derive(Debug, Serialize, JsonSchema)]
-struct Decided {
+struct DecisionResponse {
     /// The checkpoint.
     id: String,
     /// The decision.
@@ -157,7 +157,7 @@ struct NewAnnotation {
 
 /// A remark that was added.
 #[derive(Debug, Serialize, JsonSchema)]
-struct Annotated {
+struct AnnotationResponse {
     /// The checkpoint.
     id: String,
     /// The remark.
@@ -191,7 +191,7 @@ pub fn operations() -> Vec<Operation> {
         .gives::<Diff>(),
         Operation::post("/v1/checkpoints/{id}/approve", "approveCheckpoint", "Says that a state is good.", post(approve))
             .takes::<Decision>()
-            .gives::<Decided>(),
+            .gives::<DecisionResponse>(),
         Operation::post(
             "/v1/checkpoints/{id}/reject",
             "rejectCheckpoint",
@@ -199,13 +199,13 @@ pub fn operations() -> Vec<Operation> {
             post(reject),
         )
         .takes::<Decision>()
-        .gives::<Decided>(),
+        .gives::<DecisionResponse>(),
         Operation::post("/v1/checkpoints/{id}/tags", "tagCheckpoint", "Adds tags, all or none.", post(tags))
             .takes::<NewTags>()
             .gives::<Tags>(),
         Operation::post("/v1/checkpoints/{id}/annotations", "annotateCheckpoint", "Adds a remark.", post(annotate))
             .takes::<NewAnnotation>()
-            .gives::<Annotated>(),
+            .gives::<AnnotationResponse>(),
     ]
 }
 
@@ -214,7 +214,11 @@ pub fn shown(view: &View, checkpoint: &record::Checkpoint) -> Result<Checkpoint,
     Ok(Checkpoint::of(&Outline::from(checkpoint), &view.marks(checkpoint.record.id)?))
 }
 
-async fn list(State(app): State<App>, Named(name): Named<String>, Parameters(page): Parameters<Page>) -> Answer<Checkpoints> {
+async fn list(
+    State(app): State<App>,
+    PathParameters(name): PathParameters<String>,
+    Parameters(page): Parameters<Page>,
+) -> Answer<Checkpoints> {
     read(&app, move |_, view| {
         let session = view.session_id(&name)?;
         let limit = page.limit.map_or(LISTED_MAX, |limit| limit.get().min(LISTED_MAX));
@@ -249,7 +253,7 @@ pub fn pinned(store: &Store, selector: &str) -> Result<(record::Checkpoint, Opti
     }
 }
 
-async fn show(State(app): State<App>, Named(selector): Named<String>) -> Answer<Value> {
+async fn show(State(app): State<App>, PathParameters(selector): PathParameters<String>) -> Answer<Value> {
     read(&app, move |app, view| {
         let checkpoint = selector::find(view, &selector)?;
         Ok(Json(Manifest::with(&app.store, &checkpoint, &view.marks(checkpoint.record.id)?).to_json()))
@@ -257,7 +261,11 @@ async fn show(State(app): State<App>, Named(selector): Named<String>) -> Answer<
     .await
 }
 
-async fn diff(State(app): State<App>, Named(selector): Named<String>, Parameters(against): Parameters<Against>) -> Answer<Diff> {
+async fn diff(
+    State(app): State<App>,
+    PathParameters(selector): PathParameters<String>,
+    Parameters(against): Parameters<Against>,
+) -> Answer<Diff> {
     read(&app, move |app, _| {
         let store = &app.store;
         let (old, _old_pin) = pinned(store, &selector)?;
@@ -293,21 +301,31 @@ pub fn whole(id: &str) -> Result<Ulid, Problem> {
     id.parse().map_err(|_| Problem::usage(format!("'{id}' is no whole id of a checkpoint, which this needs")))
 }
 
-async fn approve(state: State<App>, peer: Extension<Peer>, id: Named<String>, decision: Given<Decision>) -> Answer<Decided> {
+async fn approve(
+    state: State<App>,
+    peer: Extension<Peer>,
+    id: PathParameters<String>,
+    decision: JsonBody<Decision>,
+) -> Answer<DecisionResponse> {
     decide(state, peer, id, decision, Verdict::Approve).await
 }
 
-async fn reject(state: State<App>, peer: Extension<Peer>, id: Named<String>, decision: Given<Decision>) -> Answer<Decided> {
+async fn reject(
+    state: State<App>,
+    peer: Extension<Peer>,
+    id: PathParameters<String>,
+    decision: JsonBody<Decision>,
+) -> Answer<DecisionResponse> {
     decide(state, peer, id, decision, Verdict::Reject).await
 }
 
 async fn decide(
     State(app): State<App>,
     Extension(peer): Extension<Peer>,
-    Named(id): Named<String>,
-    Given(decision): Given<Decision>,
+    PathParameters(id): PathParameters<String>,
+    JsonBody(decision): JsonBody<Decision>,
     verdict: Verdict,
-) -> Answer<Decided> {
+) -> Answer<DecisionResponse> {
     let checkpoint = whole(&id)?;
     if !peer.is_known() {
         return Err(Problem::forbidden(
@@ -324,7 +342,7 @@ async fn decide(
         let changes = decision.change;
         let request = DecisionRequest { checkpoint, verdict, reason: reason.as_ref(), changes, options: &options };
         let decided = parhelia_knowledge::decide::decide(&app.store, &caller, &request, &())?;
-        Ok(Json(Decided { id, approval: (&decided.approval).into(), recorded: !decided.had }))
+        Ok(Json(DecisionResponse { id, approval: (&decided.approval).into(), recorded: !decided.had }))
     })
     .await
 }
@@ -332,8 +350,8 @@ async fn decide(
 async fn tags(
     State(app): State<App>,
     Extension(peer): Extension<Peer>,
-    Named(id): Named<String>,
-    Given(given): Given<NewTags>,
+    PathParameters(id): PathParameters<String>,
+    JsonBody(given): JsonBody<NewTags>,
 ) -> Answer<Tags> {
     let checkpoint = whole(&id)?;
     note(&app, move |app| {
@@ -348,15 +366,15 @@ async fn tags(
 async fn annotate(
     State(app): State<App>,
     Extension(peer): Extension<Peer>,
-    Named(id): Named<String>,
-    Given(given): Given<NewAnnotation>,
-) -> Answer<Annotated> {
+    PathParameters(id): PathParameters<String>,
+    JsonBody(given): JsonBody<NewAnnotation>,
+) -> Answer<AnnotationResponse> {
     let checkpoint = whole(&id)?;
     note(&app, move |app| {
         let text = Text::new(&given.text)?;
         let (annotation, _) =
             annotation::annotate(&app.store, &Caller { service: &*app.host, store: &app.store, peer }, checkpoint, &text, &())?;
-        Ok(Json(Annotated { id, annotation: (&annotation).into() }))
+        Ok(Json(AnnotationResponse { id, annotation: (&annotation).into() }))
     })
     .await
 }

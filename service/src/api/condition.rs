@@ -54,12 +54,12 @@ pub struct Condition {
     /// The session, as the path names it.
     session: String,
     headers: HeaderMap,
-    judged: Arc<std::sync::Mutex<Judged>>,
+    judged: Arc<std::sync::Mutex<ConditionState>>,
 }
 
 /// A condition that was looked at.
 #[derive(Default)]
-struct Judged {
+struct ConditionState {
     /// The session's turn, until the request is answered.
     turn: Option<OwnedMutexGuard<()>>,
     /// The name of the session's last change, where it is another one than was given.
@@ -94,11 +94,11 @@ pub async fn note(State(conditions): State<Conditions>, names: RawPathParams, mu
     let (Some(session), true, &Method::POST) = (session, request.headers().contains_key(IF_MATCH), request.method()) else {
         return next.run(request).await;
     };
-    let judged = Arc::<std::sync::Mutex<Judged>>::default();
+    let judged = Arc::<std::sync::Mutex<ConditionState>>::default();
     let headers = request.headers().clone();
     request.extensions_mut().insert(Condition { conditions, session, headers, judged: judged.clone() });
     let mut response = next.run(request).await;
-    let Judged { turn, now } = std::mem::take(&mut *judged.lock().unwrap_or_else(PoisonError::into_inner));
+    let ConditionState { turn, now } = std::mem::take(&mut *judged.lock().unwrap_or_else(PoisonError::into_inner));
     drop(turn);
     if let Some(now) = now.filter(|_| response.status() == StatusCode::PRECONDITION_FAILED) {
         response.headers_mut().insert(ETAG, now);

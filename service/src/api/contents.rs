@@ -5,16 +5,16 @@ use std::{collections::VecDeque, num::NonZeroUsize};
 use axum::{Json, extract::State, routing::get};
 use parhelia_agent::environment;
 use parhelia_host::conversation::added;
-use parhelia_life::{environment::packages, review_report::Since};
+use parhelia_life::{environment::packages, review_report::Baseline};
 use parhelia_oversight::review::unseen;
 use parhelia_store::{name, tree::Kind};
-use parhelia_wire::{diff::Message, environment::EnvironmentChange, session::Unseen, tree::Entry};
+use parhelia_wire::{diff::Message, environment::EnvironmentChange, session::Exclusions, tree::Entry};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
     checkpoints::pinned,
-    extract::{Named, Parameters},
+    extract::{Parameters, PathParameters},
     operation::{Answer, Operation},
 };
 use crate::app::{App, read};
@@ -100,7 +100,7 @@ struct Environments {
 /// Another checkpoint to compare with.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Before {
+struct DiffQuery {
     /// Older checkpoint.
     since: String,
 }
@@ -113,7 +113,7 @@ struct LeftOut {
     /// The last checkpoint before it that a person approved; null if there is none.
     since: Option<String>,
     /// Entries that rules leave out, so that no comparison shows them.
-    unseen: Unseen,
+    unseen: Exclusions,
 }
 
 pub fn operations() -> Vec<Operation> {
@@ -147,14 +147,14 @@ pub fn operations() -> Vec<Operation> {
             "What differs in the environment since an older checkpoint.",
             get(environments),
         )
-        .query::<Before>()
+        .query::<DiffQuery>()
         .gives::<Environments>(),
     ]
 }
 
 async fn entries(
     State(app): State<App>,
-    Named(selector): Named<String>,
+    PathParameters(selector): PathParameters<String>,
     Parameters(Folder { path, limit, after }): Parameters<Folder>,
 ) -> Answer<Entries> {
     read(&app, move |app, _| {
@@ -176,12 +176,12 @@ async fn entries(
     .await
 }
 
-async fn left_out(State(app): State<App>, Named(selector): Named<String>) -> Answer<LeftOut> {
+async fn left_out(State(app): State<App>, PathParameters(selector): PathParameters<String>) -> Answer<LeftOut> {
     read(&app, move |app, view| {
         let (checkpoint, _pin) = pinned(&app.store, &selector)?;
-        let since = Since::of(view, &checkpoint)?;
+        let since = Baseline::of(view, &checkpoint)?;
         let approved = since.checkpoint.filter(|_| since.is_approved);
-        let unseen = unseen::Unseen::of(&app.store, approved.as_ref(), &checkpoint)?;
+        let unseen = unseen::Exclusions::of(&app.store, approved.as_ref(), &checkpoint)?;
         let since = approved.map(|approved| approved.id());
         Ok(Json(LeftOut { checkpoint: checkpoint.id(), since, unseen: (&unseen).into() }))
     })
@@ -190,7 +190,7 @@ async fn left_out(State(app): State<App>, Named(selector): Named<String>) -> Ans
 
 async fn conversation(
     State(app): State<App>,
-    Named(selector): Named<String>,
+    PathParameters(selector): PathParameters<String>,
     Parameters(later): Parameters<Later>,
 ) -> Answer<ConversationMessages> {
     read(&app, move |app, _| {
@@ -223,8 +223,8 @@ async fn conversation(
 
 async fn environments(
     State(app): State<App>,
-    Named(selector): Named<String>,
-    Parameters(Before { since }): Parameters<Before>,
+    PathParameters(selector): PathParameters<String>,
+    Parameters(DiffQuery { since }): Parameters<DiffQuery>,
 ) -> Answer<Environments> {
     read(&app, move |app, _| {
         let (new, _new_pin) = pinned(&app.store, &selector)?;

@@ -34,7 +34,7 @@ const LAST_EVENT_ID: &str = "last-event-id";
 /// The events that are wanted.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Wanted {
+struct EventsQuery {
     /// Sequence behind which they are wanted, at most the newest entry's; those to come, if there is neither this nor the header Last-Event-ID.
     after: Option<u64>,
     /// Session that they concern, by its id or name.
@@ -51,14 +51,14 @@ pub fn operations() -> Vec<Operation> {
             "Commits and events as they are recorded, each a server-sent event with its sequence as id and an object as data.",
             get(listen),
         )
-        .query::<Wanted>()
+        .query::<EventsQuery>()
         .gives_events::<Event>(),
     ]
 }
 
 struct Listener {
     app: App,
-    wanted: Wanted,
+    wanted: EventsQuery,
     /// The sequence of the last entry that it heard of.
     after: u64,
     /// Pages of the journal that it has still to hear of, as it had not listened when they were written.
@@ -71,7 +71,7 @@ struct Listener {
 async fn listen(
     State(app): State<App>,
     headers: HeaderMap,
-    Parameters(mut wanted): Parameters<Wanted>,
+    Parameters(mut wanted): Parameters<EventsQuery>,
 ) -> Result<Sse<impl Stream<Item = Result<Sent, Infallible>>>, Problem> {
     let header = headers.get(LAST_EVENT_ID).map(|value| value.to_str().ok().and_then(|text| text.parse::<u64>().ok()));
     let header = header.map(|sequence| sequence.ok_or_else(|| Problem::usage("Last-Event-ID is no sequence"))).transpose()?;
@@ -150,7 +150,7 @@ impl Listener {
     }
 
     fn fits(&self, event: &Event) -> bool {
-        let Wanted { session, kind, .. } = &self.wanted;
+        let EventsQuery { session, kind, .. } = &self.wanted;
         session.as_ref().is_none_or(|session| event.session.as_ref() == Some(session))
             && kind.as_ref().is_none_or(|kind| event.kind.starts_with(kind.as_str()))
     }

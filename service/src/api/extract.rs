@@ -23,21 +23,21 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Parameters<T> 
 }
 
 /// Parameters in the path.
-pub struct Named<T>(pub T);
+pub struct PathParameters<T>(pub T);
 
-impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Named<T> {
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for PathParameters<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let path = Path::from_request_parts(parts, state).await.map_err(|e| Problem::usage(e.body_text()))?;
-        Ok(Named(path.0))
+        Ok(PathParameters(path.0))
     }
 }
 
 /// A JSON body; an empty one stands for an object without members.
-pub struct Given<T>(pub T);
+pub struct JsonBody<T>(pub T);
 
-impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequest<S> for Given<T> {
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequest<S> for JsonBody<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
@@ -53,6 +53,6 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequest<S> for Given<T> {
         if let Some(condition) = condition {
             condition.ensure().await?;
         }
-        Ok(Given(given))
+        Ok(JsonBody(given))
     }
 }

@@ -19,7 +19,7 @@ use axum::{
 use futures_util::{Stream, stream::try_unfold};
 use parhelia_store::{blob::Pieces, name, pin::Pin, tree::Kind};
 
-use super::{checkpoints::pinned, extract::Named, operation::Operation};
+use super::{checkpoints::pinned, extract::PathParameters, operation::Operation};
 use crate::problem::Problem;
 use crate::{
     app::{App, read},
@@ -42,7 +42,7 @@ pub fn operations() -> Vec<Operation> {
 }
 
 /// A file that is handed out, or a part of it.
-struct Sending {
+struct Transfer {
     pieces: Pieces,
     /// The name of its content.
     tag: HeaderValue,
@@ -57,8 +57,8 @@ struct Sending {
 }
 
 /// The answer to a request for a file.
-enum Found {
-    Bytes(Box<Sending>),
+enum Lookup {
+    Bytes(Box<Transfer>),
     /// The caller has it already.
     Known(HeaderValue),
     /// It has no such part; its size.
@@ -69,7 +69,7 @@ async fn file(
     State(app): State<App>,
     method: Method,
     headers: HeaderMap,
-    Named((selector, path)): Named<(String, String)>,
+    PathParameters((selector, path)): PathParameters<(String, String)>,
 ) -> Result<Response, Problem> {
     let found = read(&app, move |app, _| {
         let (checkpoint, pin) = pinned(&app.store, &selector)?;
@@ -81,25 +81,25 @@ async fn file(
         };
         let tag = HeaderValue::try_from(format!("\"{blob}\"")).map_err(|e| Problem::failed(e.to_string()))?;
         if is_among(&headers, &IF_NONE_MATCH, &tag) {
-            return Ok(Found::Known(tag));
+            return Ok(Lookup::Known(tag));
         }
         let wants_part = method == Method::GET && headers.get(IF_RANGE).is_none_or(|wanted| *wanted == tag);
         let wanted = headers.get(RANGE).filter(|_| wants_part).and_then(|range| part_of(range.to_str().ok()?, *size));
         let (mut pieces, part) = match wanted {
-            Some(None) => return Ok(Found::NoSuchPart(*size)),
+            Some(None) => return Ok(Lookup::NoSuchPart(*size)),
             Some(Some(part)) => (app.store.pieces_of(*blob, *size, part.clone())?, Some(part)),
             None => (app.store.pieces(*blob, *size)?, None),
         };
         // What is damaged from its beginning on is a problem, and no answer that is cut off.
         let ready = if method == Method::HEAD { None } else { pieces.next(&app.store, PIECE_BYTES)? };
         let about = format!("{} of checkpoint {}", name::display(&parsed), checkpoint.id());
-        Ok(Found::Bytes(Box::new(Sending { pieces, tag, part, ready, about, _pin: pin })))
+        Ok(Lookup::Bytes(Box::new(Transfer { pieces, tag, part, ready, about, _pin: pin })))
     })
     .await?;
     let sending = match found {
-        Found::Bytes(sending) => *sending,
-        Found::Known(tag) => return Ok((StatusCode::NOT_MODIFIED, [(ETAG, tag)]).into_response()),
-        Found::NoSuchPart(size) => {
+        Lookup::Bytes(sending) => *sending,
+        Lookup::Known(tag) => return Ok((StatusCode::NOT_MODIFIED, [(ETAG, tag)]).into_response()),
+        Lookup::NoSuchPart(size) => {
             let mut response = Problem::no_such_part(size).into_response();
             response.headers_mut().insert(CONTENT_RANGE, value(format!("bytes */{size}")));
             return Ok(response);
@@ -160,7 +160,7 @@ fn part_of(range: &str, size: u64) -> Option<Option<Range<u64>>> {
 }
 
 /// The pieces of a file. Damage ends them with an error, by which the connection ends before the body is whole.
-fn rest(app: App, sending: Sending) -> impl Stream<Item = io::Result<Bytes>> {
+fn rest(app: App, sending: Transfer) -> impl Stream<Item = io::Result<Bytes>> {
     try_unfold(sending, move |mut sending| {
         let app = app.clone();
         async move {

@@ -36,7 +36,7 @@ use crate::problem::Problem;
 use crate::{
     app::App,
     guard, gzip, page,
-    repeated::{self, Repeated},
+    repeated::{self, Idempotency},
 };
 
 fn operations() -> Vec<Operation> {
@@ -91,7 +91,7 @@ pub fn router(app: App) -> Router {
         .method_not_allowed_fallback(async || Problem::not_allowed("this path is not for this method; /openapi.json lists both"))
         .layer(from_fn_with_state(Conditions::of(app.clone()), condition::note))
         .layer(from_fn_with_state(app.clone(), own::check))
-        .layer(from_fn_with_state(Repeated::of(app.clone()), repeated::once))
+        .layer(from_fn_with_state(Idempotency::of(app.clone()), repeated::once))
         .layer(from_fn(guard::check))
         .layer(from_fn(gzip::compressed))
         .layer(from_fn_with_state(app.clone(), measured))

@@ -23,7 +23,7 @@ const LISTED_MAX: usize = 1000;
 /// The deliveries that are wanted.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Listed {
+struct OutboxQuery {
     /// Only those that are not tried again by themselves.
     #[serde(default)]
     failed: bool,
@@ -54,12 +54,12 @@ struct Deliveries {
 pub fn operations() -> Vec<Operation> {
     vec![
         Operation::get("/v1/outbox", "listOutbox", "Messages that wait to be delivered, and those that could not be.", get(list))
-            .query::<Listed>()
+            .query::<OutboxQuery>()
             .gives::<Deliveries>(),
     ]
 }
 
-async fn list(State(app): State<App>, Parameters(listed): Parameters<Listed>) -> Answer<Deliveries> {
+async fn list(State(app): State<App>, Parameters(listed): Parameters<OutboxQuery>) -> Answer<Deliveries> {
     read(&app, move |app, _| {
         let mut deliveries = Folder::of(&app.store).list().map_err(|e| Problem::failed(e.to_string()))?;
         let Backlog { waiting, failed, oldest } = Backlog::of(&deliveries);

@@ -12,13 +12,13 @@ use parhelia_oversight::review::acts::{Act, ensure_may_act};
 use super::warnings::Warnings;
 use crate::problem::Problem;
 use crate::{
-    app::{App, Shared, note},
+    app::{App, AppState, note},
     caller::{Caller, Peer},
 };
 use parhelia_ledger::LedgerView as _;
 
 /// Fails where an agent, by a request, would act on a session that is not its own.
-pub fn ensure(app: &Shared, peer: &Peer, words: &str, session: &str) -> Result<(), Problem> {
+pub fn ensure(app: &AppState, peer: &Peer, words: &str, session: &str) -> Result<(), Problem> {
     let caller = Caller { service: &*app.host, store: &app.store, peer: peer.clone() };
     match app.store.refresh()?.session_named(session) {
         Ok(session) => Ok(ensure_may_act(&app.store, &caller, Act::of_upkeep(words), Some(&session.id), &Warnings::default())?),

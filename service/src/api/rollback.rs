@@ -11,13 +11,13 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     checkpoints::{pinned, whole},
-    extract::{Given, Named},
+    extract::{JsonBody, PathParameters},
     operation::{Answer, Operation},
     warnings::Warnings,
 };
 use crate::problem::Problem;
 use crate::{
-    app::{App, Shared, work},
+    app::{App, AppState, work},
     caller::{Caller, Peer},
 };
 
@@ -88,8 +88,8 @@ pub fn operations() -> Vec<Operation> {
 async fn roll_back(
     State(app): State<App>,
     Extension(peer): Extension<Peer>,
-    Named(id): Named<String>,
-    Given(how): Given<How>,
+    PathParameters(id): PathParameters<String>,
+    JsonBody(how): JsonBody<How>,
 ) -> Answer<Effect> {
     whole(&id)?;
     work(&app, move |app| {
@@ -106,8 +106,8 @@ async fn roll_back(
 async fn undo(
     State(app): State<App>,
     Extension(peer): Extension<Peer>,
-    Named(name): Named<String>,
-    Given(how): Given<How>,
+    PathParameters(name): PathParameters<String>,
+    JsonBody(how): JsonBody<How>,
 ) -> Answer<Effect> {
     work(&app, move |app| {
         let session = app.store.refresh()?.session_named(&name)?;
@@ -128,7 +128,7 @@ async fn undo(
 
 /// Shows it or does it. The caller holds the session's turn.
 fn roll(
-    app: &Shared,
+    app: &AppState,
     caller: &Caller<'_>,
     target: &Checkpoint,
     undone: Option<Last>,

@@ -9,7 +9,7 @@ use axum::{
 };
 use parhelia_host::{
     Host as _, Refusal, RunRefusal,
-    run::{self, Begin, Current, Elsewhere, Life},
+    run::{self, Begin, Current, Life, RemoteLocation},
 };
 use parhelia_ledger::{End, Goal, LedgerView as _, Place, Run, Session, Status};
 use parhelia_store::{id::Ulid, name};
@@ -19,13 +19,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{
-    extract::{Given, Named},
+    extract::{JsonBody, PathParameters},
     operation::{Answer, Operation},
     own,
 };
 use crate::problem::Problem;
 use crate::{
-    app::{App, Shared, note, read},
+    app::{App, AppState, note, read},
     caller::{Caller, Peer},
 };
 
@@ -80,7 +80,7 @@ struct Heartbeat {
 
 /// The lease of a run that was heard of.
 #[derive(Debug, Serialize, JsonSchema)]
-struct Heard {
+struct LeaseResponse {
     /// The lease as it was renewed.
     lease: wire::Lease,
 }
@@ -116,14 +116,18 @@ pub fn operations() -> Vec<Operation> {
             post(heartbeat),
         )
         .takes::<Heartbeat>()
-        .gives::<Heard>(),
+        .gives::<LeaseResponse>(),
         Operation::post("/v1/runs/{run}/end", "endRun", "Ends a run that began so.", post(end))
             .takes::<RunEnd>()
             .gives::<OneRun>(),
     ]
 }
 
-async fn begin(State(app): State<App>, Extension(peer): Extension<Peer>, Given(new): Given<NewRun>) -> Result<Response, Problem> {
+async fn begin(
+    State(app): State<App>,
+    Extension(peer): Extension<Peer>,
+    JsonBody(new): JsonBody<NewRun>,
+) -> Result<Response, Problem> {
     let begun = note(&app, move |app| {
         for (what, name) in [("session", Some(&new.session)), ("host", Some(&new.host)), ("container", new.container.as_ref())] {
             check_name(what, name)?;
@@ -140,7 +144,7 @@ async fn begin(State(app): State<App>, Extension(peer): Extension<Peer>, Given(n
             Some(session) => again(session, view.newest_run(session)?, run::commands_of(&app.store, session)?.own)?,
             None => first(&new)?,
         };
-        begin.elsewhere = Some(Elsewhere { host: new.host, container: new.container });
+        begin.elsewhere = Some(RemoteLocation { host: new.host, container: new.container });
         begin.conversation = new.conversation.or(begin.conversation);
         if !new.command.is_empty() {
             begin.argv = new.command.into_iter().map(Into::into).collect();
@@ -158,7 +162,7 @@ async fn begin(State(app): State<App>, Extension(peer): Extension<Peer>, Given(n
     Ok((StatusCode::CREATED, [(LOCATION, place)], Json(begun)).into_response())
 }
 
-async fn show(State(app): State<App>, Named(id): Named<String>) -> Answer<OneRun> {
+async fn show(State(app): State<App>, PathParameters(id): PathParameters<String>) -> Answer<OneRun> {
     read(&app, move |_, view| {
         let run = view.run(&id)?.ok_or(parhelia_store::Error::NoRun { run: id })?;
         Ok(Json(OneRun { run: (&run).into() }))
@@ -219,7 +223,11 @@ fn again(session: &Session, newest: Option<Run>, own: Option<Run>) -> Result<Beg
     })
 }
 
-async fn heartbeat(State(app): State<App>, Named(run): Named<String>, Given(beat): Given<Heartbeat>) -> Answer<Heard> {
+async fn heartbeat(
+    State(app): State<App>,
+    PathParameters(run): PathParameters<String>,
+    JsonBody(beat): JsonBody<Heartbeat>,
+) -> Answer<LeaseResponse> {
     // Not among what takes long: whoever is not heard in time counts as dead.
     note(&app, move |app| {
         if let Some(time) = &beat.last_activity {
@@ -231,7 +239,7 @@ async fn heartbeat(State(app): State<App>, Named(run): Named<String>, Given(beat
         }
         of_epoch(app, ensure_elsewhere(app, &run)?, beat.epoch)?;
         let lease = run::heard(&app.store, &run, beat.epoch, said)?;
-        Ok(Json(Heard { lease: (&lease).into() }))
+        Ok(Json(LeaseResponse { lease: (&lease).into() }))
     })
     .await
 }
@@ -239,8 +247,8 @@ async fn heartbeat(State(app): State<App>, Named(run): Named<String>, Given(beat
 async fn end(
     State(app): State<App>,
     Extension(peer): Extension<Peer>,
-    Named(run): Named<String>,
-    Given(ended): Given<RunEnd>,
+    PathParameters(run): PathParameters<String>,
+    JsonBody(ended): JsonBody<RunEnd>,
 ) -> Answer<OneRun> {
     note(&app, move |app| {
         let caller = Caller { service: &*app.host, store: &app.store, peer };
@@ -258,7 +266,7 @@ async fn end(
 }
 
 /// A run, if that is its epoch and no newer run has taken over.
-fn of_epoch(app: &Shared, run: Run, epoch: u64) -> Result<Run, Problem> {
+fn of_epoch(app: &AppState, run: Run, epoch: u64) -> Result<Run, Problem> {
     let newest = app.store.view().session(&run.session)?.map_or(0, |session| session.epoch);
     match run.epoch == epoch && newest <= epoch {
         true => Ok(run),
@@ -270,7 +278,7 @@ fn of_epoch(app: &Shared, run: Run, epoch: u64) -> Result<Run, Problem> {
 }
 
 /// The run, if it is one that this machine does not see: others are watched over here.
-fn ensure_elsewhere(app: &Shared, run: &str) -> Result<Run, Problem> {
+fn ensure_elsewhere(app: &AppState, run: &str) -> Result<Run, Problem> {
     let unknown = || parhelia_store::Error::NoRun { run: run.to_owned() };
     run.parse::<Ulid>().map_err(|_| unknown())?;
     let found = app.store.refresh()?.run(run)?.ok_or_else(unknown)?;

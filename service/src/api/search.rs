@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 
 use axum::{Json, extract::State, routing::get};
 use parhelia_oversight::search::{self, Query, SearchRequest};
-use parhelia_wire::checkpoint::Found;
+use parhelia_wire::checkpoint::SearchHit;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -36,7 +36,7 @@ struct Words {
 #[derive(Debug, Serialize, JsonSchema)]
 struct Results {
     /// Checkpoints, the best first.
-    found: Vec<Found>,
+    found: Vec<SearchHit>,
     /// Number of checkpoints that match.
     matching: u64,
     /// Number of checkpoints that were searched.
@@ -61,7 +61,7 @@ async fn run(State(app): State<App>, Parameters(words): Parameters<Words>) -> An
         let request = SearchRequest { query: &query, session: session.as_deref(), since: None, limit };
         let found = search::search(&app.store, &*app.host, &request, &())?;
         Ok(Json(Results {
-            found: found.hits.iter().map(Found::of).collect(),
+            found: found.hits.iter().map(SearchHit::of).collect(),
             matching: found.matching,
             searched: found.searched,
             partial: found.partial,

@@ -35,13 +35,13 @@ use serde::{Deserialize, Serialize};
 use super::{
     checkpoints::shown,
     condition::etag,
-    extract::{Given, Named},
+    extract::{JsonBody, PathParameters},
     operation::{Answer, Operation},
     warnings::Warnings,
 };
 use crate::problem::Problem;
 use crate::{
-    app::{App, Shared, read, work},
+    app::{App, AppState, read, work},
     caller::{Caller, Peer},
     start,
 };
@@ -57,7 +57,7 @@ struct One {
 
 /// A session and its runs.
 #[derive(Debug, Serialize, JsonSchema)]
-struct Shown {
+struct SessionResponse {
     /// The session, as recorded and as found now.
     session: wire::Session,
     /// Its runs, in order.
@@ -92,7 +92,7 @@ struct Prompt {
 
 /// A prompt that an agent was given.
 #[derive(Debug, Serialize, JsonSchema)]
-struct Prompted {
+struct PromptResponse {
     /// The session as it is now.
     session: wire::Session,
     /// True if its agent was dead, and was started to be given it.
@@ -102,11 +102,11 @@ struct Prompted {
 /// Nothing more is to be said.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Nothing {}
+struct EmptyBody {}
 
 /// A checkpoint that was asked for.
 #[derive(Debug, Serialize, JsonSchema)]
-struct Made {
+struct CheckpointResponse {
     /// The checkpoint; the last one, if the session is over and that has everything.
     checkpoint: Checkpoint,
     /// False if none was made, as the last one has everything.
@@ -120,7 +120,7 @@ pub fn operations() -> Vec<Operation> {
         list::operation(),
         create::operation(),
         Operation::get("/v1/sessions/{session}", "getSession", "A session, by its id or name, and its runs.", get(show))
-            .gives::<Shown>(),
+            .gives::<SessionResponse>(),
         Operation::post(
             "/v1/sessions/{session}/pause",
             "pauseSession",
@@ -135,7 +135,7 @@ pub fn operations() -> Vec<Operation> {
             "Has a session go on: at once where its agent lives, else from its workspace or its newest good checkpoint.",
             post(resume),
         )
-        .takes::<Nothing>()
+        .takes::<EmptyBody>()
         .gives::<One>(),
         Operation::post(
             "/v1/sessions/{session}/prompt",
@@ -144,7 +144,7 @@ pub fn operations() -> Vec<Operation> {
             post(prompt),
         )
         .takes::<Prompt>()
-        .gives::<Prompted>(),
+        .gives::<PromptResponse>(),
         question::question_operation(),
         question::answer_operation(),
         labels::operation(),
@@ -157,8 +157,8 @@ pub fn operations() -> Vec<Operation> {
             "Makes a checkpoint of a session as it is now.",
             post(checkpoint),
         )
-        .takes::<Nothing>()
-        .gives::<Made>()
+        .takes::<EmptyBody>()
+        .gives::<CheckpointResponse>()
         .creates(),
     ]
 }
@@ -169,12 +169,12 @@ fn of(store: &Store, view: &View, name: &str) -> Result<wire::Session> {
     Ok(wire::Session::of(&session, &Overview::of(store, &session)?, view.count_of(&session.id)?))
 }
 
-async fn show(State(app): State<App>, Named(name): Named<String>) -> Result<Response, Problem> {
+async fn show(State(app): State<App>, PathParameters(name): PathParameters<String>) -> Result<Response, Problem> {
     read(&app, move |app, view| {
         let session = of(&app.store, view, &name)?;
         let runs = session.runs.iter().filter_map(|id| view.run(id).transpose()).collect::<Result<Vec<_>, _>>()?;
         let tag = etag(session.changed_sequence);
-        Ok(([(ETAG, tag)], Json(Shown { session, runs: runs.iter().map(Into::into).collect() })).into_response())
+        Ok(([(ETAG, tag)], Json(SessionResponse { session, runs: runs.iter().map(Into::into).collect() })).into_response())
     })
     .await
 }
@@ -182,8 +182,8 @@ async fn show(State(app): State<App>, Named(name): Named<String>) -> Result<Resp
 async fn pause(
     State(app): State<App>,
     Extension(peer): Extension<Peer>,
-    Named(name): Named<String>,
-    Given(asked): Given<Pause>,
+    PathParameters(name): PathParameters<String>,
+    JsonBody(asked): JsonBody<Pause>,
 ) -> Answer<One> {
     work(&app, move |app| {
         let caller = Caller { service: &*app.host, store: &app.store, peer };
@@ -197,7 +197,7 @@ async fn pause(
 }
 
 /// Refuses to pause what is not active: a session that is paused already, unless its agent is to end, or whose agent has failed.
-fn ensure_may_pause(app: &Shared, session: &Session, ends_agent: bool) -> Result<(), Problem> {
+fn ensure_may_pause(app: &AppState, session: &Session, ends_agent: bool) -> Result<(), Problem> {
     let ends_agent = || Ok::<_, Problem>(ends_agent && overview::activity(&app.store, session)?.0.is_alive());
     if session.status == Status::Error {
         let why = session.status_reason.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
@@ -212,8 +212,8 @@ fn ensure_may_pause(app: &Shared, session: &Session, ends_agent: bool) -> Result
 async fn resume(
     State(app): State<App>,
     Extension(peer): Extension<Peer>,
-    Named(name): Named<String>,
-    Given(Nothing {}): Given<Nothing>,
+    PathParameters(name): PathParameters<String>,
+    JsonBody(EmptyBody {}): JsonBody<EmptyBody>,
 ) -> Answer<One> {
     let (id, is_alive, warnings) = work(&app, move |app| {
         let session = app.store.refresh()?.session_named(&name)?;
@@ -234,7 +234,11 @@ async fn resume(
     read(&app, move |app, view| Ok(Json(One { session: of(&app.store, view, &id)?, warnings }))).await
 }
 
-async fn prompt(State(app): State<App>, Named(name): Named<String>, Given(prompt): Given<Prompt>) -> Answer<Prompted> {
+async fn prompt(
+    State(app): State<App>,
+    PathParameters(name): PathParameters<String>,
+    JsonBody(prompt): JsonBody<Prompt>,
+) -> Answer<PromptResponse> {
     let starter = app.clone();
     work(&app, move |app| {
         let session = app.store.refresh()?.session_named(&name)?;
@@ -245,7 +249,7 @@ async fn prompt(State(app): State<App>, Named(name): Named<String>, Given(prompt
         if resumed {
             start::resume(&starter, session.id.clone(), Some(prompt.text))?;
         }
-        Ok(Json(Prompted { session: of(&app.store, &*app.store.refresh()?, &session.id)?, resumed }))
+        Ok(Json(PromptResponse { session: of(&app.store, &*app.store.refresh()?, &session.id)?, resumed }))
     })
     .await
 }
@@ -253,8 +257,8 @@ async fn prompt(State(app): State<App>, Named(name): Named<String>, Given(prompt
 async fn end(
     State(app): State<App>,
     Extension(peer): Extension<Peer>,
-    Named(name): Named<String>,
-    Given(asked): Given<End>,
+    PathParameters(name): PathParameters<String>,
+    JsonBody(asked): JsonBody<End>,
 ) -> Answer<One> {
     work(&app, move |app| {
         let caller = Caller { service: &*app.host, store: &app.store, peer };
@@ -269,8 +273,8 @@ async fn end(
 async fn checkpoint(
     State(app): State<App>,
     Extension(peer): Extension<Peer>,
-    Named(name): Named<String>,
-    Given(Nothing {}): Given<Nothing>,
+    PathParameters(name): PathParameters<String>,
+    JsonBody(EmptyBody {}): JsonBody<EmptyBody>,
 ) -> Result<Response, Problem> {
     let made = work(&app, move |app| {
         let caller = Caller { service: &*app.host, store: &app.store, peer };
@@ -281,7 +285,7 @@ async fn checkpoint(
         let made = of_session(&app.store, &caller, &session, run.as_ref(), (Trigger::Manual, Cause::Asked, "api"), &warnings)?;
         let view = app.store.refresh()?;
         let checkpoint = shown(&view, &made.outcome.checkpoint)?;
-        Ok(Made { checkpoint, created: !made.outcome.skipped, warnings: warnings.said() })
+        Ok(CheckpointResponse { checkpoint, created: !made.outcome.skipped, warnings: warnings.said() })
     })
     .await?;
     if !made.created {

@@ -101,7 +101,7 @@ pub struct Browsers {
 }
 
 /// A request of a page that has proved that it knows a key.
-pub struct Signed {
+pub struct SignedRequest {
     key: Key,
     visit: String,
     browser: Option<String>,
@@ -109,7 +109,7 @@ pub struct Signed {
     body: String,
 }
 
-impl Signed {
+impl SignedRequest {
     /// Fails unless a body is the one that was signed.
     pub fn ensure_body(&self, body: &[u8]) -> Result<(), Problem> {
         match digest(body) == self.body {
@@ -201,7 +201,7 @@ impl Browsers {
     }
 
     /// The signature of a request, if it holds, and was not used before.
-    pub fn signed(&self, origin: &str, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<Signed, Problem> {
+    pub fn signed(&self, origin: &str, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<SignedRequest, Problem> {
         let wrong = || Problem::unauthorized("the page has to prove who it is once more");
         let fields: Vec<&str> = authorization(headers).map(|(_, rest)| rest.split(' ').collect()).unwrap_or_default();
         let [visit, count, body, given] = fields[..] else { return Err(wrong()) };
@@ -219,11 +219,11 @@ impl Browsers {
         if let Some(id) = &browser {
             self.table.used(id);
         }
-        Ok(Signed { key, visit: visit.to_owned(), browser, count, body: body.to_owned() })
+        Ok(SignedRequest { key, visit: visit.to_owned(), browser, count, body: body.to_owned() })
     }
 
     /// Answers a request of the page about its own key.
-    pub fn answer(&self, path: &str, signed: &Signed, body: &Bytes) -> Result<Response, Problem> {
+    pub fn answer(&self, path: &str, signed: &SignedRequest, body: &Bytes) -> Result<Response, Problem> {
         let kept = |e: std::io::Error| Problem::failed(format!("the browsers that are signed in cannot be noted: {e}"));
         match (path, &signed.browser) {
             // Whoever has a key of its own makes no other one.
@@ -288,7 +288,7 @@ mod tests {
             HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::try_from(value).unwrap())])
         }
 
-        fn asks(&self, service: &Browsers, count: u64) -> Result<Signed, Problem> {
+        fn asks(&self, service: &Browsers, count: u64) -> Result<SignedRequest, Problem> {
             let headers = self.header(count, "POST", "/api/x?y", b"{}");
             service.signed(HERE, &Method::POST, &Uri::from_static("/api/x?y"), &headers)
         }

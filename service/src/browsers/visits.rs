@@ -19,11 +19,11 @@ const COUNTS_MAX: usize = 1024;
 pub struct Visits {
     secret: Key,
     next: AtomicU64,
-    seen: Mutex<Seen>,
+    seen: Mutex<VisitCounts>,
 }
 
 #[derive(Default)]
-struct Seen {
+struct VisitCounts {
     /// The counts that each visit has used, by its number.
     counts: HashMap<u64, Counts>,
     /// Visits up to this number have ended, if they are not there.

@@ -11,4 +11,4 @@ pub use parhelia_host::config::notifications::Priority;
 pub use parhelia_wire::notification::Notification;
 
 /// The time of the last delivery of a kind, and how many of the same were passed over since.
-pub type Told = BTreeMap<String, (Timestamp, u64)>;
+pub type DeliveryHistory = BTreeMap<String, (Timestamp, u64)>;

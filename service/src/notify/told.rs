@@ -11,7 +11,7 @@ use parhelia_host::{
 use parhelia_ledger::{End, LedgerView as _, Session, kind};
 use parhelia_life::{
     attention::{self, Attention, State},
-    review_report::{Since, changes},
+    review_report::{Baseline, changes},
 };
 use parhelia_oversight::review::decide::MAY_DECIDE;
 use parhelia_store::{
@@ -43,7 +43,7 @@ pub struct Teller<'a> {
 }
 
 /// An event that people are told of.
-struct Told {
+struct NotableEvent {
     event: &'static str,
     priority: Priority,
     title: Cow<'static, str>,
@@ -58,8 +58,8 @@ fn told(
     title: impl Into<Cow<'static, str>>,
     verb: &'static str,
     reason: Option<String>,
-) -> Told {
-    Told { event, priority, title: title.into(), reason, verb }
+) -> NotableEvent {
+    NotableEvent { event, priority, title: title.into(), reason, verb }
 }
 
 /// The one whose act was refused, as far as that is known.
@@ -79,7 +79,7 @@ impl Teller<'_> {
     pub fn tell(&self, event: &Event) -> parhelia_host::Result<Vec<Notification>> {
         let session = event.session.as_deref().map(|id| self.view.session(id)).transpose()?.flatten();
         let checkpoint = event.subject.parse().ok().map(|id| self.view.checkpoint(id)).transpose()?.flatten();
-        let mut found: Vec<Told> = Vec::new();
+        let mut found: Vec<NotableEvent> = Vec::new();
         if event.kind == "checkpoint.created" {
             // One that was deleted since is nobody's business any more.
             let Some(made) = &checkpoint else { return Ok(Vec::new()) };
@@ -103,7 +103,7 @@ impl Teller<'_> {
         is_link.then(|| self.notification(event, &told, session.as_ref(), checkpoint.as_ref())).transpose()
     }
 
-    fn of_event(&self, event: &Event, session: Option<&Session>) -> parhelia_host::Result<Option<Told>> {
+    fn of_event(&self, event: &Event, session: Option<&Session>) -> parhelia_host::Result<Option<NotableEvent>> {
         let text = |name: &str| event.data.get(name).and_then(Value::as_str).map(str::to_owned);
         Ok(match event.kind.as_str() {
             kind::RUN_STARTED => self.of_start(&event.subject)?,
@@ -173,7 +173,7 @@ impl Teller<'_> {
         Ok(newest.and_then(|run| run.ending()).is_some_and(|end| end.was_killed()))
     }
 
-    fn of_start(&self, id: &str) -> parhelia_host::Result<Option<Told>> {
+    fn of_start(&self, id: &str) -> parhelia_host::Result<Option<NotableEvent>> {
         let Some(started) = self.view.run(id)? else { return Ok(None) };
         let Some(from) = &started.resumed_from else {
             return Ok(Some(told("session.started", Priority::Info, "Session began", SHOW, None)));
@@ -190,7 +190,7 @@ impl Teller<'_> {
     }
 
     /// Limits that a session has passed with a checkpoint: with the one before, it had not.
-    fn of_limits(&self, session: &Session, made: &Checkpoint) -> parhelia_host::Result<Vec<Told>> {
+    fn of_limits(&self, session: &Session, made: &Checkpoint) -> parhelia_host::Result<Vec<NotableEvent>> {
         let before = self.view.ancestor(made)?.filter(|before| before.record.session == session.id);
         let mut found = Vec::new();
         let limit = self.options.long_running_hours * 3600.0;
@@ -212,7 +212,7 @@ impl Teller<'_> {
         Ok(found)
     }
 
-    fn of_budget(&self, then: f64, now: f64) -> Option<Told> {
+    fn of_budget(&self, then: f64, now: f64) -> Option<NotableEvent> {
         let Budget { session_usd: budget, warn_percent } = self.budget;
         let warned = budget * warn_percent as f64 / 100.0;
         let passed = |limit: f64| now >= limit && then < limit;
@@ -232,7 +232,7 @@ impl Teller<'_> {
     fn notification(
         &self,
         event: &Event,
-        told: &Told,
+        told: &NotableEvent,
         session: Option<&Session>,
         checkpoint: Option<&Checkpoint>,
     ) -> parhelia_host::Result<Notification> {
@@ -277,7 +277,7 @@ impl Teller<'_> {
 
     fn files_changed(&self, session: &Session) -> parhelia_host::Result<Option<u64>> {
         let Some(newest) = self.view.head(&session.id)? else { return Ok(None) };
-        let since = Since::of(self.view, &newest)?.checkpoint;
+        let since = Baseline::of(self.view, &newest)?.checkpoint;
         since.map(|since| Ok(changes(self.store, &since, &newest)?.len() as u64)).transpose()
     }
 }
@@ -313,7 +313,7 @@ pub fn of_store(store: &Store, event: &str, title: &str, priority: Priority, now
     }
 }
 
-fn of_commit(made: &Checkpoint) -> Vec<Told> {
+fn of_commit(made: &Checkpoint) -> Vec<NotableEvent> {
     let mut found = vec![told("checkpoint.created", Priority::Info, "Checkpoint was made", "checkpoint show", None)];
     // Of the end of an agent, the end of its run tells. The error of an imported one happened elsewhere, and is over.
     let is_of_end = matches!(made.record.cause(), Some(Cause::Exited | Cause::Killed));
@@ -325,7 +325,7 @@ fn of_commit(made: &Checkpoint) -> Vec<Told> {
 }
 
 /// The end of a run: of one that was asked for, by a person or a policy, nobody is told.
-fn of_end(end: End, reason: Option<String>, session: Option<&Session>) -> Option<Told> {
+fn of_end(end: End, reason: Option<String>, session: Option<&Session>) -> Option<NotableEvent> {
     match () {
         () if end.has_finished() => Some(told("session.completed", Priority::Notice, "Session is done", REVIEW, None)),
         () if end.has_failed() => Some(told("session.error", Priority::Warning, "Session's agent failed", REVIEW, reason)),
@@ -341,7 +341,7 @@ fn of_end(end: End, reason: Option<String>, session: Option<&Session>) -> Option
 }
 
 /// A verdict on an agent: of one that was taken back, nobody is told.
-fn of_attention(event: &Event) -> Option<Told> {
+fn of_attention(event: &Event) -> Option<NotableEvent> {
     let verdict = event.data.get(attention::ATTENTION).filter(|verdict| !verdict.is_null())?;
     let Attention { state, why, .. } = serde_json::from_value(verdict.clone()).ok()?;
     Some(match state {
@@ -355,7 +355,7 @@ fn of_attention(event: &Event) -> Option<Told> {
     })
 }
 
-fn of_decision(event: &Event, status: Option<&str>, reason: Option<String>, rule: Option<String>) -> Option<Told> {
+fn of_decision(event: &Event, status: Option<&str>, reason: Option<String>, rule: Option<String>) -> Option<NotableEvent> {
     let is_persons = event.actor.as_ref().is_some_and(|actor| actor.via != "policy");
     Some(match status? {
         "pending" if RuleKind::of_data(&event.data).is_some_and(RuleKind::is_escalation) => {

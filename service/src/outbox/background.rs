@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use super::{Backlog, Lock, Outbox, Result, room::Room};
 use crate::{
     app::App,
-    log::{Lasting, say},
+    log::{TroubleLog, say},
 };
 
 /// So often it is looked whether there is something to do.
@@ -35,7 +35,7 @@ pub fn start(app: App, program: String, stopped: watch::Receiver<bool>) -> io::R
             next: Instant::now(),
             room: Room::default(),
         };
-        let mut trouble = Lasting::default();
+        let mut trouble = TroubleLog::default();
         while !*stopped.borrow() {
             thread::sleep(TICK);
             // Whoever watches over sessions says so.

@@ -12,14 +12,14 @@ use jiff::{SignedDuration, Timestamp};
 use parhelia_store::{
     Store, clock,
     files::{self, How},
-    name::Shown as _,
+    name::NameExt as _,
 };
 use parhelia_wire::notification::Delivery;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::Result;
-use crate::notify::Told;
+use crate::notify::DeliveryHistory;
 
 /// An error of the outbox.
 #[derive(Debug, thiserror::Error)]
@@ -58,7 +58,7 @@ pub struct State {
     pub cursor: u64,
     /// Of each channel, event and session the time of the last delivery, and how many of the same were passed over since.
     #[serde(default)]
-    pub told: Told,
+    pub told: DeliveryHistory,
 }
 
 /// The time for which it is waited for somebody who wants the outbox; they say so more often.

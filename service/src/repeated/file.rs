@@ -36,7 +36,7 @@ pub struct Name {
 
 /// An answer that is kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Kept {
+pub struct StoredAnswer {
     /// The name of the request.
     pub name: Name,
     /// Hash of everything that it asked for.
@@ -48,7 +48,7 @@ pub struct Kept {
     pub body: String,
 }
 
-impl Kept {
+impl StoredAnswer {
     /// The answer as a line of the file: checksum, space, JSON, newline.
     pub fn line(&self) -> io::Result<Vec<u8>> {
         let json = serde_json::to_vec(self)?;
@@ -83,13 +83,14 @@ pub struct Answers {
 impl Answers {
     /// Opens the file of a store, and makes it if there is none. The answers in it, oldest first, with the lengths of their lines; what is damaged
     /// is passed over.
-    pub fn open(store: &Path) -> io::Result<(Self, Vec<(Kept, u64)>)> {
+    pub fn open(store: &Path) -> io::Result<(Self, Vec<(StoredAnswer, u64)>)> {
         let path = store.join(NAME);
         let file = open_top(&path, How::Make)?;
         let read = read_all(&file, FILE_BYTES_MAX).unwrap_or_default();
         let whole = read.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
         let lines = read[..whole].split_inclusive(|byte| *byte == b'\n');
-        let found = lines.filter_map(|line| Some((Kept::of_line(line.strip_suffix(b"\n")?)?, line.len() as u64))).collect();
+        let found =
+            lines.filter_map(|line| Some((StoredAnswer::of_line(line.strip_suffix(b"\n")?)?, line.len() as u64))).collect();
         Ok((Answers { path, file, bytes: whole as u64 }, found))
     }
 
@@ -107,7 +108,7 @@ impl Answers {
     }
 
     /// Writes it anew, with these answers alone.
-    pub fn replace<'a>(&mut self, answers: impl Iterator<Item = &'a Kept>) -> io::Result<()> {
+    pub fn replace<'a>(&mut self, answers: impl Iterator<Item = &'a StoredAnswer>) -> io::Result<()> {
         let draft = self.path.with_extension("requests.new");
         match remove_top(&draft) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
@@ -136,8 +137,8 @@ mod tests {
 
     use super::*;
 
-    fn kept(key: &str) -> Kept {
-        Kept {
+    fn kept(key: &str) -> StoredAnswer {
+        StoredAnswer {
             name: Name { user: Some(7), run: None, key: key.into() },
             request: "hash".into(),
             at: Timestamp::UNIX_EPOCH,
@@ -147,7 +148,7 @@ mod tests {
         }
     }
 
-    fn keys(found: &[(Kept, u64)]) -> Vec<&str> {
+    fn keys(found: &[(StoredAnswer, u64)]) -> Vec<&str> {
         found.iter().map(|(kept, _)| &*kept.name.key).collect()
     }
 

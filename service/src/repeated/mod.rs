@@ -23,12 +23,12 @@ use jiff::{SignedDuration, Timestamp};
 use parhelia_store::clock;
 use tokio::task::spawn_blocking;
 
-use self::file::{Answers, Kept, Name};
+use self::file::{Answers, Name, StoredAnswer};
 use crate::{
     app::App,
     caller::Peer,
     log::say,
-    problem::{Begun, Problem},
+    problem::{Problem, SideEffect},
 };
 
 /// The header that names a request.
@@ -48,19 +48,19 @@ const AGE_MAX: SignedDuration = SignedDuration::from_hours(24);
 
 /// Requests that had a key.
 #[derive(Clone)]
-pub struct Repeated {
+pub struct Idempotency {
     requests: Arc<Requests>,
 }
 
 struct Requests {
-    known: Mutex<Known>,
+    known: Mutex<AnswerCache>,
     /// None where the file cannot be used; then answers are known as long as the service runs.
     file: Mutex<Option<Answers>>,
 }
 
 #[derive(Default)]
-struct Known {
-    requests: HashMap<Name, Asked>,
+struct AnswerCache {
+    requests: HashMap<Name, RequestState>,
     /// Names of those that are answered, oldest first, with the lengths of their lines.
     answered: VecDeque<(Name, u64)>,
     /// Sum of these lengths.
@@ -68,23 +68,23 @@ struct Known {
 }
 
 /// A request that had a key.
-enum Asked {
+enum RequestState {
     /// It is under way; the hash of everything that it asked for.
     UnderWay(String),
-    Answered(Arc<Kept>),
+    Answered(Arc<StoredAnswer>),
 }
 
-impl Known {
-    fn insert(&mut self, kept: Kept, bytes: u64) {
+impl AnswerCache {
+    fn insert(&mut self, kept: StoredAnswer, bytes: u64) {
         // The file may have an older answer of the same name, which was forgotten.
         self.remove(&kept.name);
         self.answered.push_back((kept.name.clone(), bytes));
         self.bytes += bytes;
-        self.requests.insert(kept.name.clone(), Asked::Answered(Arc::new(kept)));
+        self.requests.insert(kept.name.clone(), RequestState::Answered(Arc::new(kept)));
     }
 
     fn remove(&mut self, name: &Name) {
-        if let Some(Asked::Answered(_)) = self.requests.remove(name)
+        if let Some(RequestState::Answered(_)) = self.requests.remove(name)
             && let Some(place) = self.answered.iter().position(|(answered, _)| answered == name)
             && let Some((_, bytes)) = self.answered.remove(place)
         {
@@ -96,7 +96,7 @@ impl Known {
     fn prune(&mut self, now: Timestamp) {
         while let Some((name, bytes)) = self.answered.front() {
             let is_old = match self.requests.get(name) {
-                Some(Asked::Answered(kept)) => now.duration_since(kept.at) > AGE_MAX,
+                Some(RequestState::Answered(kept)) => now.duration_since(kept.at) > AGE_MAX,
                 _ => true,
             };
             if !is_old && self.answered.len() <= ANSWERS_MAX && self.bytes <= ANSWERS_BYTES_MAX {
@@ -110,9 +110,9 @@ impl Known {
     }
 
     /// Everything that is kept, oldest first.
-    fn kept(&self) -> Vec<Arc<Kept>> {
+    fn kept(&self) -> Vec<Arc<StoredAnswer>> {
         let answers = self.answered.iter().filter_map(|(name, _)| match self.requests.get(name) {
-            Some(Asked::Answered(kept)) => Some(kept.clone()),
+            Some(RequestState::Answered(kept)) => Some(kept.clone()),
             _ => None,
         });
         answers.collect()
@@ -133,7 +133,7 @@ impl Requests {
                 (None, Vec::new())
             }
         };
-        let mut known = Known::default();
+        let mut known = AnswerCache::default();
         found.into_iter().for_each(|(kept, bytes)| known.insert(kept, bytes));
         known.prune(now);
         Requests { known: Mutex::new(known), file: Mutex::new(file) }
@@ -144,23 +144,23 @@ impl Requests {
         let mut known = lock(&self.known);
         known.prune(now);
         let Some(asked) = known.requests.get(name) else {
-            known.requests.insert(name.clone(), Asked::UnderWay(request.to_owned()));
+            known.requests.insert(name.clone(), RequestState::UnderWay(request.to_owned()));
             return None;
         };
         Some(match asked {
-            Asked::UnderWay(first) if first == request => {
+            RequestState::UnderWay(first) if first == request => {
                 let problem = Problem::refused("a request with this Idempotency-Key is under way; ask again later");
                 let mut response = problem.into_response();
                 response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
                 response
             }
-            Asked::Answered(kept) if kept.request == request => replayed(kept),
+            RequestState::Answered(kept) if kept.request == request => replayed(kept),
             _ => Problem::other_request().into_response(),
         })
     }
 
     /// Keeps an answer. Blocks.
-    fn keep(&self, kept: Kept) {
+    fn keep(&self, kept: StoredAnswer) {
         let line = kept.line();
         let mut file = lock(&self.file);
         let written = line.and_then(|line| {
@@ -194,7 +194,7 @@ impl Requests {
 }
 
 /// An answer that was given before.
-fn replayed(kept: &Kept) -> Response {
+fn replayed(kept: &StoredAnswer) -> Response {
     let status = StatusCode::from_u16(kept.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut headers = HeaderMap::new();
     for (name, value) in &kept.headers {
@@ -208,7 +208,7 @@ fn replayed(kept: &Kept) -> Response {
 
 /// True of an answer that comes again. The others say that nothing was done, for a reason that may go away.
 fn is_kept(status: StatusCode, extensions: &Extensions) -> bool {
-    status.is_success() || extensions.get::<Begun>().is_some()
+    status.is_success() || extensions.get::<SideEffect>().is_some()
 }
 
 /// A hash of everything that a request asks for.
@@ -218,11 +218,11 @@ fn hash(uri: &Uri, body: &[u8]) -> String {
     hasher.finalize().to_hex().to_string()
 }
 
-impl Repeated {
+impl Idempotency {
     /// Those of the service's store.
     pub fn of(app: App) -> Self {
         let requests = Arc::new(Requests::of(app.store.path(), clock::timestamp()));
-        Repeated { requests }
+        Idempotency { requests }
     }
 
     /// The name of a request: its key, among those of its user and run.
@@ -238,7 +238,7 @@ impl Repeated {
         let Some((status, headers, body)) = text else { return self.requests.forget(&name) };
         let header = |(name, value): (&HeaderName, &HeaderValue)| Some((name.to_string(), value.to_str().ok()?.to_owned()));
         let headers = headers.iter().filter_map(header).collect();
-        let kept = Kept { name: name.clone(), request, at: clock::timestamp(), status: status.as_u16(), headers, body };
+        let kept = StoredAnswer { name: name.clone(), request, at: clock::timestamp(), status: status.as_u16(), headers, body };
         let requests = self.requests.clone();
         if spawn_blocking(move || requests.keep(kept)).await.is_err() {
             self.requests.forget(&name);
@@ -247,7 +247,7 @@ impl Repeated {
 }
 
 /// Has a request with a key done once, and to its end though its caller may be gone. Bodies were read whole before.
-pub async fn once(State(repeated): State<Repeated>, request: Request, next: Next) -> Response {
+pub async fn once(State(repeated): State<Idempotency>, request: Request, next: Next) -> Response {
     let key =
         request.headers().get(KEY).filter(|_| *request.method() == Method::POST).map(|key| key.to_str().unwrap_or_default());
     let Some(key) = key.map(str::to_owned) else { return next.run(request).await };
@@ -296,9 +296,9 @@ mod tests {
         Name { user: Some(7), run: None, key: key.into() }
     }
 
-    fn kept(key: &str, at: Timestamp) -> Kept {
+    fn kept(key: &str, at: Timestamp) -> StoredAnswer {
         let headers = vec![("content-type".into(), "application/json".into())];
-        Kept { name: name(key), request: "asked".into(), at, status: 200, headers, body: "{}".into() }
+        StoredAnswer { name: name(key), request: "asked".into(), at, status: 200, headers, body: "{}".into() }
     }
 
     fn status(answer: Option<Response>) -> u16 {
@@ -344,7 +344,7 @@ mod tests {
         let now = Timestamp::UNIX_EPOCH;
         let requests = Requests::of(folder.path(), now);
         let text = "x".repeat(ANSWER_BYTES_MAX);
-        let longest = |n: u64| Kept { body: text.clone(), ..kept(&format!("k{n}"), now) };
+        let longest = |n: u64| StoredAnswer { body: text.clone(), ..kept(&format!("k{n}"), now) };
         let number = ((2 * ANSWERS_BYTES_MAX) >> 20) + 8;
         (0..number).for_each(|n| requests.keep(longest(n)));
         let bytes = std::fs::metadata(folder.path().join("service.requests")).unwrap().len();

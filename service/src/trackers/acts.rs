@@ -26,7 +26,7 @@ use super::{
     found::{Texts, in_beads},
     issues_of, words,
 };
-use crate::notify::{Priority, Told};
+use crate::notify::{DeliveryHistory, Priority};
 
 /// The program that links, as events name it.
 pub const PROGRAM: &str = "tracker";
@@ -65,7 +65,7 @@ impl Planner<'_> {
     }
 
     /// Links a checkpoint to the issues that its session's texts name, each once. Returns true if something was linked.
-    pub fn link_found(&self, event: &Event, told: &mut Told) -> parhelia_host::Result<bool> {
+    pub fn link_found(&self, event: &Event, told: &mut DeliveryHistory) -> parhelia_host::Result<bool> {
         let options = self.reach.options;
         if event.kind != "checkpoint.created" || !options.auto_link {
             return Ok(false);
@@ -112,7 +112,12 @@ impl Planner<'_> {
     }
 
     /// The deliveries that follow from an event, and from what is told of it.
-    pub fn acts(&self, event: &Event, notifications: &[Notification], told: &mut Told) -> parhelia_host::Result<Vec<Delivery>> {
+    pub fn acts(
+        &self,
+        event: &Event,
+        notifications: &[Notification],
+        told: &mut DeliveryHistory,
+    ) -> parhelia_host::Result<Vec<Delivery>> {
         let Some(work) = self.work(event)? else { return Ok(Vec::new()) };
         let mut deliveries = Vec::new();
         for notification in notifications {
@@ -149,7 +154,7 @@ impl Planner<'_> {
         event: &Event,
         notification: &Notification,
         work: &Work,
-        told: &mut Told,
+        told: &mut DeliveryHistory,
     ) -> parhelia_host::Result<Vec<Delivery>> {
         let project = self.reach.options.project(&work.workspace);
         let on_error = project.on_error.unwrap_or(self.reach.options.on_error);
@@ -216,7 +221,7 @@ impl Planner<'_> {
         event: &Event,
         notification: &Notification,
         work: &Work,
-        told: &mut Told,
+        told: &mut DeliveryHistory,
     ) -> parhelia_host::Result<Vec<Delivery>> {
         // Of an error it was said already.
         let is_of_error = self.checkpoint(event)?.is_some_and(|checkpoint| checkpoint.record.trigger.name() == "error");
@@ -347,7 +352,7 @@ fn is_named_after(name: &str, workspace: &Path) -> bool {
 }
 
 /// True if something was not said within some time. Notes that it is said now.
-fn is_new(told: &mut Told, key: String, now: Timestamp, within: SignedDuration) -> bool {
+fn is_new(told: &mut DeliveryHistory, key: String, now: Timestamp, within: SignedDuration) -> bool {
     let key = format!("{CHANNEL} {key}");
     if told.get(&key).is_some_and(|(at, _)| within == SignedDuration::MAX || *at <= now && now.duration_since(*at) < within) {
         return false;

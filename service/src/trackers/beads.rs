@@ -15,7 +15,7 @@ use parhelia_life::beads;
 use parhelia_oversight::review::link;
 use serde::{Deserialize, de::DeserializeOwned};
 
-use super::{Known, Mark, State, Tracker};
+use super::{Mark, State, Tracker, TrackerIssue};
 use crate::{http::Trouble, notify::text::field};
 
 /// `bd` takes no longer.
@@ -42,16 +42,16 @@ struct Item {
 /// One issue, or a list of them: releases of `bd` differ.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Printed {
+enum BdOutput {
     Several(Vec<Item>),
     One(Item),
 }
 
-impl Printed {
+impl BdOutput {
     fn first(self) -> Option<Item> {
         match self {
-            Printed::Several(items) => items.into_iter().next(),
-            Printed::One(item) => Some(item),
+            BdOutput::Several(items) => items.into_iter().next(),
+            BdOutput::One(item) => Some(item),
         }
     }
 }
@@ -84,15 +84,15 @@ impl<'a> Program<'a> {
     /// The ids of issues that are in progress.
     pub fn in_progress(&self) -> Result<Vec<String>, Trouble> {
         match self.run_within(FINDING_LIMIT, &["list", "--status", "in_progress", "--json"])? {
-            Some(Printed::Several(items)) => Ok(items.into_iter().map(|item| item.id).collect()),
-            Some(Printed::One(item)) => Ok(vec![item.id]),
+            Some(BdOutput::Several(items)) => Ok(items.into_iter().map(|item| item.id).collect()),
+            Some(BdOutput::One(item)) => Ok(vec![item.id]),
             None => Ok(Vec::new()),
         }
     }
 
     fn show(&self, id: &str) -> Result<Item, Trouble> {
-        let found: Option<Printed> = self.run(&["show", id, "--json"])?;
-        found.and_then(Printed::first).ok_or_else(|| Trouble::for_good(format!("there is no issue {id}")))
+        let found: Option<BdOutput> = self.run(&["show", id, "--json"])?;
+        found.and_then(BdOutput::first).ok_or_else(|| Trouble::for_good(format!("there is no issue {id}")))
     }
 
     /// Runs it, and reads what it prints as JSON; none where it prints nothing.
@@ -132,9 +132,9 @@ impl<'a> Program<'a> {
 }
 
 impl Tracker for Program<'_> {
-    fn get(&self, id: &str) -> Result<Known, Trouble> {
+    fn get(&self, id: &str) -> Result<TrackerIssue, Trouble> {
         let Item { id, status, .. } = self.show(id)?;
-        Ok(Known { id, is_closed: status == "closed", state: status })
+        Ok(TrackerIssue { id, is_closed: status == "closed", state: status })
     }
 
     /// Adds to the issue's notes.
@@ -164,13 +164,13 @@ impl Tracker for Program<'_> {
     }
 
     fn create(&self, _place: &str, title: &str, text: &str, mark: &Mark) -> Result<Issue, Trouble> {
-        let known: Option<Printed> = self.run(&["list", &format!("--desc-contains={}", shown(mark)), "--json"])?;
-        let created = match known.and_then(Printed::first) {
+        let known: Option<BdOutput> = self.run(&["list", &format!("--desc-contains={}", shown(mark)), "--json"])?;
+        let created = match known.and_then(BdOutput::first) {
             Some(known) => known,
             None => {
                 let description = format!("--description={text}\n{}", shown(mark));
-                let made: Option<Printed> = self.run(&["create", title, "-t", "bug", &description, "--json"])?;
-                made.and_then(Printed::first).ok_or_else(|| Trouble::for_now("`bd create` printed no issue"))?
+                let made: Option<BdOutput> = self.run(&["create", title, "-t", "bug", &description, "--json"])?;
+                made.and_then(BdOutput::first).ok_or_else(|| Trouble::for_now("`bd create` printed no issue"))?
             }
         };
         link::parse(&format!("beads:{}", created.id)).map_err(|e| Trouble::for_good(e.to_string()))

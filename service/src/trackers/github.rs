@@ -7,7 +7,7 @@ use parhelia_oversight::review::link;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use ureq::http::Method;
 
-use super::{Known, Mark, Reach, State, Tracker};
+use super::{Mark, Reach, State, Tracker, TrackerIssue};
 use crate::http::{self, Answer, Call, Trouble};
 
 /// Comments on a page, and issues that are looked at for a mark.
@@ -117,9 +117,9 @@ impl GitHub {
 }
 
 impl Tracker for GitHub {
-    fn get(&self, id: &str) -> Result<Known, Trouble> {
+    fn get(&self, id: &str) -> Result<TrackerIssue, Trouble> {
         let found: Item = self.read(&place(id)?)?;
-        Ok(Known { id: found.number.to_string(), is_closed: found.state == "closed", state: found.state })
+        Ok(TrackerIssue { id: found.number.to_string(), is_closed: found.state == "closed", state: found.state })
     }
 
     fn comment(&self, id: &str, text: &str, mark: &Mark) -> Result<(), Trouble> {

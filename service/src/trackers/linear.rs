@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use ureq::http::Method;
 use uuid::{Builder, Uuid};
 
-use super::{Known, Mark, Reach, State, Tracker};
+use super::{Mark, Reach, State, Tracker, TrackerIssue};
 use crate::{
     http::{self, Call, Trouble},
     notify::text::field,
@@ -64,7 +64,7 @@ struct Fault {
 }
 
 /// An issue with its team.
-struct Found {
+struct LinearIssue {
     id: String,
     team: String,
     state: String,
@@ -102,12 +102,12 @@ impl<'a> Linear<'a> {
         read.and_then(|read| read.data).ok_or_else(|| Trouble::for_now("its answer is not what Linear answers"))
     }
 
-    fn find(&self, key: &str) -> Result<Found, Trouble> {
+    fn find(&self, key: &str) -> Result<LinearIssue, Trouble> {
         let data = self.ask(ISSUE, json!({ "id": key }))?;
         let text = |pointer: &str| data.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
         let missing = || Trouble::for_good("there is no such issue, or the key does not see it");
         let kind = text("/issue/state/type").unwrap_or_default();
-        Ok(Found {
+        Ok(LinearIssue {
             id: text("/issue/id").ok_or_else(missing)?,
             team: text("/issue/team/id").ok_or_else(missing)?,
             state: text("/issue/state/name").unwrap_or_default(),
@@ -122,9 +122,9 @@ impl<'a> Linear<'a> {
 }
 
 impl Tracker for Linear<'_> {
-    fn get(&self, id: &str) -> Result<Known, Trouble> {
-        let Found { id, state, is_closed, .. } = self.find(id)?;
-        Ok(Known { id, state, is_closed })
+    fn get(&self, id: &str) -> Result<TrackerIssue, Trouble> {
+        let LinearIssue { id, state, is_closed, .. } = self.find(id)?;
+        Ok(TrackerIssue { id, state, is_closed })
     }
 
     fn comment(&self, id: &str, text: &str, mark: &Mark) -> Result<(), Trouble> {

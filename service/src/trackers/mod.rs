@@ -89,7 +89,7 @@ impl TrackerKind {
 
 /// An issue, as its tracker has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Known {
+pub struct TrackerIssue {
     /// Its id within the tracker's API.
     pub id: String,
     /// Its state, by the tracker's name.
@@ -109,7 +109,7 @@ pub struct Mark<'a> {
 /// A tracker as acts reach it; each act can be done twice without harm.
 pub trait Tracker {
     /// The issue of an id.
-    fn get(&self, id: &str) -> Result<Known, Trouble>;
+    fn get(&self, id: &str) -> Result<TrackerIssue, Trouble>;
 
     /// Adds a comment to an issue, unless one with the mark is there.
     fn comment(&self, id: &str, text: &str, mark: &Mark) -> Result<(), Trouble>;

@@ -9,7 +9,7 @@ use parhelia_host::Result;
 use parhelia_ledger::{LedgerView as _, Session};
 use parhelia_life::{
     attention::{self, State},
-    observed::Observed,
+    observed::AgentState,
     overview,
 };
 use parhelia_store::{Store, event::Actor};
@@ -27,7 +27,7 @@ const IDLE_HOLDS: Duration = Duration::from_secs(60);
 #[derive(Default)]
 pub struct Attentions {
     /// The last statement of each, and since when it is so.
-    said: HashMap<String, ((Observed, Option<String>), Instant)>,
+    said: HashMap<String, ((AgentState, Option<String>), Instant)>,
     /// The time at which they are asked next.
     next: Option<Instant>,
 }
@@ -47,7 +47,7 @@ impl Attentions {
             let Some(session) = view.session(id)? else { continue };
             let (observed, what) = overview::activity(store, &session)?;
             app.listing.heard(id, observed, what.as_ref());
-            let what = what.filter(|_| observed == Observed::Waiting);
+            let what = what.filter(|_| observed == AgentState::Waiting);
             let since = match self.said.get(id) {
                 Some((said, since)) if *said == (observed, what.clone()) => *since,
                 _ => now,
@@ -60,16 +60,16 @@ impl Attentions {
 }
 
 /// Records the verdict on a live agent that has been observed so for some time, where it is new.
-fn judge(store: &Store, session: &Session, observed: Observed, what: Option<&str>, held: Duration) -> Result<()> {
+fn judge(store: &Store, session: &Session, observed: AgentState, what: Option<&str>, held: Duration) -> Result<()> {
     let known = attention::recorded(session);
     let verdict = match observed {
-        Observed::Waiting if held >= WAITING_HOLDS => Some((State::Waiting, what)),
-        Observed::Idle if held >= IDLE_HOLDS => Some((State::Idle, None)),
+        AgentState::Waiting if held >= WAITING_HOLDS => Some((State::Waiting, what)),
+        AgentState::Idle if held >= IDLE_HOLDS => Some((State::Idle, None)),
         // Not yet; what was recorded of another state is over all the same.
-        Observed::Waiting | Observed::Idle | Observed::Live => {
+        AgentState::Waiting | AgentState::Idle | AgentState::Live => {
             let is_same = |state: State| match state {
-                State::Waiting => observed == Observed::Waiting,
-                State::Idle => observed == Observed::Idle,
+                State::Waiting => observed == AgentState::Waiting,
+                State::Idle => observed == AgentState::Idle,
                 State::Recovered => true,
                 State::LeftAlone | State::ResumeFailed => false,
             };

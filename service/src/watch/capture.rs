@@ -11,7 +11,7 @@ use parhelia_host::{Result, run};
 use parhelia_ledger::{LedgerView as _, Run, Session};
 use parhelia_life::{
     ending::of_session,
-    overview::{Missing, SERVICE_INTERVAL},
+    overview::{SERVICE_INTERVAL, Shortfall},
 };
 use parhelia_store::{
     Store,
@@ -44,7 +44,7 @@ fn ended_unseen(store: &Store, session: &Session) -> Result<bool> {
 
 impl Captures {
     /// Takes note of who lives without a supervisor, and who has died so.
-    pub fn note(&mut self, store: &Store, missing: &Missing) -> Result<()> {
+    pub fn note(&mut self, store: &Store, missing: &Shortfall) -> Result<()> {
         for session in &missing.dead {
             let was_alone = self.next.remove(&session.id).is_some();
             if (was_alone || ended_unseen(store, session)?) && self.noted.insert(session.run.clone().unwrap_or_default()) {

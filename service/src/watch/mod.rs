@@ -20,7 +20,7 @@ use std::{
 };
 
 use parhelia_host::Result;
-use parhelia_life::overview::{self, Missing};
+use parhelia_life::overview::{self, Shortfall};
 use parhelia_store::clock;
 use tokio::sync::watch;
 
@@ -28,7 +28,7 @@ use self::{agents::Agents, attention::Attentions, capture::Captures, lifetime::L
 use crate::{
     app::App,
     feed,
-    log::{Lasting, say},
+    log::{TroubleLog, say},
     systemd,
 };
 
@@ -45,7 +45,7 @@ pub fn start(app: App, resumes: bool, stopped: watch::Receiver<bool>) -> io::Res
     let watching = thread::Builder::new().name("watch".into());
     watching.spawn(move || {
         let mut watcher = Watcher::new(app.clone(), resumes);
-        let (mut beat, mut trouble) = (Instant::now(), Lasting::default());
+        let (mut beat, mut trouble) = (Instant::now(), TroubleLog::default());
         while !*stopped.borrow() {
             let turned = watcher.turn();
             if beat.elapsed() > BEAT {
@@ -65,7 +65,7 @@ pub fn start(app: App, resumes: bool, stopped: watch::Receiver<bool>) -> io::Res
 }
 
 /// The time until sessions are looked at next: where a lease runs out before that, then.
-fn until_next(missing: &Missing) -> Duration {
+fn until_next(missing: &Shortfall) -> Duration {
     let now = clock::timestamp();
     let ends = missing.elsewhere.iter().map(|(_, _, until)| Duration::try_from(until.duration_since(now)).unwrap_or_default());
     ends.min().map_or(LOOK, |end| end.clamp(TICK, LOOK))
@@ -80,7 +80,7 @@ struct Watcher {
     agents: Agents,
     attentions: Attentions,
     /// The reason for which what they have seen is not recorded.
-    unrecorded: Lasting,
+    unrecorded: TroubleLog,
     captures: Captures,
     recovery: Option<Recovery>,
     lifetime: Lifetime,
@@ -107,7 +107,7 @@ impl Watcher {
             absorbing: None,
             agents,
             attentions,
-            unrecorded: Lasting::default(),
+            unrecorded: TroubleLog::default(),
             captures,
             recovery,
             lifetime,

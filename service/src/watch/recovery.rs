@@ -12,8 +12,8 @@ use parhelia_host::{Host, Result, run};
 use parhelia_ledger::{EndKind, Goal, LedgerView as _, Run, Session, kind};
 use parhelia_life::{
     attention::{self, State},
-    overview::{self, Missing},
-    resume::{SET_ASIDE_AFTER, Unasked, set_aside, unasked},
+    overview::{self, Shortfall},
+    resume::{Objection, SET_ASIDE_AFTER, set_aside, unasked},
 };
 use parhelia_store::{
     Store,
@@ -22,7 +22,7 @@ use parhelia_store::{
 };
 
 use crate::{
-    app::{App, Shared},
+    app::{App, AppState},
     log::say,
     start,
 };
@@ -68,7 +68,7 @@ struct Dead {
 
 impl Recovery {
     /// Takes note of who is dead, and who is not any more.
-    pub fn note(&mut self, missing: &Missing) {
+    pub fn note(&mut self, missing: &Shortfall) {
         self.dead.retain(|id, dead| {
             let is_dead = missing.dead.iter().any(|session| session.id == *id);
             if !is_dead && dead.resume.is_none() && !dead.is_left && dead.is_told {
@@ -155,7 +155,7 @@ impl Recovery {
 
 impl Dead {
     /// Takes note that a resume failed: it is tried again later, but not for ever, and people are told.
-    fn has_failed(&mut self, id: &str, app: &Shared, why: &str) -> Result<()> {
+    fn has_failed(&mut self, id: &str, app: &AppState, why: &str) -> Result<()> {
         let pause = RETRY.saturating_mul(1 << self.failed.min(16));
         (self.failed, self.due) = (self.failed + 1, Instant::now() + pause);
         self.is_left = self.failed >= TRIES_MAX;
@@ -177,7 +177,7 @@ impl Dead {
     }
 
     /// True if it is resumed. A resume that has failed is followed by another, later.
-    fn is_resumed(&mut self, id: &str, app: &Shared) -> Result<bool> {
+    fn is_resumed(&mut self, id: &str, app: &AppState) -> Result<bool> {
         let outcome = match self.resume.as_ref().map(Receiver::try_recv) {
             None | Some(Err(TryRecvError::Empty)) => return Ok(false),
             Some(Err(TryRecvError::Disconnected)) => Err("it ended before it was done".to_owned()),
@@ -216,22 +216,22 @@ fn record_loss(store: &Store, session: &Session) -> Result<()> {
 }
 
 /// The reason for which a dead session is not resumed. It is recorded where it is a person's turn from now on.
-fn why_left(app: &Shared, session: &Session) -> Result<Option<String>> {
+fn why_left(app: &AppState, session: &Session) -> Result<Option<String>> {
     let host: &dyn Host = &*app.host;
     if let Some(text) = refused_at_start(&app.store.view(), session)? {
         attention::note(&app.store, session, Some((State::LeftAlone, Some(&text))), Actor::program("service"))?;
         return Ok(Some(text));
     }
     let why = match unasked(&app.store, host, session, None)? {
-        None if has_crashed_often(&app.store.view(), session)? => Unasked::CrashLoop { runs: RUNS_MAX },
+        None if has_crashed_often(&app.store.view(), session)? => Objection::CrashLoop { runs: RUNS_MAX },
         None => return Ok(None),
         Some(why) => why,
     };
     let text = why.to_string();
     match why {
-        Unasked::Policy { .. } | Unasked::CrashLoop { .. } => set_aside(&app.store, session, &why)?,
+        Objection::Policy { .. } | Objection::CrashLoop { .. } => set_aside(&app.store, session, &why)?,
         // It is wanted running all the same: with a prompt, or by whoever may start its program again.
-        Unasked::NoAgent | Unasked::NoPrompt | Unasked::UnknownCommand => {
+        Objection::NoAgent | Objection::NoPrompt | Objection::UnknownCommand => {
             attention::note(&app.store, session, Some((State::LeftAlone, Some(&text))), Actor::program("service"))?;
         }
     }

@@ -11,7 +11,7 @@ use std::{
 use parhelia_host::{Result, config::Config};
 use parhelia_life::{
     checked,
-    collect::{Collected, collect},
+    collect::{GcOutcome, collect},
     retention::{self, Policy},
 };
 use parhelia_store::{clock, event::Actor};
@@ -70,7 +70,7 @@ fn keep_up(app: &App) -> Result<()> {
         }
     }
     app.store.note_unreadable();
-    let Collected { freed: collected, forgotten } = collect(&app.store, &*app.host, &());
+    let GcOutcome { freed: collected, forgotten } = collect(&app.store, &*app.host, &());
     let is_damage = |e: &parhelia_store::Error| e.is_damage() || e.kind() == parhelia_store::ErrorKind::Corrupt;
     if found.is_none() && collected.as_ref().is_err_and(is_damage) {
         found = said("checked", checked::of_damage(&app.store, &actor, &()));

@@ -17,7 +17,7 @@ use parhelia_store::{Store, name, store::default_path};
 
 use crate::{
     config::{
-        Call, Config, ConfigFiles, Ignored,
+        Call, Config, ConfigFiles, IgnoredSetting,
         call::{OVERRULED, user_variables},
         load,
     },
@@ -63,20 +63,20 @@ pub struct Process<'a> {
 
 /// The authority of a process over options of the user's.
 #[derive(Clone, Debug, Default)]
-pub struct Settled {
+pub struct CallAuthority {
     /// The call, as hosts pass it on.
     pub call: Call,
     /// True if an agent may have started it unseen, or a person has.
     pub is_apart: bool,
     /// Settings of the call that count less, because nothing shows who has started it.
-    pub unseen: Option<Ignored>,
+    pub unseen: Option<IgnoredSetting>,
 }
 
 /// The result of asking whose word a process has.
 #[derive(Debug)]
 pub enum Authority {
     /// Its variables are as they have to be.
-    Settled(Box<Settled>),
+    Settled(Box<CallAuthority>),
     /// It has to be started anew, with these variables changed, and what it had said instead.
     Anew {
         /// Variables that have to be others.
@@ -130,7 +130,7 @@ impl Process<'_> {
             (None, None) if self.is_apart() => self.without_options(),
             (None, None) if said.is_empty() => {
                 let call = Call { is_unseen: is_unseen(), ..Call::default() };
-                return Authority::Settled(Box::new(Settled { call, ..Settled::default() }));
+                return Authority::Settled(Box::new(CallAuthority { call, ..CallAuthority::default() }));
             }
             (None, None) => Vec::new(),
         };
@@ -144,7 +144,7 @@ impl Process<'_> {
             let is_apart = origin.as_ref().is_some_and(|origin| origin.seen.is_none() && !origin.is_marked);
             let has_said = !said.is_empty() || self.names_config();
             let unseen = origin.filter(|origin| has_said && origin.seen.is_none()).map(|hidden| unseen(&hidden));
-            return Authority::Settled(Box::new(Settled { call: call_of(said, is_below), is_apart, unseen }));
+            return Authority::Settled(Box::new(CallAuthority { call: call_of(said, is_below), is_apart, unseen }));
         }
         for (name, _) in &changed {
             // What only reads otherwise, as a path from another folder, is the user's as it is; so is what was taken away.
@@ -314,7 +314,7 @@ impl Process<'_> {
 }
 
 /// The reason for which settings of a call count less where nothing shows who has started it, and what to do about it.
-fn unseen(origin: &Origin) -> Ignored {
+fn unseen(origin: &Origin) -> IgnoredSetting {
     let (run, session) = (&origin.run.id, &origin.run.session);
     let why = match origin.is_marked {
         true => format!(
@@ -326,7 +326,7 @@ fn unseen(origin: &Origin) -> Ignored {
              stricter; call from outside, or once that run has ended, for more"
         ),
     };
-    Ignored { place: "what this call says of its user's settings".into(), why, file: None }
+    IgnoredSetting { place: "what this call says of its user's settings".into(), why, file: None }
 }
 
 /// Every variable that sets an option of the user's, or says as much.

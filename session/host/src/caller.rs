@@ -21,7 +21,7 @@ use parhelia_store::{Store, clock, event::Actor, id::Ulid, progress::Progress, r
 
 use crate::{
     Error, Result,
-    config::{self, Call, Config, ConfigFiles, Ignored},
+    config::{self, Call, Config, ConfigFiles, IgnoredSetting},
     mcp,
     notice::Notice,
     pane::PaneWork,
@@ -64,7 +64,7 @@ pub trait Host: Sync {
     }
 
     /// Told of settings that do not count, each time that configuration is read.
-    fn ignored(&self, _settings: &[Ignored]) {}
+    fn ignored(&self, _settings: &[IgnoredSetting]) {}
 
     /// The current folder, symlinks resolved; none where it is gone.
     fn folder(&self) -> Option<PathBuf> {

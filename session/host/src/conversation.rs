@@ -33,7 +33,7 @@ use parhelia_agent::{
     kind,
     kinds::{self, KINDS},
     regular,
-    transcript::{Located, Repaired, copies, files::TRANSCRIPT, gather, repair, whole_bytes},
+    transcript::{RepairReport, TranscriptLocation, copies, files::TRANSCRIPT, gather, repair, whole_bytes},
 };
 
 /// The most checkpoints that are searched for a conversation.
@@ -41,11 +41,11 @@ const ANCESTORS_MAX: usize = 1_000;
 
 /// The result of restoring a conversation.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Restored {
+pub struct RestoredConversation {
     /// Path of its transcript now; none if there is no conversation to go on with.
     pub transcript: Option<PathBuf>,
     /// Repairs of the transcript.
-    pub repaired: Repaired,
+    pub repaired: RepairReport,
     /// The checkpoint whose conversation was written; none where that on disk goes on.
     pub from_checkpoint: Option<Ulid>,
     /// Copies, and files that the checkpoint has not, that were moved aside: where they are now.
@@ -106,8 +106,8 @@ pub fn put_back(
     folder: &Path,
     aside: &Path,
     exactly: bool,
-) -> Result<Restored> {
-    let mut done = Restored::default();
+) -> Result<RestoredConversation> {
+    let mut done = RestoredConversation::default();
     // An id names files. A forged one that leads elsewhere is none to go on with.
     if !is_session(conversation) {
         return Ok(done);
@@ -118,7 +118,8 @@ pub fn put_back(
         None => None,
     };
     let live = live_copy(config, conversation)?;
-    let kind = live.as_ref().and_then(|live| Some(Located::from_hook(live).ok()?.kind)).or(holding.as_ref().map(kind_of));
+    let kind =
+        live.as_ref().and_then(|live| Some(TranscriptLocation::from_hook(live).ok()?.kind)).or(holding.as_ref().map(kind_of));
     let kind = kind.unwrap_or(KINDS[0]);
     let seen_place = seen.filter(|_| live.is_none()).and_then(|seen| kind.seen_place(config, seen));
     let place = seen_place.unwrap_or_else(|| kind.place(config, folder, conversation));
@@ -233,7 +234,7 @@ pub fn seen(id: &str, session: &str, run: Option<&str>, transcript: Option<&Path
 /// Path of a conversation's transcript: as it was seen, or where the agent keeps it.
 pub fn transcript(known: &parhelia_ledger::Conversation, config: Option<&Path>) -> Option<PathBuf> {
     let seen = known.seen_at().filter(|path| path.is_file());
-    seen.or_else(|| Some(Located::by_session(config?, &known.id).ok()?.transcript))
+    seen.or_else(|| Some(TranscriptLocation::by_session(config?, &known.id).ok()?.transcript))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The one error type of this crate. Every variant names the thing, the cause and, where there is one, the next step.
 
-use parhelia_store::name::Shown as _;
+use parhelia_store::name::NameExt as _;
 use std::{
     io,
     path::{Path, PathBuf},

@@ -35,12 +35,12 @@ pub struct Sessions<'a> {
     after: u64,
     /// Commits so far, not decoded.
     committed: Vec<(u64, String)>,
-    known: Known,
+    known: SessionMap,
 }
 
 /// The sessions of checkpoints, as far as they were found out.
 #[derive(Debug, Default)]
-pub struct Known {
+pub struct SessionMap {
     /// Sessions of checkpoints that were decoded.
     told: HashMap<String, String>,
     /// True once those of the checkpoints before are among them, which is when one is asked for that does not exist any more.
@@ -50,16 +50,16 @@ pub struct Known {
 impl<'a> Sessions<'a> {
     /// Sessions of the events behind a sequence.
     pub fn new(store: &'a Store, view: &'a View, after: u64) -> Self {
-        Self::with(store, view, after, Known::behind(after))
+        Self::with(store, view, after, SessionMap::behind(after))
     }
 
     /// The same, with what was found out in the pages before.
-    pub fn with(store: &'a Store, view: &'a View, after: u64, known: Known) -> Self {
+    pub fn with(store: &'a Store, view: &'a View, after: u64, known: SessionMap) -> Self {
         Sessions { store, view, after, committed: Vec::new(), known }
     }
 
     /// Everything that was found out, for the next page.
-    pub fn into_known(mut self) -> Known {
+    pub fn into_known(mut self) -> SessionMap {
         self.decode();
         self.known
     }
@@ -112,10 +112,10 @@ impl<'a> Sessions<'a> {
     }
 }
 
-impl Known {
+impl SessionMap {
     /// Nothing yet, of the events behind a sequence.
     pub fn behind(sequence: u64) -> Self {
-        Known { told: HashMap::new(), has_before: sequence == 0 }
+        SessionMap { told: HashMap::new(), has_before: sequence == 0 }
     }
 
     fn note(&mut self, sequence: u64, record: String, ids: &Ids) {

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use parhelia_store::{clock, create::Captured, record::Part};
+use parhelia_store::{clock, create::CapturedState, record::Part};
 use serde_json::{Value, json};
 
 use crate::state::{file, set_part};
@@ -16,7 +16,7 @@ use parhelia_agent::{environment, git};
 
 /// The result of capturing one part.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Looked {
+pub struct JobOutput {
     /// Files of the state, by their paths in it.
     pub files: Vec<(String, Vec<u8>)>,
     /// The state of git.
@@ -29,7 +29,7 @@ pub struct Looked {
     pub is_not_asked: bool,
 }
 
-type Look = dyn Fn() -> Result<Option<Looked>, String> + Send + Sync;
+type Look = dyn Fn() -> Result<Option<JobOutput>, String> + Send + Sync;
 
 /// A part that is looked at beside the walk.
 #[derive(Clone)]
@@ -46,28 +46,28 @@ impl fmt::Debug for Job {
 
 impl Job {
     /// A part by its name, and how to look at it. `None` says that there is nothing to capture.
-    pub fn new(part: &'static str, look: impl Fn() -> Result<Option<Looked>, String> + Send + Sync + 'static) -> Self {
+    pub fn new(part: &'static str, look: impl Fn() -> Result<Option<JobOutput>, String> + Send + Sync + 'static) -> Self {
         Job { part, look: Arc::new(look) }
     }
 
     /// Begins to look, in a thread.
-    pub fn start(&self) -> Running {
+    pub fn start(&self) -> RunningJob {
         let look = self.look.clone();
         let thread = thread::Builder::new().name(self.part.into()).spawn(move || look());
-        Running { part: self.part, thread: thread.map_err(|e| format!("no thread for it: {e}")) }
+        RunningJob { part: self.part, thread: thread.map_err(|e| format!("no thread for it: {e}")) }
     }
 }
 
 /// A part that is being looked at.
 #[derive(Debug)]
-pub struct Running {
+pub struct RunningJob {
     part: &'static str,
-    thread: Result<JoinHandle<Result<Option<Looked>, String>>, String>,
+    thread: Result<JoinHandle<Result<Option<JobOutput>, String>>, String>,
 }
 
-impl Running {
+impl RunningJob {
     /// Waits for it, and takes what it found. Gives the state of git, where that is the part.
-    pub fn take(self, captured: &mut Captured) -> Option<git::State> {
+    pub fn take(self, captured: &mut CapturedState) -> Option<git::State> {
         let (mut git, mut is_not_asked) = (None, false);
         let looked = self.thread.and_then(|thread| thread.join().unwrap_or_else(|_| Err("its thread ended".into())));
         let outcome = looked.map(|looked| {
@@ -91,10 +91,10 @@ impl Running {
 pub fn git_job(workspace: PathBuf, environment: git::Environment, limit: Duration) -> Job {
     Job::new("git", move || {
         let state = git::state(&workspace, &environment, limit).map_err(|e| e.to_string())?;
-        Ok(state.map(|state| Looked {
+        Ok(state.map(|state| JobOutput {
             files: vec![("git.json".to_owned(), serde_json::to_vec_pretty(&json!(state)).unwrap_or_default())],
             git: Some(state),
-            ..Looked::default()
+            ..JobOutput::default()
         }))
     })
 }
@@ -108,6 +108,6 @@ pub fn environment_job(request: environment::Request) -> Job {
         files.extend(snapshot.pip_freeze.map(|freeze| ("pip_freeze.txt".to_owned(), freeze.into_bytes())));
         let failed: Vec<String> = snapshot.failed.iter().map(|(part, reason)| format!("{part}: {reason}")).collect();
         let error = (!failed.is_empty()).then(|| failed.join("; "));
-        Ok(Some(Looked { files, environment: Some(value), error, ..Looked::default() }))
+        Ok(Some(JobOutput { files, environment: Some(value), error, ..JobOutput::default() }))
     })
 }

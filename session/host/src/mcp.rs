@@ -21,7 +21,7 @@ pub struct State {
 /// The answer of a server about its state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "told", rename_all = "snake_case")]
-pub enum Told {
+pub enum StateReply {
     /// The state, as the server handed it out.
     State(State),
     /// It has none to hand out: the reason.
@@ -46,7 +46,7 @@ pub enum Told {
 /// Talks to MCP servers over HTTP, which serve anybody who may connect.
 pub trait Client: Sync {
     /// A server's state, by its resource.
-    fn state(&self, server: &Remote, limit: Duration, bytes_max: u64) -> Told;
+    fn state(&self, server: &Remote, limit: Duration, bytes_max: u64) -> StateReply;
 
     /// Gives a server its state back, by its tool.
     fn give_back(&self, server: &Remote, state: &State, limit: Duration) -> Result<(), String>;

@@ -9,17 +9,17 @@ mod secrets;
 mod unfinished;
 mod words;
 
-pub use beside::Beside;
+pub use beside::Overlap;
 pub use git::Git;
 pub use idle::Idle;
 pub use secrets::Secrets;
-pub use unfinished::Unfinished;
+pub use unfinished::InterruptedRollback;
 
 use std::path::PathBuf;
 
 use jiff::Timestamp;
 use parhelia_agent::{folder::ConfigFolder, process::RUN_MARKER, trouble::Trouble};
-use parhelia_store::{id::Ulid, name::Shown as _};
+use parhelia_store::{id::Ulid, name::NameExt as _};
 
 use self::words::{count, no_plugin, not_secured, shown};
 
@@ -239,7 +239,7 @@ pub enum Notice {
     },
     /// Another session has something in common with a new one.
     #[error(transparent)]
-    Beside(#[from] Beside),
+    Beside(#[from] Overlap),
     /// A conversation may be open where it cannot be seen.
     #[error("{text}")]
     MayBeOpen {
@@ -248,7 +248,7 @@ pub enum Notice {
     },
     /// A rollback that was interrupted.
     #[error(transparent)]
-    Unfinished(Unfinished),
+    Unfinished(InterruptedRollback),
     /// The rollback was asked for from inside the agent.
     #[error("called from inside the agent: files alone go back, the conversation goes on")]
     CalledInside,

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 use jiff::Timestamp;
 use parhelia_store::id::Ulid;
-use parhelia_store::name::{self, Shown as _};
+use parhelia_store::name::{self, NameExt as _};
 
 use self::words::as_bytes;
 pub use self::{

@@ -43,7 +43,7 @@ pub enum Reason {
 /// The fitness of a file for being shown to a resumed agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Fit {
+pub enum Eligibility {
     /// It may.
     Fits,
     /// It is larger than any file may be.
@@ -68,7 +68,7 @@ pub struct File {
     /// The reasons for listing it, the strongest first.
     pub reasons: Vec<Reason>,
     /// Its fitness for being shown.
-    pub fit: Fit,
+    pub fit: Eligibility,
     /// Its blob, where the checkpoint holds it.
     pub blob: Option<String>,
     /// SHA-256 of its content, where that was read: not of one that is too large to be shown.
@@ -206,7 +206,7 @@ impl Context {
         let mut file = File {
             path: name::display(inner.unwrap_or(path).as_os_str().as_bytes()),
             reasons,
-            fit: Fit::Outside,
+            fit: Eligibility::Outside,
             blob: None,
             sha256: None,
             size_bytes: None,
@@ -218,43 +218,43 @@ impl Context {
         self.files.push(file);
     }
 
-    fn look(&mut self, workspace: &Path, inner: &Path, file: &mut File, ids: &Ids) -> Fit {
+    fn look(&mut self, workspace: &Path, inner: &Path, file: &mut File, ids: &Ids) -> Eligibility {
         let mut opened = match open(workspace, inner) {
             Ok(opened) => opened,
-            Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Fit::Missing,
-            Err(e) if e.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => return Fit::NotAFile,
-            Err(_) => return Fit::Unreadable,
+            Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Eligibility::Missing,
+            Err(e) if e.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => return Eligibility::NotAFile,
+            Err(_) => return Eligibility::Unreadable,
         };
-        let Ok(metadata) = opened.metadata() else { return Fit::Unreadable };
+        let Ok(metadata) = opened.metadata() else { return Eligibility::Unreadable };
         file.size_bytes = Some(metadata.len());
         file.modified_at = modified_at(&metadata);
         if !metadata.is_file() {
-            return Fit::NotAFile;
+            return Eligibility::NotAFile;
         }
         if metadata.len() > self.max_file_bytes {
-            return Fit::OverFileCap;
+            return Eligibility::OverFileCap;
         }
         if self.total_bytes.saturating_add(metadata.len()) > self.max_total_bytes {
-            return Fit::OverTotalCap;
+            return Eligibility::OverTotalCap;
         }
         let mut content = Vec::new();
         // It may grow while it is read.
         match (&mut opened).take(self.max_file_bytes.saturating_add(1)).read_to_end(&mut content) {
-            Err(_) => return Fit::Unreadable,
-            Ok(read) if read as u64 > self.max_file_bytes => return Fit::OverFileCap,
+            Err(_) => return Eligibility::Unreadable,
+            Ok(read) if read as u64 > self.max_file_bytes => return Eligibility::OverFileCap,
             Ok(_) => {}
         }
         file.size_bytes = Some(content.len() as u64);
         file.blob = Some(ids.blob(&content).to_string());
         file.sha256 = Some(Sha256::digest(&content).iter().map(|byte| format!("{byte:02x}")).collect());
         self.total_bytes += content.len() as u64;
-        Fit::Fits
+        Eligibility::Fits
     }
 
     fn warn(&mut self) {
         for (fit, what, limit) in [
-            (Fit::OverFileCap, "context.max_file_bytes", self.max_file_bytes),
-            (Fit::OverTotalCap, "context.max_total_bytes", self.max_total_bytes),
+            (Eligibility::OverFileCap, "context.max_file_bytes", self.max_file_bytes),
+            (Eligibility::OverTotalCap, "context.max_total_bytes", self.max_total_bytes),
         ] {
             let over = self.files.iter().filter(|file| file.fit == fit).count();
             if over > 0 {

@@ -9,7 +9,7 @@ use parhelia_ledger::{LedgerView as _, Session, kind};
 use parhelia_store::{Store, event::NewEvent};
 
 use crate::{
-    observed::Observed,
+    observed::AgentState,
     overview::Overview,
     prompt::{self, Terminal},
 };
@@ -84,7 +84,7 @@ pub fn question(store: &Store, session: &Session) -> Result<Question> {
 fn asked(store: &Store, session: &Session) -> Result<(Question, Terminal)> {
     let refused = |why: String| RunRefusal::NotAnswered { session: session.id.clone(), why };
     let overview = Overview::of(store, session)?;
-    if overview.observed != Observed::Waiting {
+    if overview.observed != AgentState::Waiting {
         let why = format!("its agent does not wait for an answer, as far as it says ({})", overview.observed.name());
         return Err(refused(why).into());
     }

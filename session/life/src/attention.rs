@@ -11,7 +11,7 @@ use parhelia_store::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::observed::Observed;
+use crate::observed::AgentState;
 use parhelia_host::{Result, run};
 
 /// The field of a session that has the verdict; null where there is none.
@@ -76,25 +76,25 @@ pub fn recorded(session: &Session) -> Option<Attention> {
 
 /// The verdict that holds for a session whose agent is observed so, and whose last checkpoint is `head`. Whoever recorded one may have stopped
 /// looking since: what the agent does, and later events, take it back.
-pub fn holding(session: &Session, observed: Observed, head: Option<&Checkpoint>) -> Option<Attention> {
+pub fn holding(session: &Session, observed: AgentState, head: Option<&Checkpoint>) -> Option<Attention> {
     let known = recorded(session)?;
     let is_of_newest = known.run == session.run;
     let has_gone_on = || head.is_some_and(|head| head.record.created_at > known.since && has_worked(head));
     let holds = match known.state {
         State::Waiting | State::Idle => {
             let is_so = match observed {
-                Observed::Waiting => known.state == State::Waiting,
-                Observed::Idle => known.state == State::Idle,
+                AgentState::Waiting => known.state == State::Waiting,
+                AgentState::Idle => known.state == State::Idle,
                 // What it does cannot be seen.
-                Observed::Elsewhere | Observed::Unknown => !has_gone_on(),
-                Observed::None | Observed::Starting | Observed::Live | Observed::Dead => false,
+                AgentState::Elsewhere | AgentState::Unknown => !has_gone_on(),
+                AgentState::None | AgentState::Starting | AgentState::Live | AgentState::Dead => false,
             };
             is_so && is_of_newest
         }
         State::Recovered => observed.is_alive() && is_of_newest,
-        State::LeftAlone => observed == Observed::Dead && is_of_newest,
+        State::LeftAlone => observed == AgentState::Dead && is_of_newest,
         // Each try to resume it is a run more. One that has worked since was no such try.
-        State::ResumeFailed => observed == Observed::Dead && (is_of_newest || !has_gone_on()),
+        State::ResumeFailed => observed == AgentState::Dead && (is_of_newest || !has_gone_on()),
     };
     holds.then_some(known)
 }
@@ -150,7 +150,7 @@ fn record(
 mod tests {
     use super::*;
 
-    fn holds(state: State, of: &str, observed: Observed) -> bool {
+    fn holds(state: State, of: &str, observed: AgentState) -> bool {
         let attention = Attention { state, why: None, run: Some(of.into()), since: clock::timestamp(), heard: false };
         let session = json!({
             "id": "s", "name": "s", "workspace": null, "status": "active", "epoch": 2, "run": "new", "runs": ["old", "new"],
@@ -161,20 +161,20 @@ mod tests {
 
     #[test]
     fn a_verdict_holds_while_the_agent_is_seen_to_be_so() {
-        assert!(holds(State::Waiting, "new", Observed::Waiting) && holds(State::Idle, "new", Observed::Idle));
-        for observed in [Observed::Idle, Observed::Live, Observed::Starting, Observed::Dead] {
+        assert!(holds(State::Waiting, "new", AgentState::Waiting) && holds(State::Idle, "new", AgentState::Idle));
+        for observed in [AgentState::Idle, AgentState::Live, AgentState::Starting, AgentState::Dead] {
             assert!(!holds(State::Waiting, "new", observed), "{observed:?}");
         }
-        assert!(!holds(State::Idle, "new", Observed::Waiting));
-        assert!(holds(State::Waiting, "new", Observed::Elsewhere), "nothing takes it back");
-        assert!(holds(State::Recovered, "new", Observed::Idle) && !holds(State::Recovered, "old", Observed::Idle));
+        assert!(!holds(State::Idle, "new", AgentState::Waiting));
+        assert!(holds(State::Waiting, "new", AgentState::Elsewhere), "nothing takes it back");
+        assert!(holds(State::Recovered, "new", AgentState::Idle) && !holds(State::Recovered, "old", AgentState::Idle));
     }
 
     #[test]
     fn a_verdict_on_a_death_is_none_on_the_next_one() {
-        assert!(holds(State::LeftAlone, "new", Observed::Dead));
-        assert!(!holds(State::LeftAlone, "old", Observed::Dead) && !holds(State::LeftAlone, "new", Observed::Live));
-        assert!(holds(State::ResumeFailed, "old", Observed::Dead), "each try is a run more");
-        assert!(!holds(State::ResumeFailed, "new", Observed::Unknown));
+        assert!(holds(State::LeftAlone, "new", AgentState::Dead));
+        assert!(!holds(State::LeftAlone, "old", AgentState::Dead) && !holds(State::LeftAlone, "new", AgentState::Live));
+        assert!(holds(State::ResumeFailed, "old", AgentState::Dead), "each try is a run more");
+        assert!(!holds(State::ResumeFailed, "new", AgentState::Unknown));
     }
 }

@@ -22,7 +22,7 @@ use parhelia_store::{
 use serde_json::json;
 
 use crate::{
-    checkpoint::{self, CheckpointRequest, Made},
+    checkpoint::{self, CheckpointReport, CheckpointRequest},
     rollback, target, worktrees,
 };
 use parhelia_host::{
@@ -102,21 +102,22 @@ pub(crate) fn keep(store: &Store, host: &dyn Host, current: &Current, cause: Cau
     for (number, tree) in trees.iter().enumerate() {
         let shown = name::display(tree.as_os_str().as_encoded_bytes());
         let done = match number < TREES_MAX {
-            true => keep_one(store, host, &session, (tree, cause), observer).unwrap_or_else(|e| Kept::Left(observer.explain(&e))),
-            false => Kept::Left(format!("a turn's end keeps no more than {TREES_MAX}")),
+            true => keep_one(store, host, &session, (tree, cause), observer)
+                .unwrap_or_else(|e| TreeOutcome::Left(observer.explain(&e))),
+            false => TreeOutcome::Left(format!("a turn's end keeps no more than {TREES_MAX}")),
         };
         observer.warning(&match done {
-            Kept::Unchanged => continue,
-            Kept::Made(made) => format!("the working tree {shown} is in checkpoint {}", made.outcome.checkpoint.id()),
-            Kept::Left(why) => format!("the working tree {shown} was not captured: {why}"),
+            TreeOutcome::Unchanged => continue,
+            TreeOutcome::Made(made) => format!("the working tree {shown} is in checkpoint {}", made.outcome.checkpoint.id()),
+            TreeOutcome::Left(why) => format!("the working tree {shown} was not captured: {why}"),
         });
     }
     Ok(())
 }
 
 /// The result for one working tree.
-enum Kept {
-    Made(Box<Made>),
+enum TreeOutcome {
+    Made(Box<CheckpointReport>),
     Unchanged,
     Left(String),
 }
@@ -127,24 +128,24 @@ fn keep_one(
     session: &Session,
     (tree, cause): (&Path, Cause),
     observer: &dyn Observer,
-) -> Result<Kept> {
+) -> Result<TreeOutcome> {
     if let Some((other, _)) = run::live_in(store, tree, &session.id)?.first() {
-        return Ok(Kept::Left(format!("an agent of session {} works there", other.id)));
+        return Ok(TreeOutcome::Left(format!("an agent of session {} works there", other.id)));
     }
     let found = target::target(store, host, None, tree)?;
     match &found.known {
         None => begin(store, session, tree, &found.session)?,
-        Some(known) if known.status == Status::Ended => return Ok(Kept::Left(format!("session {} has ended", known.id))),
+        Some(known) if known.status == Status::Ended => return Ok(TreeOutcome::Left(format!("session {} has ended", known.id))),
         Some(known) if is_of_same_folder(&store.view(), known, session)? => {
             if beside(known) != Some(&session.id) {
                 let changed = NewEvent::new(kind::SESSION_CHANGED, &known.id, hook_actor());
                 store.append_events(&[changed.with(BESIDE, session.id.as_str()).with(BEGUN_BY, session.id.as_str())], &())?;
             }
         }
-        Some(known) => return Ok(Kept::Left(format!("it is of session {}, which others have begun", known.id))),
+        Some(known) => return Ok(TreeOutcome::Left(format!("it is of session {}, which others have begun", known.id))),
     }
     let Some(_turn) = rollback::take_turn(store, host, &found.session, TURN_LIMIT, observer)? else {
-        return Ok(Kept::Left("another process captures it".to_owned()));
+        return Ok(TreeOutcome::Left("another process captures it".to_owned()));
     };
     let config = host.config(tree)?;
     let request = CheckpointRequest {
@@ -162,7 +163,7 @@ fn keep_one(
         run::note_checkpoint(store, &found.session, failed.as_deref(), hook_actor())?;
     }
     let made = made?;
-    Ok(if made.outcome.skipped { Kept::Unchanged } else { Kept::Made(Box::new(made)) })
+    Ok(if made.outcome.skipped { TreeOutcome::Unchanged } else { TreeOutcome::Made(Box::new(made)) })
 }
 
 /// Begins the session of a working tree: as the agent's own work, under the same policy.

@@ -10,7 +10,7 @@ use parhelia_store::{
 
 /// The result of a collection.
 #[derive(Debug)]
-pub struct Collected {
+pub struct GcOutcome {
     /// Space that was freed.
     pub freed: parhelia_store::Result<GcReport>,
     /// Success in forgetting deleted checkpoints, in the search index and in summaries; tried whether anything could be freed or not.
@@ -18,11 +18,11 @@ pub struct Collected {
 }
 
 /// Runs gc, then removes deleted checkpoints from the search index and from kept summaries, even if gc has failed.
-pub fn collect(store: &Store, host: &dyn Host, observer: &dyn Observer) -> Collected {
+pub fn collect(store: &Store, host: &dyn Host, observer: &dyn Observer) -> GcOutcome {
     let freed = gc::run(store, &GcOptions::default(), observer);
     let forget = || {
         search::forget_deleted(store, host, observer)?;
         summary::kept::forget_deleted(store, observer)
     };
-    Collected { freed, forgotten: forget() }
+    GcOutcome { freed, forgotten: forget() }
 }

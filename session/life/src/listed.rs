@@ -13,7 +13,7 @@ use parhelia_store::{
     Store,
     create::Outcome,
     format::NAME_BYTES_MAX,
-    name::{self, Shown as _, display, step::Step},
+    name::{self, NameExt as _, display, step::Step},
     omitted::{self, Omission, Reason},
     record::Checkpoint,
 };
@@ -23,18 +23,18 @@ const MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// The paths of a list, from the workspace folder.
 #[derive(Debug, Default)]
-pub struct Listed {
+pub struct PathList {
     /// Those that exist.
     pub paths: Vec<Vec<u8>>,
     /// Those that do not exist, with the reason.
     pub missing: Vec<Omission>,
 }
 
-impl Listed {
+impl PathList {
     /// Reads a list of paths that end in newlines, or in NUL bytes. The file is named in errors.
     pub fn read(input: &mut dyn Read, file: &Path, has_nulls: bool, workspace: &Path) -> Result<Self> {
-        let mut listed = Listed::default();
-        let mut known = Known { workspace, folders: HashMap::new() };
+        let mut listed = PathList::default();
+        let mut known = FolderCache { workspace, folders: HashMap::new() };
         for (number, line) in BufReader::new(input).split(if has_nulls { 0 } else { b'\n' }).enumerate() {
             let mut line = line.at("read", file)?;
             if !has_nulls {
@@ -76,7 +76,7 @@ impl Listed {
     }
 
     fn lacking(self, omissions: &[Omission], mut has: impl FnMut(&[u8]) -> Result<bool, parhelia_store::Error>) -> Vec<Omission> {
-        let Listed { mut paths, mut missing } = self;
+        let PathList { mut paths, mut missing } = self;
         // Folder by folder, as they are looked up.
         paths.sort_unstable();
         paths.dedup();
@@ -152,13 +152,13 @@ pub(crate) fn resolved(path: &Path) -> Option<PathBuf> {
 }
 
 /// Folders on the way to listed paths, as far as they are known.
-struct Known<'a> {
+struct FolderCache<'a> {
     workspace: &'a Path,
     /// For each folder, the reason for which capture finds nothing in it; none where it is a folder.
     folders: HashMap<Vec<u8>, Option<String>>,
 }
 
-impl Known<'_> {
+impl FolderCache<'_> {
     /// The reason for which capture will not come to a path; none where it will. What cannot be looked at is left to capture, which says why.
     fn lacks(&mut self, path: &[u8]) -> Option<String> {
         if name::components(path).any(|part| part.len() > NAME_BYTES_MAX) {

@@ -11,7 +11,7 @@ use crate::place::{move_to, moved_to, workspace};
 
 /// A session whose folder is another path by now.
 #[derive(Debug)]
-pub struct Moved {
+pub struct Relocation {
     /// Id of the session that has the new folder.
     pub session: String,
     /// The path of its folder before.
@@ -31,7 +31,7 @@ pub fn move_session(
     path: Option<&Path>,
     other_folder: bool,
     observer: &dyn Observer,
-) -> Result<Moved> {
+) -> Result<Relocation> {
     let id = store.view().session_named(named)?.id;
     let _turn = intent::held(store, &id, observer)?;
     let session = store.refresh()?.session_named(&id)?;
@@ -43,7 +43,7 @@ pub fn move_session(
     let from = session.workspace.as_ref().map(|place| place.path.clone());
     let to = move_to(store, &session, &to, other_folder, &host.actor())?;
     let others = run::live_in(store, &to.folder(), &id)?.into_iter().map(|(other, _)| other.id).collect();
-    Ok(Moved { session: id, from, to, others })
+    Ok(Relocation { session: id, from, to, others })
 }
 
 fn found(session: &Session) -> Result<PathBuf> {

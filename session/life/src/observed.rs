@@ -2,7 +2,7 @@
 
 /// The observed state of a session's agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Observed {
+pub enum AgentState {
     /// It had no agent yet.
     None,
     /// Its agent is being started.
@@ -21,23 +21,23 @@ pub enum Observed {
     Dead,
 }
 
-impl Observed {
+impl AgentState {
     /// True if its agent may act.
     pub fn is_alive(self) -> bool {
-        !matches!(self, Observed::None | Observed::Dead)
+        !matches!(self, AgentState::None | AgentState::Dead)
     }
 
     /// Its name, as printed.
     pub fn name(self) -> &'static str {
         match self {
-            Observed::None => "none",
-            Observed::Starting => "starting",
-            Observed::Live => "live",
-            Observed::Idle => "idle",
-            Observed::Waiting => "waiting",
-            Observed::Elsewhere => "elsewhere",
-            Observed::Unknown => "unknown",
-            Observed::Dead => "dead",
+            AgentState::None => "none",
+            AgentState::Starting => "starting",
+            AgentState::Live => "live",
+            AgentState::Idle => "idle",
+            AgentState::Waiting => "waiting",
+            AgentState::Elsewhere => "elsewhere",
+            AgentState::Unknown => "unknown",
+            AgentState::Dead => "dead",
         }
     }
 }

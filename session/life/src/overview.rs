@@ -26,15 +26,15 @@ use parhelia_store::{
 use self::activity::{Activity, observed};
 use crate::{
     attention::{self, Attention},
-    observed::Observed,
-    place::Standing,
+    observed::AgentState,
+    place::FolderIdentity,
     position, resume, rollback,
 };
-use parhelia_agent::{open::open_by, process::Identity, transcript::Located};
+use parhelia_agent::{open::open_by, process::Identity, transcript::TranscriptLocation};
 use parhelia_host::{
     Result,
     conversation::summary_now,
-    run::{self, Failing, Life, RunHooks},
+    run::{self, FailureStreak, Life, RunHooks},
     state::state_json,
 };
 
@@ -43,7 +43,7 @@ const PROMPT_CHARACTERS_MAX: usize = 200;
 
 /// A checkpoint, and when it was made.
 #[derive(Clone, Debug)]
-pub struct Saved {
+pub struct LastCheckpoint {
     /// Id of the checkpoint, which is the session's head.
     pub id: Ulid,
     /// Time of its making.
@@ -56,7 +56,7 @@ pub const SERVICE_INTERVAL: Duration = Duration::from_secs(300);
 /// A live agent or program without its supervisor, the process that started it and makes its checkpoints; or one that was started by hand, and whose
 /// hooks do not run any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unsupervised {
+pub struct UnsupervisedAgent {
     /// Process id of the live agent or program.
     pub process: i32,
     /// True if an event of its hooks has come: these make checkpoints.
@@ -67,7 +67,7 @@ pub struct Unsupervised {
     pub silent: Option<String>,
 }
 
-impl Unsupervised {
+impl UnsupervisedAgent {
     fn of(store: &Store, session: &Session, run: &Run) -> Result<Option<Self>> {
         let Life::Agent(agent) = run::life(run) else { return Ok(None) };
         // Of an agent that was started by hand, its hooks alone make checkpoints.
@@ -90,7 +90,12 @@ impl Unsupervised {
         // A service leaves alone what was set aside.
         let is_served = session.goal() == Goal::Running && has_service(store.path());
         let service_interval_seconds = is_served.then_some(SERVICE_INTERVAL.as_secs());
-        Ok(Some(Unsupervised { process: agent.process, has_hooks: hooks == RunHooks::Heard, service_interval_seconds, silent }))
+        Ok(Some(UnsupervisedAgent {
+            process: agent.process,
+            has_hooks: hooks == RunHooks::Heard,
+            service_interval_seconds,
+            silent,
+        }))
     }
 }
 
@@ -131,7 +136,7 @@ pub struct Overview {
     /// The wanted state; none for a session that never had a run.
     pub wanted: Option<Goal>,
     /// The state of its agent, as seen from this machine.
-    pub observed: Observed,
+    pub observed: AgentState,
     /// The reason for the observed state, if it is known.
     pub why: Option<String>,
     /// The process of its agent, if it lives here.
@@ -139,7 +144,7 @@ pub struct Overview {
     /// The process that started its live agent and stands beside it, while that lives, too.
     pub supervisor: Option<Identity>,
     /// Its head.
-    pub last_checkpoint: Option<Saved>,
+    pub last_checkpoint: Option<LastCheckpoint>,
     /// The decision about that, or about the newest before it that is no safety checkpoint, if it was rejected; pending if that or one before it
     /// waits for a person, and no person has approved a later one.
     pub review: Option<ApprovalStatus>,
@@ -148,7 +153,7 @@ pub struct Overview {
     /// Its conversations, the one that was seen last at the end, each with its turns as they are now.
     pub conversations: Vec<Conversation>,
     /// Checkpoints that have failed since.
-    pub failing: Option<Failing>,
+    pub failing: Option<FailureStreak>,
     /// Set where it lives and no checkpoint of it can be made, which cannot be recorded either: its store takes no writes.
     pub store_is_read_only: bool,
     /// A process that says that it has the conversation open of this one, whose agent is dead, or not known: then it may be that.
@@ -156,7 +161,7 @@ pub struct Overview {
     /// A sentence about an agent outside of this container that may have the conversation of this dead one open.
     pub unseen: Option<String>,
     /// Set where it lives without its supervisor.
-    pub unsupervised: Option<Unsupervised>,
+    pub unsupervised: Option<UnsupervisedAgent>,
     /// A warning where another folder has taken the place of its own.
     pub another_folder: Option<String>,
     /// The reason for which it is not resumed by itself since its agent died, so that it waits for a person.
@@ -171,7 +176,7 @@ impl Overview {
     /// The state of a session in a word, for people: of one that shall not run, what was asked for.
     pub fn state(&self, session: &Session) -> &'static str {
         match (self.observed, self.wanted) {
-            (Observed::Dead | Observed::Unknown, Some(Goal::Paused)) => "paused",
+            (AgentState::Dead | AgentState::Unknown, Some(Goal::Paused)) => "paused",
             _ if session.status == Status::Ended => "ended",
             (observed, _) => observed.name(),
         }
@@ -187,7 +192,7 @@ impl Overview {
             () if has(attention::State::ResumeFailed) => Some(Need::ResumeFailed),
             () if self.set_aside.is_some() => Some(Need::LeftAlone),
             () if self.failing.is_some() || self.store_is_read_only => Some(Need::Failing),
-            () if self.observed == Observed::Waiting => Some(Need::Waiting),
+            () if self.observed == AgentState::Waiting => Some(Need::Waiting),
             () if self.review.is_some() => Some(Need::Review),
             () => None,
         }
@@ -200,11 +205,11 @@ impl Overview {
         let Activity { observed, why, agent } = observed(store, session, run.as_ref())?;
         let head = view.head(&session.id)?;
         // One that was made since, by whomever, is as good.
-        let is_over = |failing: &Failing| head.as_ref().is_some_and(|head| head.record.created_at > failing.since);
+        let is_over = |failing: &FailureStreak| head.as_ref().is_some_and(|head| head.record.created_at > failing.since);
         let failing = run::failing(session).filter(|failing| !is_over(failing));
         let conversations = position::conversations(session, head.as_ref());
         let last_prompt = last_prompt(store, session, &conversations, head.as_ref()).map(|prompt| shortened(&prompt));
-        let is_unseen = matches!(observed, Observed::Dead | Observed::Unknown);
+        let is_unseen = matches!(observed, AgentState::Dead | AgentState::Unknown);
         let attention = attention::holding(session, observed, head.as_ref()).filter(|_| session.status != Status::Ended);
         let supervisor = run.as_ref().filter(|run| agent.is_some() && run.is_open()).and_then(run::launcher_of);
         Ok(Overview {
@@ -214,14 +219,14 @@ impl Overview {
             why,
             agent,
             review: head.as_ref().map(|head| review(&view, head)).transpose()?.flatten(),
-            last_checkpoint: head.map(|head| Saved { id: head.record.id, created_at: head.record.created_at }),
+            last_checkpoint: head.map(|head| LastCheckpoint { id: head.record.id, created_at: head.record.created_at }),
             last_prompt,
             conversations,
             failing,
             store_is_read_only: observed.is_alive() && store.is_read_only(),
             open_in: is_unseen.then(|| open_in(store, session)).transpose()?.flatten(),
             unseen: is_unseen.then(|| unseen(store, session)).transpose()?.flatten(),
-            unsupervised: run.as_ref().map(|run| Unsupervised::of(store, session, run)).transpose()?.flatten(),
+            unsupervised: run.as_ref().map(|run| UnsupervisedAgent::of(store, session, run)).transpose()?.flatten(),
             another_folder: another_folder(session),
             set_aside: resume::why_set_aside(session).or_else(|| why_left(session, attention.as_ref())),
             attention,
@@ -317,7 +322,7 @@ fn saved_prompt(store: &Store, head: &Checkpoint) -> SavedPrompt {
 
 /// The last prompt of a conversation that is not as the checkpoint has it, as far as it can be read.
 fn prompt_since(store: &Store, known: &Conversation, head: Option<&Checkpoint>) -> Option<String> {
-    let located = Located::from_hook(&known.seen_at()?).ok()?;
+    let located = TranscriptLocation::from_hook(&known.seen_at()?).ok()?;
     // Transcripts grow. Times would say less: clocks are set back.
     let saved_bytes = head.and_then(|head| head.record.conversation.as_ref()?.get("transcript_bytes")?.as_u64());
     if saved_bytes.is_some_and(|bytes| fs::metadata(&located.transcript).is_ok_and(|now| now.len() == bytes)) {
@@ -342,13 +347,14 @@ fn unseen(store: &Store, session: &Session) -> Result<Option<String>> {
 
 /// The warning; none of a session that has ended.
 fn another_folder(session: &Session) -> Option<String> {
-    let standing = Some(Standing::of(session)).filter(|standing| session.status != Status::Ended && standing.is_another())?;
+    let standing =
+        Some(FolderIdentity::of(session)).filter(|standing| session.status != Status::Ended && standing.is_another())?;
     standing.text(session)
 }
 
 /// Sessions that are wanted running, and do not run as they should.
 #[derive(Clone, Debug, Default)]
-pub struct Missing {
+pub struct Shortfall {
     /// Those whose agent has died, the one that changed last first.
     pub dead: Vec<Session>,
     /// Those of which it is not known whether their agent lives, and why, in the same order.
@@ -356,13 +362,13 @@ pub struct Missing {
     /// Those that another machine or container may have, in the same order: which one, and until when its lease holds.
     pub elsewhere: Vec<(Session, String, Timestamp)>,
     /// Those that live without their supervisor, in the same order.
-    pub unsupervised: Vec<(Session, Unsupervised)>,
+    pub unsupervised: Vec<(Session, UnsupervisedAgent)>,
 }
 
 /// Looks for sessions that are wanted running, and whose agent is not seen to live here, or lives without its supervisor.
-pub fn missing(store: &Store) -> Result<Missing> {
+pub fn missing(store: &Store) -> Result<Shortfall> {
     let view = store.refresh()?;
-    let mut found = Missing::default();
+    let mut found = Shortfall::default();
     for session in view.sessions()?.into_iter().filter(|session| session.goal() == Goal::Running) {
         let Some(run) = view.newest_run(&session)? else { continue };
         match run::life(&run) {
@@ -372,7 +378,7 @@ pub fn missing(store: &Store) -> Result<Missing> {
             },
             Life::Elsewhere { host, until } => found.elsewhere.push((session, host, until)),
             Life::Agent(_) => {
-                let unsupervised = Unsupervised::of(store, &session, &run)?;
+                let unsupervised = UnsupervisedAgent::of(store, &session, &run)?;
                 found.unsupervised.extend(unsupervised.map(|found| (session, found)));
             }
             Life::Starting(_) => {}

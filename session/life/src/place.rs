@@ -18,7 +18,7 @@ use parhelia_store::{
     Store,
     event::{Actor, NewEvent},
     mounts,
-    name::{self, Shown as _, step::Step},
+    name::{self, NameExt as _, step::Step},
     restore,
 };
 use serde_json::json;
@@ -81,7 +81,7 @@ pub fn ensure_place(store: &Store, session: &Session) -> Result<()> {
 
 /// The folder at a session's path, compared with the one that the session was last seen in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Standing {
+pub enum FolderIdentity {
     /// It is the same one, or nothing speaks against that.
     #[default]
     Same,
@@ -91,21 +91,21 @@ pub enum Standing {
     Another(String),
 }
 
-impl Standing {
+impl FolderIdentity {
     /// Looks at a session's path.
     pub fn of(session: &Session) -> Self {
-        let Some(place) = &session.workspace else { return Standing::Same };
-        let Ok(now) = Place::known_by(&place.folder()) else { return Standing::Same };
+        let Some(place) = &session.workspace else { return FolderIdentity::Same };
+        let Ok(now) = Place::known_by(&place.folder()) else { return FolderIdentity::Same };
         if place.is_same_folder(&now) {
-            return Standing::Same;
+            return FolderIdentity::Same;
         }
         if let Some(lost) = place.lost() {
-            return Standing::Another(lost.to_string());
+            return FolderIdentity::Another(lost.to_string());
         }
         match moved_near(place) {
-            Some(to) => Standing::Another(format!("that one is {} by now", name::display(to.as_os_str().as_bytes()))),
-            None if place.is_another_folder(&now) => Standing::MadeAnew,
-            None => Standing::Same,
+            Some(to) => FolderIdentity::Another(format!("that one is {} by now", name::display(to.as_os_str().as_bytes()))),
+            None if place.is_another_folder(&now) => FolderIdentity::MadeAnew,
+            None => FolderIdentity::Same,
         }
     }
 
@@ -114,23 +114,23 @@ impl Standing {
         let is_there = |session: &&Session| {
             session.workspace.as_ref().is_some_and(|place| canonical(&place.folder()) == canonical(workspace))
         };
-        session.filter(is_there).map_or(Standing::Same, Standing::of)
+        session.filter(is_there).map_or(FolderIdentity::Same, FolderIdentity::of)
     }
 
     /// True if the session's own folder is another one.
     pub fn is_another(&self) -> bool {
-        matches!(self, Standing::Another(_))
+        matches!(self, FolderIdentity::Another(_))
     }
 
     /// A sentence about it, where there is something to say.
     pub fn text(&self, session: &Session) -> Option<String> {
         let (id, path) = (&session.id, session.workspace.as_ref().map(|place| &place.path)?);
         match self {
-            Standing::Same => None,
-            Standing::MadeAnew => {
+            FolderIdentity::Same => None,
+            FolderIdentity::MadeAnew => {
                 Some(format!("{path} is another folder than at the last checkpoint of session {id}, which goes on with it"))
             }
-            Standing::Another(own) => Some(format!(
+            FolderIdentity::Another(own) => Some(format!(
                 "{path} is another folder than session {id} works in; {own}. {} says which one is meant",
                 Step::MoveSession(format!("{id} FOLDER"))
             )),

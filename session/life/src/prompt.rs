@@ -13,7 +13,7 @@ use parhelia_ledger::{LedgerView as _, Session};
 use parhelia_store::{Store, id::Ulid};
 use rustix::fs::{MemfdFlags, memfd_create};
 
-use crate::{observed::Observed, overview::Overview};
+use crate::{observed::AgentState, overview::Overview};
 use parhelia_host::{
     Error, Result, RunRefusal,
     error::IoContext,
@@ -57,23 +57,23 @@ pub fn type_in(store: &Store, session: &Session, text: &str) -> Result<bool> {
     let overview = Overview::of(store, session)?;
     let id = || session.id.clone();
     match overview.observed {
-        Observed::None | Observed::Dead => return Ok(false),
+        AgentState::None | AgentState::Dead => return Ok(false),
         // Whoever gives a prompt to one whose process nobody knows wants it resumed.
-        Observed::Unknown if !is_taken_for_alive(store, session)? => return Ok(false),
-        Observed::Idle => {}
-        Observed::Unknown => {
+        AgentState::Unknown if !is_taken_for_alive(store, session)? => return Ok(false),
+        AgentState::Idle => {}
+        AgentState::Unknown => {
             let why = overview.why.map(|why| format!(" ({why})")).unwrap_or_default();
             return Err(RunRefusal::NotPrompted { session: id(), why: format!("its agent may be alive{why}") }.into());
         }
-        Observed::Elsewhere => {
+        AgentState::Elsewhere => {
             let why = overview.why.map(|why| format!(" ({why})")).unwrap_or_default();
             return Err(RunRefusal::NotPrompted { session: id(), why: format!("its agent is elsewhere{why}") }.into());
         }
-        Observed::Waiting => {
+        AgentState::Waiting => {
             let what = overview.why.map(|what| format!(" ({what})")).unwrap_or_default();
             return Err(RunRefusal::NotPrompted { session: id(), why: format!("its agent waits for an answer{what}") }.into());
         }
-        Observed::Live | Observed::Starting => {
+        AgentState::Live | AgentState::Starting => {
             let why = "its agent is at work, or does not say that it has nothing to do".to_owned();
             return Err(RunRefusal::NotPrompted { session: id(), why }.into());
         }
@@ -82,7 +82,7 @@ pub fn type_in(store: &Store, session: &Session, text: &str) -> Result<bool> {
     terminal.paste(text)?;
     terminal.press("Enter")?;
     // Whoever has the turn next is told that it is at work.
-    until(|| Ok(Overview::of(store, session)?.observed != Observed::Idle))?;
+    until(|| Ok(Overview::of(store, session)?.observed != AgentState::Idle))?;
     Ok(true)
 }
 

@@ -13,16 +13,16 @@ use std::{
 use parhelia_store::{
     ErrorKind, Store, clock, name,
     record::{Cause, Checkpoint},
-    restore::{self, Options, Plan, RestoreReport, Skipped, Why},
+    restore::{self, Options, Plan, RestoreReport, SkippedEntry, Why},
 };
 
-use self::said::Said;
+use self::said::NoticeFilter;
 pub use self::single::into_new_folder;
 use crate::{
     checkpoint::Conversation,
     environment::request_for_safety,
     overwrite::{
-        LiveAgent, Overwritten, SafetyRequest, Unsecured, display, folders, live_agents, others_below, overwritten,
+        LiveAgent, Overwritten, SafetyRequest, UnsecuredEntries, display, folders, live_agents, others_below, overwritten,
         refuse_another, secure, unsecured,
     },
     rollback,
@@ -58,18 +58,18 @@ pub struct InPlace {
 }
 
 /// A restore that is planned.
-pub struct Planned<'a> {
+pub struct Restore<'a> {
     request: RestoreRequest<'a>,
     plan: Plan,
     reached: Vec<Overwritten>,
     live: Vec<LiveAgent>,
-    unsecured: Unsecured,
-    said: Said,
+    unsecured: UnsecuredEntries,
+    said: NoticeFilter,
 }
 
 /// A restore that was done.
 #[derive(Debug)]
-pub struct Restored {
+pub struct RestoreOutcome {
     /// The folder.
     pub target: PathBuf,
     /// Everything that was restored.
@@ -79,17 +79,17 @@ pub struct Restored {
     /// Agents that are alive in folders that were changed.
     pub live: Vec<LiveAgent>,
     /// Entries that were overwritten and that no safety checkpoint holds.
-    pub unsecured: Unsecured,
+    pub unsecured: UnsecuredEntries,
 }
 
-impl<'a> Planned<'a> {
+impl<'a> Restore<'a> {
     /// Plans. Changes nothing. What is refused is refused here.
     pub fn new(store: &Store, host: &dyn Host, mut request: RestoreRequest<'a>, observer: &dyn Observer) -> Result<Self> {
-        let (checkpoint, said) = (request.checkpoint, Said::default());
+        let (checkpoint, said) = (request.checkpoint, NoticeFilter::default());
         let mut plan = said.plan(store, checkpoint, &request.options, observer)?;
         let Some(safeties) = request.in_place else {
             let (reached, live, unsecured) = Default::default();
-            return Ok(Planned { request, plan, reached, live, unsecured, said });
+            return Ok(Restore { request, plan, reached, live, unsecured, said });
         };
         let mut found = reached(store, &plan)?;
         if !safeties.other_folder {
@@ -121,12 +121,12 @@ impl<'a> Planned<'a> {
             found.clear();
         }
         found.iter().try_for_each(|found| ahead::ensure_readable(&found.paths, &plan.target()))?;
-        Ok(Planned { request, plan, reached: found, live, unsecured, said })
+        Ok(Restore { request, plan, reached: found, live, unsecured, said })
     }
 
     /// Fails where nothing would be restored.
     pub fn ensure_of_use(&self) -> Result<()> {
-        let skipped: Vec<Skipped> = self.plan.blocked().collect();
+        let skipped: Vec<SkippedEntry> = self.plan.blocked().collect();
         ahead::ensure_of_use(self.request.checkpoint, &self.plan.target(), &self.plan.summary.counts, &skipped)
     }
 
@@ -141,7 +141,7 @@ impl<'a> Planned<'a> {
     }
 
     /// Entries that are overwritten and that no safety checkpoint will hold.
-    pub fn unsecured(&self) -> Unsecured {
+    pub fn unsecured(&self) -> UnsecuredEntries {
         self.unsecured
     }
 
@@ -169,8 +169,8 @@ impl<'a> Planned<'a> {
     }
 
     /// Makes the safety checkpoints, and restores.
-    pub fn execute(self, store: &Store, host: &dyn Host, observer: &dyn Observer) -> Result<Restored> {
-        let Planned { request, mut plan, reached, live, unsecured, said } = self;
+    pub fn execute(self, store: &Store, host: &dyn Host, observer: &dyn Observer) -> Result<RestoreOutcome> {
+        let Restore { request, mut plan, reached, live, unsecured, said } = self;
         let (checkpoint, target) = (request.checkpoint, plan.target());
         let mut safeties: Vec<Safety> = Vec::new();
         let since = clock::next();
@@ -223,11 +223,11 @@ impl<'a> Planned<'a> {
         if request.in_place.is_none() {
             scan::left_out_of(store, checkpoint)?.iter().for_each(|notice| observer.warn(notice));
         }
-        Ok(Restored { target, report, safeties, live, unsecured })
+        Ok(RestoreOutcome { target, report, safeties, live, unsecured })
     }
 }
 
-impl Restored {
+impl RestoreOutcome {
     /// Fails where nothing was restored.
     pub fn ensure_of_use(&self, checkpoint: &Checkpoint) -> Result<()> {
         ahead::ensure_of_use(checkpoint, &self.target, &self.report.counts, &self.report.skipped)
@@ -304,9 +304,9 @@ impl Overwritten {
 }
 
 /// A file that is not overwritten because no safety checkpoint has it.
-fn left_as_it_is(path: Vec<u8>) -> Skipped {
+fn left_as_it_is(path: Vec<u8>) -> SkippedEntry {
     let error = "kept as it is: it may hold a secret, so that no safety checkpoint has it (secrets.on_finding)".into();
-    Skipped { path, error, why: Why::Withheld }
+    SkippedEntry { path, error, why: Why::Withheld }
 }
 
 /// Tells that a safety checkpoint failed. `made` is one that was committed before that. Whoever interrupted it knows that nothing was made.

@@ -20,7 +20,7 @@ use std::{
 pub use asked::{forecast_for, prune_for};
 pub use calendar::Calendar;
 use jiff::{Timestamp, tz::TimeZone};
-pub use keep::{Kept, Removed, SAFETY};
+pub use keep::{KeepReason, RemovalReason, SAFETY};
 pub use limit::{Forecast, forecast};
 use parhelia_store::{
     Store,
@@ -36,7 +36,7 @@ use parhelia_store::{
 };
 pub use report::RetentionReport;
 
-use self::held::Held;
+use self::held::KeepSet;
 use parhelia_host::{Result, config, draft::Draft};
 
 /// The rules. A rule whose number is 0 is off.
@@ -125,9 +125,9 @@ impl From<&config::Retention> for Policy {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
     /// Checkpoints to remove, and the reasons.
-    pub remove: Vec<(Checkpoint, Removed)>,
+    pub remove: Vec<(Checkpoint, RemovalReason)>,
     /// Checkpoints to keep, and the reasons.
-    pub keep: Vec<(Checkpoint, Kept)>,
+    pub keep: Vec<(Checkpoint, KeepReason)>,
 }
 
 /// The checkpoints of a store, or of one session, in order of commit.
@@ -150,14 +150,14 @@ pub fn plan(store: &Store, policy: &Policy, session: Option<&str>, now: Timestam
     let view = store.refresh()?;
     let all = checkpoints(&view, session)?;
     let briefs: Vec<Brief> = all.iter().map(Brief::from).collect();
-    let held = Held::of(store, &view, &briefs)?;
+    let held = KeepSet::of(store, &view, &briefs)?;
     let mut sessions: BTreeMap<&str, Vec<(&Checkpoint, &Brief)>> = BTreeMap::new();
     for (checkpoint, brief) in all.iter().zip(&briefs).rev() {
         sessions.entry(&checkpoint.record.session).or_default().push((checkpoint, brief));
     }
     let mut plan = Plan::default();
     for (id, checkpoints) in sessions {
-        let mut thinning = keep::Thinning::new(policy, held.of_agents.contains(id), now, TimeZone::system());
+        let mut thinning = keep::Thinner::new(policy, held.of_agents.contains(id), now, TimeZone::system());
         for (checkpoint, brief) in checkpoints {
             match thinning.judge(&held.about(brief)) {
                 Ok(kept) => plan.keep.push((checkpoint.clone(), held.reason(brief, kept))),
@@ -250,7 +250,7 @@ fn carry_out(
     store: &Store,
     policy: &Policy,
     session: Option<&str>,
-    planned: &[(Checkpoint, Removed)],
+    planned: &[(Checkpoint, RemovalReason)],
     (actor, now): (&Actor, Timestamp),
     progress: &dyn Progress,
     mut report: RetentionReport,
@@ -271,7 +271,7 @@ fn carry_out(
 fn remove(
     store: &Store,
     session: Option<&str>,
-    gone: &[(Checkpoint, Removed)],
+    gone: &[(Checkpoint, RemovalReason)],
     actor: &Actor,
     progress: &dyn Progress,
     report: &mut RetentionReport,
@@ -283,7 +283,7 @@ fn remove(
     for (reason, ids) in by_reason {
         let still_free = |view: &View| {
             let briefs = briefs(view, session)?;
-            let held = Held::of(store, view, &briefs)?;
+            let held = KeepSet::of(store, view, &briefs)?;
             let by_id: HashMap<Ulid, &Brief> = briefs.iter().map(|brief| (brief.id, brief)).collect();
             let is_free = |id: &Ulid| by_id.get(id).is_some_and(|brief| !held.about(brief).is_needed());
             let free = ids.iter().copied().filter(is_free).collect();

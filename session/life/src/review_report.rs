@@ -22,7 +22,7 @@ use parhelia_host::{
     Error, Result,
     state::{CONVERSATION, state_file, state_json},
 };
-use parhelia_oversight::review::{link, unseen::Unseen};
+use parhelia_oversight::review::{link, unseen::Exclusions};
 use parhelia_oversight::{
     changed::OfGit,
     scan::{self, LeftOut},
@@ -66,7 +66,7 @@ pub struct Review {
     /// Issues that its checkpoints are linked to by an agent or an import alone.
     pub asked_links: Vec<Issue>,
     /// Entries that rules leave out of the newest, and rules that are new since a person approved one.
-    pub unseen: Unseen,
+    pub unseen: Exclusions,
     /// Files that changed since then, but for those of git repositories.
     pub changes: Vec<TreeChange>,
     /// Possible secrets that were found in the newest and in those that wait, each with its place and rule.
@@ -92,9 +92,9 @@ impl Review {
         let Some(newest) = view.head(&session.id)? else {
             return Err(parhelia_store::Error::NoCheckpoint { selector: format!("{}@latest", session.id) }.into());
         };
-        let Since { checkpoint: since, is_approved: since_approved, waiting } = Since::of(&view, &newest)?;
+        let Baseline { checkpoint: since, is_approved: since_approved, waiting } = Baseline::of(&view, &newest)?;
         let changes = since.as_ref().map(|since| changes(store, since, &newest)).transpose()?.unwrap_or_default();
-        let unseen = Unseen::of(store, since.as_ref().filter(|_| since_approved), &newest)?;
+        let unseen = Exclusions::of(store, since.as_ref().filter(|_| since_approved), &newest)?;
         let asked_links =
             link::of_session(&view, &session.id)?.into_iter().filter_map(|(issue, asked)| asked.then_some(issue)).collect();
         let said = said(store, &newest)?;
@@ -165,7 +165,7 @@ fn texts(said: Option<&Value>, name: &str) -> Vec<String> {
 
 /// The checkpoint since which everything is new to a person.
 #[derive(Clone, Debug)]
-pub struct Since {
+pub struct Baseline {
     /// The last checkpoint before a given one that a person approved, or else the first one of the session; none if that is the given one.
     pub checkpoint: Option<Checkpoint>,
     /// True if a person approved that.
@@ -174,7 +174,7 @@ pub struct Since {
     pub waiting: Vec<Ulid>,
 }
 
-impl Since {
+impl Baseline {
     /// Of a checkpoint.
     pub fn of(view: &View, newest: &Checkpoint) -> Result<Self> {
         let status = |id| Ok::<_, Error>(view.marks(id)?.approval.map(|approval| approval.status));
@@ -187,7 +187,7 @@ impl Since {
             let id = checkpoint.record.id;
             match status(id)? {
                 Some(ApprovalStatus::Approved) if id != newest.record.id => {
-                    return Ok(Since { checkpoint: Some(checkpoint), is_approved: true, waiting });
+                    return Ok(Baseline { checkpoint: Some(checkpoint), is_approved: true, waiting });
                 }
                 Some(ApprovalStatus::Pending) if !is_settled => waiting.push(id),
                 _ => {}
@@ -196,7 +196,7 @@ impl Since {
                 since = Some(checkpoint);
             }
         }
-        Ok(Since { checkpoint: since, is_approved: false, waiting })
+        Ok(Baseline { checkpoint: since, is_approved: false, waiting })
     }
 }
 

@@ -67,7 +67,7 @@ impl Scene {
         SearchRequest { query, session: None, since: None, limit: 20 }
     }
 
-    fn search(&self, query: &str) -> Found {
+    fn search(&self, query: &str) -> SearchResults {
         search(&self.store, &NOBODY, &Self::request(&query.parse().unwrap()), &()).unwrap()
     }
 

@@ -12,7 +12,7 @@ use parhelia_host::{Error, Host, Result};
 use parhelia_ledger::{LedgerView as _, Session, Status, selector};
 use parhelia_store::{
     Store,
-    name::{Shown as _, display, step::Step},
+    name::{NameExt as _, display, step::Step},
 };
 
 use crate::{listed::resolved, place::workspace, session_name::checked_name, target};
@@ -38,19 +38,19 @@ enum Word {
 }
 
 /// The thing at a path.
-enum Found {
+enum PathKind {
     Folder,
     Other,
     Nothing,
 }
 
-fn found(word: &OsStr) -> Result<Found> {
+fn found(word: &OsStr) -> Result<PathKind> {
     let gone = |kind| matches!(kind, ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::InvalidFilename);
     match fs::metadata(word) {
-        Ok(meta) if meta.is_dir() => Ok(Found::Folder),
-        Ok(_) => Ok(Found::Other),
+        Ok(meta) if meta.is_dir() => Ok(PathKind::Folder),
+        Ok(_) => Ok(PathKind::Other),
         // A symlink to nothing is something.
-        Err(e) if gone(e.kind()) => Ok(if fs::symlink_metadata(word).is_ok() { Found::Other } else { Found::Nothing }),
+        Err(e) if gone(e.kind()) => Ok(if fs::symlink_metadata(word).is_ok() { PathKind::Other } else { PathKind::Nothing }),
         Err(source) => Err(Error::Workspace { path: word.into(), source }),
     }
 }
@@ -70,12 +70,12 @@ impl Subject {
     /// The only word that was given: a folder, or a session of the current one. Nothing is looked up in a store yet.
     pub fn of_word(word: &OsStr) -> Result<Self> {
         let is_file = match found(word)? {
-            Found::Folder => return Self::of_one(word),
-            Found::Other => true,
-            Found::Nothing if word.as_bytes().contains(&b'/') => {
+            PathKind::Folder => return Self::of_one(word),
+            PathKind::Other => true,
+            PathKind::Nothing if word.as_bytes().contains(&b'/') => {
                 return Err(Error::Workspace { path: word.into(), source: rustix::io::Errno::NOENT.into() });
             }
-            Found::Nothing => false,
+            PathKind::Nothing => false,
         };
         match word.to_str().map(checked_name) {
             Some(Ok(name)) => Ok(Subject { workspace: workspace(Path::new("."))?, word: Word::Name(name, is_file) }),
@@ -89,7 +89,7 @@ impl Subject {
     /// One of several words, each of which is a folder.
     pub fn of_one(word: &OsStr) -> Result<Self> {
         match found(word)? {
-            Found::Folder => Ok(Subject { workspace: workspace(Path::new(word))?, word: Word::Folder(word.to_owned()) }),
+            PathKind::Folder => Ok(Subject { workspace: workspace(Path::new(word))?, word: Word::Folder(word.to_owned()) }),
             _ => Err(Error::Invalid(format!(
                 "{} is no folder, and several words are folders to capture; {} captures one for a session",
                 Path::new(word).shown(),

@@ -34,7 +34,7 @@ fn workspace_of(host: &dyn Host, session: &str) -> Result<PathBuf> {
 
 /// A new session's workspace that is a copy of an agent folder.
 #[derive(Clone, Debug)]
-pub struct Copied {
+pub struct WorkspaceCopy {
     /// The id of the session.
     pub id: String,
     /// Path of the agent folder, as the caller gave it.
@@ -43,13 +43,13 @@ pub struct Copied {
     pub workspace: PathBuf,
 }
 
-impl Copied {
+impl WorkspaceCopy {
     /// Copies an agent folder for a new session whose id is made here; whole or not at all.
     pub fn make(host: &dyn Host, folder: PathBuf, progress: &dyn Progress) -> Result<Self> {
         let id = new_session_id(&folder);
         let workspace = workspace_of(host, &id)?;
         copy(&folder, &workspace, progress)?;
-        Ok(Copied { id, folder, workspace })
+        Ok(WorkspaceCopy { id, folder, workspace })
     }
 
     /// The name of a session that is given none: the agent's, not the copy's.

@@ -82,7 +82,7 @@ fn with_conversation(store: &Store, checkpoint: &Checkpoint, mut report: VerifyR
 
 /// The list of raw files in `conversation.json`.
 #[derive(Deserialize)]
-struct Listed {
+struct FileList {
     files: Vec<ListedFile>,
 }
 
@@ -103,7 +103,7 @@ fn missing_of_conversation(store: &Store, checkpoint: &Checkpoint) -> Result<Opt
     }
     let index = format!("{CONVERSATION}.json");
     let Some(bytes) = state_bytes(store, checkpoint, &index)? else { return Ok(Some(format!("{index} is missing"))) };
-    let Ok(listed) = serde_json::from_slice::<Listed>(&bytes) else { return Ok(Some(format!("{index} does not decode"))) };
+    let Ok(listed) = serde_json::from_slice::<FileList>(&bytes) else { return Ok(Some(format!("{index} does not decode"))) };
     // Of a file whose length was not known beforehand, none is listed.
     let wrong =
         listed.files.into_iter().find(|file| sizes.get(&file.path).is_none_or(|size| file.bytes.unwrap_or(*size) != *size));

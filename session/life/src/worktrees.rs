@@ -19,7 +19,7 @@ const GITDIR: &[u8] = b"gitdir: ";
 
 /// Working trees that were made elsewhere.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Outside {
+pub struct OutsideWorktrees {
     /// Absolute paths of the working trees, sorted.
     pub folders: Vec<PathBuf>,
     /// True if there are more working trees than are looked at.
@@ -27,9 +27,9 @@ pub struct Outside {
 }
 
 /// Linked working trees of the repository of a workspace that were made outside of it since then, and are there.
-pub fn outside(workspace: &Path, since: SystemTime) -> Outside {
-    let Ok(workspace) = workspace.canonicalize() else { return Outside::default() };
-    let Some(common) = common(&workspace) else { return Outside::default() };
+pub fn outside(workspace: &Path, since: SystemTime) -> OutsideWorktrees {
+    let Ok(workspace) = workspace.canonicalize() else { return OutsideWorktrees::default() };
+    let Some(common) = common(&workspace) else { return OutsideWorktrees::default() };
     let mut entries = fs::read_dir(common.join("worktrees")).into_iter().flatten().flatten();
     let looked_at: Vec<_> = entries.by_ref().take(WORKTREES_MAX).collect();
     let places = looked_at.into_iter().map(|entry| entry.path()).filter(|path| was_made(path, since)).filter_map(|path| {
@@ -39,7 +39,7 @@ pub fn outside(workspace: &Path, since: SystemTime) -> Outside {
     });
     let mut folders: Vec<PathBuf> = places.filter(|place| place.is_dir() && !place.starts_with(&workspace)).collect();
     folders.sort();
-    Outside { folders, is_cut: entries.next().is_some() }
+    OutsideWorktrees { folders, is_cut: entries.next().is_some() }
 }
 
 /// The working tree that a folder lies in, if it is a linked one of a workspace's repository that was made outside of the workspace since then. It and
@@ -106,7 +106,7 @@ mod tests {
             }
         }
         let (ever, never) = (SystemTime::UNIX_EPOCH, SystemTime::now() + std::time::Duration::from_secs(60));
-        assert_eq!(outside(&work, ever), Outside { folders: vec![root.join("feature")], is_cut: false });
+        assert_eq!(outside(&work, ever), OutsideWorktrees { folders: vec![root.join("feature")], is_cut: false });
         assert!(outside(&work, never).folders.is_empty());
         assert_eq!(outside(&root.join("feature"), ever).folders, [work.join("inside")]);
         assert!(outside(&root, ever).folders.is_empty() && dead_git(&work).is_none());

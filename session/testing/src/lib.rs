@@ -44,18 +44,18 @@ impl<F: Fn(&str) -> Option<OsString> + Sync> Host for Caller<F> {
 
 /// Everything that was warned of.
 #[derive(Default)]
-pub struct Warned(Mutex<String>);
+pub struct WarningLog(Mutex<String>);
 
-impl Warned {
+impl WarningLog {
     /// All warnings, one behind the other.
     pub fn text(self) -> String {
         self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Progress for Warned {}
+impl Progress for WarningLog {}
 
-impl Observer for Warned {
+impl Observer for WarningLog {
     fn warn(&self, notice: &Notice) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push_str(&notice.to_string());
     }

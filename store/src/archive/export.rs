@@ -57,10 +57,10 @@ pub fn export(store: &Store, checkpoint: &Checkpoint, out: &mut dyn Write, progr
     let (tree, totals) = root.as_folder().ok_or_else(|| Error::Invalid("the workspace is no folder".into()))?;
     progress.phase(Phase::Archive, Some(totals.files), Some(totals.bytes));
     let table = store.links(checkpoint)?;
-    let counted = Counted { inner: out, bytes: 0 };
+    let counted = CountingWriter { inner: out, bytes: 0 };
     let mut encoder = zstd::Encoder::new(counted, LEVEL).map_err(failed)?;
     encoder.include_checksum(true).map_err(failed)?;
-    let mut tar = Writer { out: Counted { inner: encoder, bytes: 0 }, report: ExportReport::default() };
+    let mut tar = Writer { out: CountingWriter { inner: encoder, bytes: 0 }, report: ExportReport::default() };
     tar.preamble(store, checkpoint)?;
     tar.member(store, b"", &root, None, progress)?;
     // A tar reader takes a link for one to a member before it, which need not be the group's leader.
@@ -92,12 +92,12 @@ fn failed(source: io::Error) -> Error {
     Error::Io { action: "write", path: PathBuf::from("archive"), source }
 }
 
-struct Counted<W> {
+struct CountingWriter<W> {
     inner: W,
     bytes: u64,
 }
 
-impl<W: Write> Write for Counted<W> {
+impl<W: Write> Write for CountingWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let n = self.inner.write(bytes)?;
         self.bytes += n as u64;

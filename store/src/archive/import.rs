@@ -7,7 +7,7 @@
 use tar::{EntryType, Header};
 
 use super::{
-    member::{Extended, unhex},
+    member::{ExtendedHeader, unhex},
     pax::BLOCK,
 };
 pub use super::{
@@ -36,7 +36,7 @@ impl Reader<'_> {
     /// The next member; nothing at the end. What was not read of the one before is passed over.
     pub fn next_member(&mut self) -> Result<Option<Member>> {
         self.skip_rest()?;
-        let mut extended = Extended::default();
+        let mut extended = ExtendedHeader::default();
         let mut block = [0u8; BLOCK];
         while !self.ended {
             if !self.read_block(&mut block)? || block == [0; BLOCK] {

@@ -78,7 +78,7 @@ pub struct Member {
 
 /// Records of the headers before a member.
 #[derive(Default)]
-pub(super) struct Extended {
+pub(super) struct ExtendedHeader {
     pub(super) path: Option<Vec<u8>>,
     pub(super) link: Option<Vec<u8>>,
     size: Option<u64>,
@@ -147,7 +147,7 @@ impl Reader<'_> {
         Ok(Member { path, meta: node.meta, links: node.links, content })
     }
 
-    pub(super) fn take_extended(&self, bytes: &[u8], label: &[u8], extended: &mut Extended) -> Result<()> {
+    pub(super) fn take_extended(&self, bytes: &[u8], label: &[u8], extended: &mut ExtendedHeader) -> Result<()> {
         let records = pax::records(bytes).ok_or_else(|| self.refused(label, "its extended header does not parse"))?;
         for (key, value) in records {
             let bad = || self.refused(label, &format!("its {} does not parse", name::display(key)));
@@ -183,7 +183,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    pub(super) fn member(&mut self, header: &Header, label: &[u8], size: u64, mut extended: Extended) -> Result<Member> {
+    pub(super) fn member(&mut self, header: &Header, label: &[u8], size: u64, mut extended: ExtendedHeader) -> Result<Member> {
         let xattrs = std::mem::take(&mut extended.xattrs);
         let raw_path = extended.path.as_deref().unwrap_or(label);
         let path = self.checked_path(raw_path)?;
@@ -231,7 +231,7 @@ impl Reader<'_> {
     }
 
     /// A member's metadata: extended records go before the header's fields.
-    fn meta(&self, header: &Header, raw_path: &[u8], extended: &Extended, xattrs: Vec<Xattr>) -> Result<Meta> {
+    fn meta(&self, header: &Header, raw_path: &[u8], extended: &ExtendedHeader, xattrs: Vec<Xattr>) -> Result<Meta> {
         let bad = |what: &str| self.refused(raw_path, &format!("its {what} does not parse"));
         let id = |number: std::io::Result<u64>| number.ok().and_then(|n| u32::try_from(n).ok());
         Ok(Meta {
@@ -247,7 +247,14 @@ impl Reader<'_> {
     }
 
     /// The type of a member, with its target, leader or device. A file has `stored` bytes and no holes yet.
-    fn content(&self, header: &Header, raw_path: &[u8], path: &[u8], stored: u64, extended: &Extended) -> Result<MemberContent> {
+    fn content(
+        &self,
+        header: &Header,
+        raw_path: &[u8],
+        path: &[u8],
+        stored: u64,
+        extended: &ExtendedHeader,
+    ) -> Result<MemberContent> {
         let kind = header.entry_type();
         let is_file = kind.is_file() || kind.is_contiguous();
         let is_folder = kind.is_dir() || is_file && header.as_ustar().is_none() && raw_path.ends_with(b"/");

@@ -10,7 +10,7 @@ use std::{
 
 use parhelia_name::step::Step;
 
-use super::source::{Expanding, Source, ZSTD_MAGIC};
+use super::source::{MeteredRead, Source, ZSTD_MAGIC};
 use crate::{
     error::{Error, Result},
     format::TREE_DEPTH_MAX,
@@ -61,7 +61,7 @@ impl Default for Limits {
 
 /// Reads an archive, member by member.
 pub struct Reader<'a> {
-    input: Box<dyn Expanding + 'a>,
+    input: Box<dyn MeteredRead + 'a>,
     path: PathBuf,
     pub(super) limits: Limits,
     /// The unread rest of the current member.
@@ -92,7 +92,7 @@ impl<'a> Reader<'a> {
         let mut input = BufReader::with_capacity(128 << 10, input);
         let is_zstd = input.fill_buf().map_err(io)?.starts_with(&ZSTD_MAGIC);
         let source = Source { inner: input, bytes: 0 };
-        let input: Box<dyn Expanding + 'a> =
+        let input: Box<dyn MeteredRead + 'a> =
             if is_zstd { Box::new(zstd::Decoder::new(source).map_err(io)?) } else { Box::new(source) };
         Ok(Reader {
             input,

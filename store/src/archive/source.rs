@@ -3,7 +3,7 @@
 use std::io::{BufReader, Read};
 
 /// A stream that knows from how many bytes it was expanded.
-pub(super) trait Expanding: Read {
+pub(super) trait MeteredRead: Read {
     /// Bytes that were read to make those that were given out.
     fn source_bytes(&self) -> u64;
 }
@@ -22,13 +22,13 @@ impl<R: Read> Read for Source<R> {
     }
 }
 
-impl<R: Read> Expanding for Source<R> {
+impl<R: Read> MeteredRead for Source<R> {
     fn source_bytes(&self) -> u64 {
         self.bytes
     }
 }
 
-impl<R: Read> Expanding for zstd::Decoder<'_, BufReader<Source<R>>> {
+impl<R: Read> MeteredRead for zstd::Decoder<'_, BufReader<Source<R>>> {
     fn source_bytes(&self) -> u64 {
         self.get_ref().get_ref().bytes
     }

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::reach::{Followed, Reach};
+use super::reach::{Reach, VisitedTree};
 use crate::{
     id::{BlobId, TreeId},
     pack::ObjectKind,
@@ -59,7 +59,7 @@ impl Reach<'_> {
     }
 
     fn know_tree(&mut self, tree: TreeId, totals: Totals) {
-        self.followed.insert(tree.object().key(), Followed { totals: Some(totals), is_dirty: false, is_counted: false });
+        self.followed.insert(tree.object().key(), VisitedTree { totals: Some(totals), is_dirty: false, is_counted: false });
     }
 
     /// The nodes right below a recipe's root: of a file that only grew, all but the last few are in the new recipe, too.

@@ -3,7 +3,7 @@
 use std::{cell::RefCell, path::PathBuf, time::Duration};
 
 use super::{
-    refill::{self, Copies, End, Refilled},
+    refill::{self, Copies, End, RefillRange},
     strays::{self, Strays},
 };
 use crate::{
@@ -32,7 +32,7 @@ pub struct Mend {
     /// Records that a journal which was cut short lacks at its end, and that no other copy has.
     pub missing: u64,
     /// Lost records of the journal that another copy of the store has.
-    pub refilled: Vec<Refilled>,
+    pub refilled: Vec<RefillRange>,
     /// Packs and checkpoints of which the journal has lost what it told. Behind damaged places, they are found once those are mended.
     pub strays: Strays,
 }
@@ -165,7 +165,7 @@ pub fn mend(layout: &Layout, from: &[PathBuf], lock_timeout: Duration, progress:
 }
 
 /// Damaged places of the journal, where what other copies have is not lost. `hint` names the last record that there was, where anything does.
-fn found_elsewhere(mut journal: Vec<MendedRecords>, refilled: &[Refilled], hint: Option<u64>) -> Vec<MendedRecords> {
+fn found_elsewhere(mut journal: Vec<MendedRecords>, refilled: &[RefillRange], hint: Option<u64>) -> Vec<MendedRecords> {
     for place in &mut journal {
         let Some(found) = refilled.iter().find(|found| found.first == place.first) else { continue };
         place.lost = match place.lost {
@@ -316,7 +316,7 @@ mod tests {
             bytes[offsets[kept] + 60..].fill(b'#');
             fs::write(&path, &bytes).unwrap();
             let (layout, from) = (test.store.layout(), [copy]);
-            let expected = Refilled { first: kept as u64 + 1, last: 5, from: from[0].clone() };
+            let expected = RefillRange { first: kept as u64 + 1, last: 5, from: from[0].clone() };
             assert_eq!(plan_mend(layout, &from, &()).unwrap().refilled, std::slice::from_ref(&expected));
             let mended = mend(layout, &from, PATIENCE, &()).unwrap();
             assert!(mended.refilled == [expected] && !mended.loses_records(), "{mended:?}");
@@ -367,7 +367,7 @@ mod tests {
             // The one with the most records counts, in whatever order they are named.
             for from in [[short.clone(), longer.clone()], [longer.clone(), short.clone()]] {
                 let planned = plan_mend(layout, &from, &()).unwrap();
-                assert_eq!(planned.refilled, [Refilled { first: 3, last: 4, from: longer.clone() }], "{is_cut_short}");
+                assert_eq!(planned.refilled, [RefillRange { first: 3, last: 4, from: longer.clone() }], "{is_cut_short}");
                 assert!(planned.is_short(), "{planned:?}");
             }
             assert_eq!(plan_mend(layout, &[], &()).unwrap().missing, if is_cut_short { 3 } else { 0 });
@@ -436,7 +436,7 @@ mod tests {
         });
         Journal::of(layout).write_hint(3);
         let mended = mend(layout, &[other, whole.clone()], PATIENCE, &()).unwrap();
-        assert_eq!(mended.refilled, [Refilled { first: 4, last: 5, from: whole }]);
+        assert_eq!(mended.refilled, [RefillRange { first: 4, last: 5, from: whole }]);
     }
 
     #[test]
@@ -453,7 +453,7 @@ mod tests {
             if is_mended_before {
                 Journal::of(test.store.layout()).mend(test.store.layout(), &|_| cut(test.store.layout())).unwrap();
             }
-            let expected = Refilled { first: lost.start as u64 + 1, last: lost.end as u64, from: from[0].clone() };
+            let expected = RefillRange { first: lost.start as u64 + 1, last: lost.end as u64, from: from[0].clone() };
             assert_eq!(plan_mend(test.store.layout(), &from, &()).unwrap().refilled, std::slice::from_ref(&expected));
             let mended = mend(test.store.layout(), &from, PATIENCE, &()).unwrap();
             assert!(mended.refilled == [expected] && !mended.loses_records(), "{mended:?}");

@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Everything that was found wrong.
-pub(super) struct Named {
+pub(super) struct DamageReport {
     /// One finding for each object, with the first places that it touches.
     pub(super) findings: Vec<Finding>,
     /// The checkpoints that are touched, newest first.
@@ -35,14 +35,14 @@ impl Reach<'_> {
         checkpoints: &[Checkpoint],
         hurt: &mut dyn FnMut(&Hurt) -> Result<()>,
         progress: &dyn Progress,
-    ) -> Result<Named> {
+    ) -> Result<DamageReport> {
         let mut hurt_checkpoints = Vec::new();
         if !self.bad.is_empty() {
             let ids = self.store.ids();
             let reported = self.bad.keys().take(FINDINGS_MAX).copied().collect();
             for checkpoint in checkpoints.iter().rev() {
                 let summary = HurtCheckpoint::new(checkpoint);
-                let mut touching = Touching { reach: &mut self, reported: &reported, summary, hurt };
+                let mut touching = DamageVisitor { reach: &mut self, reported: &reported, summary, hurt };
                 graph::follow(&mut touching, ids, checkpoint, progress)?;
                 if touching.summary.paths > 0 {
                     hurt_checkpoints.push(touching.summary);
@@ -57,12 +57,12 @@ impl Reach<'_> {
             touches: bad.touches,
             touches_more: bad.touches_more,
         };
-        Ok(Named { findings: self.bad.into_iter().map(finding).collect(), hurt: hurt_checkpoints })
+        Ok(DamageReport { findings: self.bad.into_iter().map(finding).collect(), hurt: hurt_checkpoints })
     }
 }
 
 /// Visits a checkpoint as far as something below is wrong.
-struct Touching<'r, 'a> {
+struct DamageVisitor<'r, 'a> {
     reach: &'r mut Reach<'a>,
     /// The objects whose findings name places.
     reported: &'r HashSet<ObjectId>,
@@ -70,7 +70,7 @@ struct Touching<'r, 'a> {
     hurt: &'r mut dyn FnMut(&Hurt) -> Result<()>,
 }
 
-impl Touching<'_, '_> {
+impl DamageVisitor<'_, '_> {
     /// Notes that objects are needed at a place, as far as they are bad.
     fn touch(&mut self, ids: &[ObjectId], place: &GraphPath<'_>) -> Result<()> {
         let checkpoint = self.summary.checkpoint;
@@ -90,7 +90,7 @@ impl Touching<'_, '_> {
     }
 }
 
-impl Visitor for Touching<'_, '_> {
+impl Visitor for DamageVisitor<'_, '_> {
     type Open = ();
 
     fn record(&mut self, checkpoint: &Checkpoint, place: &GraphPath<'_>) -> Result<()> {

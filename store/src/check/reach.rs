@@ -9,12 +9,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, btree_map};
 
 use self::order::{Ends, UNORDERED, levelled};
 use super::{
-    FindingKind, Touched,
+    AffectedPath, FindingKind,
     structure::{Packs, describe},
 };
 use crate::{
-    codec::Malformed,
-    damaged::{self, Damaged},
+    codec::DecodeError,
+    damaged::{self, DamageSet},
     error::Result,
     format::DEPTH_READ_MAX,
     graph,
@@ -31,13 +31,13 @@ pub(super) struct Bad {
     pub(super) kind: FindingKind,
     pub(super) message: String,
     pub(super) pack: Option<PackId>,
-    pub(super) touches: Vec<Touched>,
+    pub(super) touches: Vec<AffectedPath>,
     pub(super) touches_more: u64,
 }
 
 /// A tree that was followed to its end.
 #[derive(Clone, Copy)]
-pub(super) struct Followed {
+pub(super) struct VisitedTree {
     /// Its sums; `None` where it could not be read.
     pub(super) totals: Option<Totals>,
     /// True if something in it is wrong.
@@ -70,10 +70,10 @@ pub(super) struct Reach<'a> {
     pub(super) store: &'a Store,
     trust: Trust<'a>,
     /// Blocks that are known to be damaged: they are read, whatever is taken as proof.
-    damaged: Damaged,
+    damaged: DamageSet,
     /// Number of blocks in a row that are being looked at.
     depth: u32,
-    pub(super) followed: HashMap<ObjectKey, Followed>,
+    pub(super) followed: HashMap<ObjectKey, VisitedTree>,
     /// Nodes of split folders.
     ends: HashMap<ObjectKey, Ends>,
     /// Chunks, recipes and tables that were looked at; whether they are good.
@@ -88,14 +88,14 @@ pub(super) struct Reach<'a> {
     wrong: Vec<ObjectId>,
     made: HashMap<ObjectId, u64>,
     /// Content that is read although its place is proof enough.
-    chosen: Option<Chosen>,
+    chosen: Option<Sampler>,
     /// Bytes of different content that were read, and that were not.
     pub(super) read_bytes: u64,
     pub(super) unread_bytes: u64,
 }
 
 /// A choice of content by chance.
-struct Chosen {
+struct Sampler {
     key: [u8; 32],
     /// So many of 256.
     of_256: u64,
@@ -108,7 +108,7 @@ impl<'a> Reach<'a> {
         Reach {
             store,
             trust,
-            damaged: Damaged::read(store.layout()),
+            damaged: DamageSet::read(store.layout()),
             depth: 0,
             followed: HashMap::new(),
             ends: HashMap::new(),
@@ -129,7 +129,7 @@ impl<'a> Reach<'a> {
     pub(super) fn choose_content(&mut self, bytes_max: u64, all_bytes: u64) {
         let key = *blake3::hash(&OpId::generate().0).as_bytes();
         let of_256 = (u128::from(bytes_max) * 256 / u128::from(all_bytes.max(1))).min(256) as u64;
-        self.chosen = (bytes_max > 0).then_some(Chosen { key, of_256: of_256.max(1), left_bytes: bytes_max });
+        self.chosen = (bytes_max > 0).then_some(Sampler { key, of_256: of_256.max(1), left_bytes: bytes_max });
     }
 
     /// True if this content is to be read.
@@ -300,7 +300,7 @@ impl<'a> Reach<'a> {
     /// Reads a tree node; what is wrong with it is noted.
     fn tree_node(&mut self, id: TreeId) -> Option<TreeNode> {
         let node = match self.read(ObjectKind::Tree, id.object(), levelled)? {
-            Ok((level, TreeNode::Inner(children))) if !self.fits_together(level, &children) => Err(Malformed(UNORDERED)),
+            Ok((level, TreeNode::Inner(children))) if !self.fits_together(level, &children) => Err(DecodeError(UNORDERED)),
             node => node.map(|(_, node)| node),
         };
         node.map_err(|e| self.blame_bytes(ObjectKind::Tree, id.object(), &e.to_string())).ok()

@@ -15,7 +15,7 @@ use crate::{
 
 /// Records that another copy of the store has.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refilled {
+pub struct RefillRange {
     /// Sequence of the first of them.
     pub first: u64,
     /// Sequence of the last of them.
@@ -83,25 +83,25 @@ impl Copies {
     }
 
     /// The first copy that has these records, and their bodies.
-    fn find(&self, lost: &Stretch) -> Option<(Refilled, Vec<Vec<u8>>)> {
+    fn find(&self, lost: &Stretch) -> Option<(RefillRange, Vec<Vec<u8>>)> {
         let mut found = self.copies.iter().filter_map(|(path, journal)| {
             let bodies = read(journal, lost).ok().flatten()?;
-            Some((Refilled { first: lost.first, last: lost.last, from: path.clone() }, bodies))
+            Some((RefillRange { first: lost.first, last: lost.last, from: path.clone() }, bodies))
         });
         found.next()
     }
 
     /// Records that follow the journal's last one, from the copy that has most of them: which they are, and their bodies. Fails where copies tell
     /// different things.
-    pub(super) fn behind(&self, end: &End) -> Result<Option<(Refilled, Vec<Vec<u8>>)>> {
-        let mut best: Option<(Refilled, Vec<Vec<u8>>)> = None;
+    pub(super) fn behind(&self, end: &End) -> Result<Option<(RefillRange, Vec<Vec<u8>>)>> {
+        let mut best: Option<(RefillRange, Vec<Vec<u8>>)> = None;
         for (path, journal) in &self.copies {
             let bodies = behind(journal, end).unwrap_or_default();
             let last = end.first + bodies.len() as u64 - 1;
             if last < end.first || !self.is_proved(journal, end.first, last) {
                 continue;
             }
-            let found = Refilled { first: end.first, last, from: path.clone() };
+            let found = RefillRange { first: end.first, last, from: path.clone() };
             match &best {
                 Some((other, others)) if others.iter().zip(&bodies).any(|(one, another)| one != another) => {
                     return Err(Error::Refused(format!(
@@ -127,12 +127,12 @@ impl Copies {
     }
 
     /// Lost records that copies have.
-    pub(super) fn have(&self, lost: &[Stretch]) -> Vec<Refilled> {
+    pub(super) fn have(&self, lost: &[Stretch]) -> Vec<RefillRange> {
         lost.iter().filter_map(|lost| Some(self.find(lost)?.0)).collect()
     }
 
     /// Writes what copies have into the gaps of a journal that reads to its end. The caller holds the writer lock.
-    pub(super) fn refill(&self, journal: &Journal, lost: &[Stretch]) -> Result<Vec<Refilled>> {
+    pub(super) fn refill(&self, journal: &Journal, lost: &[Stretch]) -> Result<Vec<RefillRange>> {
         let mut refilled = Vec::new();
         for lost in lost {
             let Some((found, bodies)) = self.find(lost) else { continue };

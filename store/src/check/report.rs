@@ -39,7 +39,7 @@ pub enum FindingKind {
 
 /// A place that damage touches.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Touched {
+pub struct AffectedPath {
     /// Id of the checkpoint that needs the place.
     pub checkpoint: Ulid,
     /// The path in its workspace, as [`crate::name::display`] shows it; empty for the checkpoint as a whole.
@@ -51,7 +51,7 @@ pub struct Touched {
 pub struct Hurt {
     /// Id of the checkpoint that has the path.
     pub checkpoint: Ulid,
-    /// The path, as of [`Touched`]. Of a folder whose tree is lost, everything below it is hurt as well, under names that nobody knows.
+    /// The path, as of [`AffectedPath`]. Of a folder whose tree is lost, everything below it is hurt as well, under names that nobody knows.
     pub path: String,
     /// The objects that it needs and that are damaged or missing.
     pub objects: Vec<ObjectId>,
@@ -96,9 +96,9 @@ impl HurtCheckpoint {
 const TOUCHED_MAX: usize = 20;
 
 /// Notes a place that something touches, or counts it.
-pub(super) fn touch(touches: &mut Vec<Touched>, more: &mut u64, checkpoint: Ulid, path: &[u8]) {
+pub(super) fn touch(touches: &mut Vec<AffectedPath>, more: &mut u64, checkpoint: Ulid, path: &[u8]) {
     match touches.len() < TOUCHED_MAX {
-        true => touches.push(Touched { checkpoint, path: name::display(path) }),
+        true => touches.push(AffectedPath { checkpoint, path: name::display(path) }),
         false => *more += 1,
     }
 }
@@ -115,7 +115,7 @@ pub struct Finding {
     /// The object, where one is concerned.
     pub object: Option<ObjectId>,
     /// Checkpoints and paths that it touches.
-    pub touches: Vec<Touched>,
+    pub touches: Vec<AffectedPath>,
     /// Number of further ones.
     pub touches_more: u64,
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::CheckReport;
 use crate::{
     clock,
-    damaged::Damaged,
+    damaged::DamageSet,
     files::{self, How},
     id::OpId,
     layout::Layout,
@@ -157,7 +157,7 @@ fn write(layout: &Layout, last: &LastCheck) {
 
 /// True if damage was noted since the last check.
 pub fn has_new_damage(layout: &Layout) -> bool {
-    let noted_at = Damaged::noted_at(layout).and_then(|at| Timestamp::try_from(at).ok());
+    let noted_at = DamageSet::noted_at(layout).and_then(|at| Timestamp::try_from(at).ok());
     noted_at.is_some_and(|at| last(layout).is_none_or(|last| at > last.found_at()))
 }
 

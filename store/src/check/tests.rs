@@ -100,7 +100,7 @@ fn damage_is_named_with_checkpoints_and_paths() {
     let finding = report.findings.iter().find(|f| f.object == Some(blob.object())).unwrap();
     assert_eq!((finding.kind, finding.pack), (FindingKind::Damaged, Some(location.pack)));
     for id in [a, b] {
-        assert!(finding.touches.contains(&Touched { checkpoint: id, path: "dir1/file1".into() }), "{finding:?}");
+        assert!(finding.touches.contains(&AffectedPath { checkpoint: id, path: "dir1/file1".into() }), "{finding:?}");
     }
     // It is known from now on.
     assert!(!check(&test, &CheckOptions::default()).is_clean());
@@ -194,7 +194,7 @@ fn what_was_deleted_and_collected_during_a_verification_is_not_there() {
 }
 
 /// An upper tree node that is made by hand.
-fn upper(level: u8, lower: &[(&str, crate::id::TreeId, crate::tree::Totals)]) -> crate::recipe::Encoded {
+fn upper(level: u8, lower: &[(&str, crate::id::TreeId, crate::tree::Totals)]) -> crate::recipe::EncodedObject {
     let (mut head, mut tail) = (Vec::new(), Vec::new());
     for (first, tree, totals) in lower {
         put_bytes(&mut head, first.as_bytes());
@@ -208,7 +208,7 @@ fn upper(level: u8, lower: &[(&str, crate::id::TreeId, crate::tree::Totals)]) ->
     put_bytes(&mut bytes, &head);
     bytes.extend_from_slice(&tail);
     let id = crate::testing::ids().tree(&bytes).object();
-    crate::recipe::Encoded { kind: crate::pack::ObjectKind::Tree, id, tail_bytes: tail.len(), bytes }
+    crate::recipe::EncodedObject { kind: crate::pack::ObjectKind::Tree, id, tail_bytes: tail.len(), bytes }
 }
 
 #[test]

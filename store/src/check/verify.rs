@@ -9,7 +9,7 @@ use super::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    damaged::{self, Damaged},
+    damaged::{self, DamageSet},
     error::{Error, Result},
     id::{ObjectKey, Ulid},
     journal::Journal,
@@ -96,7 +96,7 @@ pub fn verify_new(
 ) -> Result<VerifyReport> {
     undisturbed(store, checkpoint, || {
         // What was whole then may be among what is known to be damaged now.
-        let Some(verified) = verified.filter(|_| Damaged::read(store.layout()).is_empty()) else {
+        let Some(verified) = verified.filter(|_| DamageSet::read(store.layout()).is_empty()) else {
             let reach = Reach::new(store, Trust::Index(all_keys(store, checkpoint)?));
             return report(reach, checkpoint, VerifyLevel::Index, progress);
         };

@@ -15,7 +15,7 @@ use crate::{
     event::kind,
     files::{self, Folder, How},
     id::OpId,
-    journal::{Entry, Journal, Logged, Position},
+    journal::{Entry, Journal, JournalRecord, Position},
     layout::Layout,
     lock::IndexLock,
 };
@@ -50,7 +50,7 @@ fn file_name(first: u64) -> String {
 
 /// The copy's journal beside the store's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Meeting {
+pub(super) enum JournalMatch {
     /// It is a beginning of the store's.
     Beginning,
     /// It tells nothing that the store's does not but the copy's own upkeep, or the store has what is damaged of it. [`set_back`] makes it the
@@ -59,7 +59,7 @@ pub(super) enum Meeting {
 }
 
 /// Compares the copy's journal with the store's, up to an end. Fails where the copy tells of anything that the store does not.
-pub(super) fn meet(from: &Layout, to: &Layout, end: &Position) -> Result<Meeting> {
+pub(super) fn meet(from: &Layout, to: &Layout, end: &Position) -> Result<JournalMatch> {
     let ours = segments(from, to, end)?;
     let theirs = Journal::of(to).segments()?;
     let mut is_beginning = theirs.iter().all(|first| ours.iter().any(|segment| segment.first == *first));
@@ -71,17 +71,17 @@ pub(super) fn meet(from: &Layout, to: &Layout, end: &Position) -> Result<Meeting
         is_beginning &= is_whole && theirs.get(n) == Some(&segment.first) && begins_alike(segment, length)?;
     }
     if is_beginning {
-        return Ok(Meeting::Beginning);
+        return Ok(JournalMatch::Beginning);
     }
     let (here, there) = (from.root.display(), to.root.display());
-    let known: HashMap<u64, Logged> = Journal::of(from)
+    let known: HashMap<u64, JournalRecord> = Journal::of(from)
         .read(&Position::start())?
         .until(end)
         .records
         .into_iter()
         .map(|logged| (logged.sequence, logged))
         .collect();
-    let is_no_news = |logged: &Logged| known.get(&logged.sequence) == Some(logged) || is_upkeep(&logged.entry);
+    let is_no_news = |logged: &JournalRecord| known.get(&logged.sequence) == Some(logged) || is_upkeep(&logged.entry);
     // Bytes that cannot be read may be a record that the store does not have, unless the store has as many bytes there.
     let is_within = |first: &u64| {
         let length = std::fs::symlink_metadata(to.journal().join(file_name(*first))).map_or(u64::MAX, |meta| meta.len());
@@ -90,7 +90,7 @@ pub(super) fn meet(from: &Layout, to: &Layout, end: &Position) -> Result<Meeting
     let (records, their_end, is_readable, fault) = their_records(to)?;
     let tells_of_more = Journal::of(to).hint().is_some_and(|hint| hint > end.sequence.max(their_end));
     if records.iter().all(is_no_news) && !tells_of_more && (is_readable || theirs.iter().all(is_within)) {
-        return Ok(Meeting::Upkeep);
+        return Ok(JournalMatch::Upkeep);
     }
     if let Some(fault) = fault {
         return Err(Error::Damage(format!(
@@ -113,7 +113,7 @@ pub(super) fn meet(from: &Layout, to: &Layout, end: &Position) -> Result<Meeting
 }
 
 /// The whole records of the copy's journal, the last one's sequence, whether all bytes of it can be read, and the fault where it is damaged.
-fn their_records(of: &Layout) -> Result<(Vec<Logged>, u64, bool, Option<String>)> {
+fn their_records(of: &Layout) -> Result<(Vec<JournalRecord>, u64, bool, Option<String>)> {
     let journal = Journal::of(of);
     let fault = match journal.read(&Position::start()) {
         Ok(tail) => {

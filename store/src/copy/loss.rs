@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::target::Target;
 use crate::{
     check,
-    damaged::Damaged,
+    damaged::DamageSet,
     error::{Error, Result},
     id::{BlobId, ObjectId, PackId},
     pack::ObjectKind,
@@ -49,7 +49,7 @@ fn gives_up_packs(copy: &BTreeMap<PackId, PackState>, store: &BTreeMap<PackId, P
 
 /// Fails where anything is known to be damaged or lost in the store or the copy: packs that the store does not know any more may have it.
 pub(super) fn ensure_nothing_is_lost(store: &Store, target: &Target, progress: &dyn Progress) -> Result<()> {
-    let is_known = |layout| !Damaged::read(layout).is_empty();
+    let is_known = |layout| !DamageSet::read(layout).is_empty();
     let lost = check::unreadable(store, progress)?;
     if lost.is_empty() && !is_known(store.layout()) && !is_known(&target.layout) {
         return Ok(());

@@ -26,7 +26,7 @@ mod tests;
 use parhelia_name::step::Step;
 use std::{path::Path, sync::Arc};
 
-use self::{journal::Meeting, target::Target};
+use self::{journal::JournalMatch, target::Target};
 use crate::{
     error::{Error, Result},
     id::PackId,
@@ -95,7 +95,7 @@ pub fn run(store: &Store, to: &Path, options: &CopyOptions, progress: &dyn Progr
     target.clear_leftovers()?;
     let (end, meeting) = copy_packs(store, &target, &mut report, progress)?;
     target.copy_settings(store)?;
-    if meeting == Meeting::Upkeep {
+    if meeting == JournalMatch::Upkeep {
         journal::set_back(store.layout(), &target.layout, &end)?;
     }
     report.copied_bytes += journal::copy(store.layout(), &target.layout, &end)?;
@@ -115,7 +115,12 @@ pub fn run(store: &Store, to: &Path, options: &CopyOptions, progress: &dyn Progr
 }
 
 /// Copies the packs that the journal knows, and returns the end up to which it does. Starts over where gc removes one meanwhile.
-fn copy_packs(store: &Store, target: &Target, report: &mut CopyReport, progress: &dyn Progress) -> Result<(Position, Meeting)> {
+fn copy_packs(
+    store: &Store,
+    target: &Target,
+    report: &mut CopyReport,
+    progress: &dyn Progress,
+) -> Result<(Position, JournalMatch)> {
     for _ in 0..TRIES_MAX {
         let view = whole_view(store, &target.layout.root, progress)?;
         let end = view.end().clone();
@@ -130,7 +135,7 @@ fn copy_packs(store: &Store, target: &Target, report: &mut CopyReport, progress:
         if gone.is_empty() || !Journal::of(store.layout()).has_collected_since(&end)? {
             report.damaged.extend(gone.into_iter().map(|id| (id, "it is missing".to_owned())));
             report.sequence = end.sequence;
-            if let (Meeting::Upkeep, Some((pack, fault))) = (meeting, report.damaged.first()) {
+            if let (JournalMatch::Upkeep, Some((pack, fault))) = (meeting, report.damaged.first()) {
                 let (from, to) = (store.layout().root.display(), target.layout.root.display());
                 return Err(Error::Damage(format!(
                     "cannot copy the store at {from} to {to}: the copy's journal goes its own way, and the store has damage that the copy may \

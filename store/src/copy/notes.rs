@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use crate::{
-    damaged::{self, Damaged},
+    damaged::{self, DamageSet},
     error::{IoContext, Result},
     files::{self, How},
     healed,
@@ -21,7 +21,7 @@ pub(super) fn damaged_packs(copy: &Layout) -> BTreeSet<PackId> {
     let pack_of = |name: &str| name.strip_suffix(ENDING).and_then(PackId::from_hex);
     let mut packs: BTreeSet<PackId> = files.iter().filter_map(|path| pack_of(path.file_name()?.to_str()?)).collect();
     packs.extend(healed::list(copy));
-    packs.extend(Damaged::read(copy).packs());
+    packs.extend(DamageSet::read(copy).packs());
     packs
 }
 

@@ -69,7 +69,7 @@ fn has(layout: &Layout, id: PackId, state: &PackState) -> bool {
 }
 
 /// A pack that was copied.
-struct Copied {
+struct PackCopy {
     bytes: u64,
     /// The damage that it has in the store as well.
     fault: Option<String>,
@@ -77,7 +77,7 @@ struct Copied {
 
 /// Copies a pack, and gives it its name once it was read back. What its parity gives back is copied as it was written. One that stays damaged is
 /// copied as it is, for what is whole in it, but takes no other's place, and is noted.
-fn copy_one(from: &Layout, target: &Target, id: PackId, state: &PackState) -> Result<Copied> {
+fn copy_one(from: &Layout, target: &Target, id: PackId, state: &PackState) -> Result<PackCopy> {
     let (source, path) = (from.pack(id), target.layout.pack(id));
     let mut copied = target.layout.cache().join(format!("{id}{UNDER_WAY}"));
     let mut fault = match copy_bytes(&source, &copied) {
@@ -99,16 +99,16 @@ fn copy_one(from: &Layout, target: &Target, id: PackId, state: &PackState) -> Re
     if fault.is_some() {
         notes::note(&target.layout, id)?;
     }
-    let Ok(bytes) = fs::symlink_metadata(&copied).map(|meta| meta.len()) else { return Ok(Copied { bytes: 0, fault }) };
+    let Ok(bytes) = fs::symlink_metadata(&copied).map(|meta| meta.len()) else { return Ok(PackCopy { bytes: 0, fault }) };
     if fault.is_some() && fs::symlink_metadata(&path).is_ok() {
         files::remove(&copied).at("remove", &copied)?;
-        return Ok(Copied { bytes: 0, fault });
+        return Ok(PackCopy { bytes: 0, fault });
     }
     files::rename(&copied, &path).at("rename to", &path)?;
     if fault.is_none() {
         notes::forget(&target.layout, id)?;
     }
-    Ok(Copied { bytes, fault })
+    Ok(PackCopy { bytes, fault })
 }
 
 /// True if the disk cannot read a file of the store. What it cannot read or write of the copy says nothing of that.

@@ -196,15 +196,15 @@ fn begin(store: &Store, to: &Path, make: bool) -> Result<()> {
 }
 
 /// An open folder, and its path for messages.
-type Opened = (Folder, PathBuf);
+type FolderHandle = (Folder, PathBuf);
 
-fn opened(path: PathBuf) -> Result<Opened> {
+fn opened(path: PathBuf) -> Result<FolderHandle> {
     Ok((Folder::below(&path).at("open folder", &path)?, path))
 }
 
 /// Copies the regular files of a folder in another one, and of those in it.
 fn copy_folder(
-    (from, to): (&Opened, &Opened),
+    (from, to): (&FolderHandle, &FolderHandle),
     name: &OsStr,
     depth: u32,
     report: &mut CopyReport,
@@ -213,9 +213,9 @@ fn copy_folder(
     if depth > DEPTH_MAX {
         return Ok(());
     }
-    let inner = |of: &Opened| Ok((of.0.folder(name).at("open folder", of.1.join(name))?, of.1.join(name)));
+    let inner = |of: &FolderHandle| Ok((of.0.folder(name).at("open folder", of.1.join(name))?, of.1.join(name)));
     to.0.make_folder(name).at("create folder", to.1.join(name))?;
-    let (from, to): (Opened, Opened) = (inner(from)?, inner(to)?);
+    let (from, to): (FolderHandle, FolderHandle) = (inner(from)?, inner(to)?);
     for name in from.0.names().at("read folder", &from.1)? {
         let name = OsStr::from_bytes(&name);
         match from.0.stat(name) {
@@ -228,7 +228,12 @@ fn copy_folder(
 }
 
 /// Copies a file. One that the disk cannot read is named and left out.
-fn copy_file((from, to): (&Opened, &Opened), name: &OsStr, report: &mut CopyReport, progress: &dyn Progress) -> Result<()> {
+fn copy_file(
+    (from, to): (&FolderHandle, &FolderHandle),
+    name: &OsStr,
+    report: &mut CopyReport,
+    progress: &dyn Progress,
+) -> Result<()> {
     let bytes = match from.0.read(name, BYTES_MAX) {
         // Its owner replaces it by rename, or has removed it.
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),

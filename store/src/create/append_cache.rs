@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     clock::{self, Clock},
-    codec::{Decoder, Malformed, put_uint},
+    codec::{DecodeError, Decoder, put_uint},
     files::{self, How},
     filesystem::{Filesystem, FilesystemId},
     format::{GROWN_MAGIC, SINGLE_CHUNK_BYTES},
@@ -46,14 +46,14 @@ pub struct AppendCache {
     inode: u64,
     bytes: u64,
     /// Its stamps; none where it could change without looking otherwise, and for files that only grow.
-    settled: Option<Settled>,
+    settled: Option<FileStamp>,
     groups: Groups,
     runs: Vec<ChunkRun>,
 }
 
 /// By what a file is known that did not change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Settled {
+struct FileStamp {
     changed: Time,
     filesystem: FilesystemId,
     read: Clock,
@@ -77,13 +77,13 @@ impl AppendCache {
         Self::decode(&layout.keys.seal.open(Part::Cache, body).ok()?).ok()
     }
 
-    fn decode(body: &[u8]) -> Result<(Ulid, Self), Malformed> {
+    fn decode(body: &[u8]) -> Result<(Ulid, Self), DecodeError> {
         let mut d = Decoder::new(body);
         let base = Ulid::from_bytes(d.array("checkpoint")?);
         let (inode, bytes) = (d.uint("inode")?, d.uint("length")?);
         let settled = match d.byte("change")? {
             0 => None,
-            _ => Some(Settled {
+            _ => Some(FileStamp {
                 changed: Time { secs: d.uint("change")? as i64, nanos: d.uint32("change")? },
                 filesystem: FilesystemId(d.array("filesystem")?),
                 read: Clock::decode(&mut d)?,
@@ -93,12 +93,12 @@ impl AppendCache {
         let nodes = (0..count.count_ones()).map(|_| d.array("node")).collect::<Result<Vec<_>, _>>()?;
         let runs = (0..d.count(34, "chunks")?)
             .map(|_| Ok(ChunkRun { bytes: d.uint32("chunk")?, repeat: d.uint32("repeat")?, id: BlobId(d.array("chunk")?) }))
-            .collect::<Result<Vec<_>, Malformed>>()?;
+            .collect::<Result<Vec<_>, DecodeError>>()?;
         d.finish("chunks")?;
         let grown = AppendCache { inode, bytes, settled, groups: Groups { count, nodes }, runs };
         let total = grown.runs.iter().try_fold(0u64, |sum, run| sum.checked_add(run.run_bytes()));
         let is_sound = total == Some(bytes) && grown.groups.is_sound() && grown.groups.bytes() < bytes.max(1);
-        if is_sound { Ok((base, grown)) } else { Err(Malformed("lengths")) }
+        if is_sound { Ok((base, grown)) } else { Err(DecodeError("lengths")) }
     }
 
     /// Keeps it, tied to the checkpoint that holds the chunks. It is not synced: a torn one does not decode.
@@ -147,7 +147,7 @@ impl AppendCache {
     /// The knowledge of a file that looked like this before it was read whole, from `began` on, and that nobody had open for writing.
     pub fn settled(self, filesystem: &Filesystem, stat: &Stat, began: Clock) -> Self {
         let tells = filesystem.is_stamped_here && !clock::is_racy(stat.ctime, began.time);
-        let settled = tells.then_some(Settled { changed: stat.ctime, filesystem: filesystem.id, read: began });
+        let settled = tells.then_some(FileStamp { changed: stat.ctime, filesystem: filesystem.id, read: began });
         AppendCache { settled, ..self }
     }
 

@@ -5,7 +5,7 @@ use std::{collections::HashMap, path::PathBuf, time::Instant};
 use super::{
     fit_in::fit_in,
     orphans::AdoptedContent,
-    packs::{Finished, PackSink, Written},
+    packs::{PackSink, PendingPack, WrittenPacks},
     sink::{Batch, Sink},
 };
 use crate::{
@@ -19,7 +19,7 @@ use crate::{
     pack::{self, ObjectKind, PackInfo},
     pin::Pin,
     progress::Progress,
-    recipe::Encoded,
+    recipe::EncodedObject,
     record::{Checkpoint, Record},
     store::Store,
     view::{self, View},
@@ -29,7 +29,7 @@ use crate::{
 const TABLE_OBJECTS: usize = 2000;
 
 /// A checkpoint that was committed.
-pub struct Committed {
+pub struct CommitReport {
     /// The new checkpoint, with its place in the journal.
     pub checkpoint: Checkpoint,
     /// Raw bytes of new objects.
@@ -45,7 +45,7 @@ struct TableFile(PathBuf);
 
 impl TableFile {
     /// Writes the table; false for a run with few objects, and in a store of another user.
-    fn write(&self, store: &Store, written: &Written) -> Result<bool> {
+    fn write(&self, store: &Store, written: &WrittenPacks) -> Result<bool> {
         let is_due = written.objects_count() >= TABLE_OBJECTS && files::host(&store.layout().root).is_none();
         if is_due {
             view::write_table(&self.0, written.objects())?;
@@ -71,7 +71,7 @@ pub fn commit(
     maker: &Maker,
     adopted: Vec<PackInfo>,
     progress: &dyn Progress,
-) -> Result<Option<Committed>> {
+) -> Result<Option<CommitReport>> {
     let committed = try_commit(store, &mut pin, sink, record, maker, adopted, progress);
     if !matches!(committed, Ok(Some(_))) {
         pin.leave();
@@ -87,7 +87,7 @@ fn try_commit(
     maker: &Maker,
     adopted: Vec<PackInfo>,
     progress: &dyn Progress,
-) -> Result<Option<Committed>> {
+) -> Result<Option<CommitReport>> {
     let layout = store.layout();
     fit_in(&mut record, &store.view())?;
     let mut sealed = seal(&record)?;
@@ -138,7 +138,7 @@ fn try_commit(
     damaged::heal(layout, written.keys());
     store.catch_up("the checkpoint is committed", &end, &tables, progress);
     let checkpoint = Checkpoint::decode(end.sequence, sealed, store.ids()).map_err(|e| Error::Invalid(e.to_string()))?;
-    Ok(Some(Committed { checkpoint, new_bytes: written.new_bytes, stored_bytes, lock_held_ms }))
+    Ok(Some(CommitReport { checkpoint, new_bytes: written.new_bytes, stored_bytes, lock_held_ms }))
 }
 
 /// The events that are appended before the checkpoint.
@@ -162,12 +162,12 @@ fn store_record(sink: &Sink<'_>, sealed: &str) -> Result<()> {
     let bytes = sealed.as_bytes().to_vec();
     let id = sink.ids().record(&bytes).object();
     let mut batch = Batch::new(sink)?;
-    batch.meta(Encoded { kind: ObjectKind::Record, id, bytes, tail_bytes: 0 }, None)?;
+    batch.meta(EncodedObject { kind: ObjectKind::Record, id, bytes, tail_bytes: 0 }, None)?;
     batch.finish()
 }
 
 /// Waits until packs are synced, and syncs their names. Packs for which that fails are removed.
-fn sync(store: &Store, packs: Vec<Finished>, adopted: &[PackInfo]) -> Result<Vec<PackInfo>> {
+fn sync(store: &Store, packs: Vec<PendingPack>, adopted: &[PackInfo]) -> Result<Vec<PackInfo>> {
     let layout = store.layout();
     for info in adopted {
         let path = layout.pack(info.id);
@@ -175,7 +175,7 @@ fn sync(store: &Store, packs: Vec<Finished>, adopted: &[PackInfo]) -> Result<Vec
             files::open(&path, How::Read).at("open pack", &path).and_then(|file| disk::sync_file(&file, "sync pack", &path));
         synced.inspect_err(|_| remove(layout, [info]))?;
     }
-    let synced = packs.into_iter().map(Finished::synced).collect::<Result<Vec<_>>>()?;
+    let synced = packs.into_iter().map(PendingPack::synced).collect::<Result<Vec<_>>>()?;
     disk::sync_folder(&layout.packs()).inspect_err(|_| remove(layout, synced.iter().chain(adopted)))?;
     Ok(synced)
 }

@@ -7,9 +7,9 @@ use jiff::Timestamp;
 use parhelia_name::step::Step;
 use serde_json::Value;
 
-use self::gather::{Gathered, gather};
+use self::gather::{ArchiveContent, gather};
 use super::{
-    Captured, Outcome, abandon, commit,
+    CapturedState, Outcome, abandon, commit,
     links::store_links,
     orphans,
     packs::PackSink,
@@ -52,7 +52,7 @@ pub struct ImportOptions {
 
 /// Facts about a checkpoint that its archive does not tell, as another program has written them down.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Beside {
+pub struct ImportMetadata {
     /// The reason for which it was made there; [`Trigger::Manual`] where it is not given.
     pub trigger: Option<Trigger>,
     /// Time at which its capture began; that of its end where it is not given.
@@ -62,7 +62,7 @@ pub struct Beside {
     /// The folder that was captured, as shown text.
     pub workspace: Option<String>,
     /// Its state beside the workspace.
-    pub state: Captured,
+    pub state: CapturedState,
     /// Its id, its parent and the like, as they were there. Kept in the record as they are.
     pub from: Option<Value>,
     /// Statements about it, which are appended with it. Their subject is filled in.
@@ -71,7 +71,7 @@ pub struct Beside {
 
 /// Makes a checkpoint of what an archive holds.
 pub fn import(store: &Store, archive: &mut Reader<'_>, options: &ImportOptions, progress: &dyn Progress) -> Result<Outcome> {
-    import_with(store, archive, options, Beside::default(), progress)
+    import_with(store, archive, options, ImportMetadata::default(), progress)
 }
 
 /// Makes a checkpoint of what an archive holds, and of what is known beside it.
@@ -79,7 +79,7 @@ pub fn import_with(
     store: &Store,
     archive: &mut Reader<'_>,
     options: &ImportOptions,
-    mut beside: Beside,
+    mut beside: ImportMetadata,
     progress: &dyn Progress,
 ) -> Result<Outcome> {
     let started_at = clock::timestamp();
@@ -99,7 +99,7 @@ pub fn import_with(
         Err(e) => return Err(abandon(pin, sink, e)),
     };
     let marks = std::mem::take(&mut beside.marks);
-    let found = Found { root: &gathered.root, roots, omissions: &omissions, started_at };
+    let found = ImportSource { root: &gathered.root, roots, omissions: &omissions, started_at };
     let record = new_record(store, archive.record(), options, beside, &found)?;
     progress.phase(Phase::Commit, None, None);
     let maker = Maker { actor: Actor::program(IMPORT), place: None, keeps_place: false, marks };
@@ -114,11 +114,11 @@ fn gather_and_store(
     store: &Store,
     archive: &mut Reader<'_>,
     options: &ImportOptions,
-    captured: &mut Captured,
+    captured: &mut CapturedState,
     sink: &Sink<'_>,
     pin: &mut Pin,
     progress: &dyn Progress,
-) -> Result<(Gathered, Vec<Omission>, Roots)> {
+) -> Result<(ArchiveContent, Vec<Omission>, Roots)> {
     let gathered = gather(store, archive, sink, progress)?;
     if let Some(origin) = archive.record().filter(|_| options.session.is_none()) {
         let unfit = |e: Error| archive.refused(b"", &format!("{e}; {} gives another", Step::SessionOption));
@@ -137,7 +137,7 @@ fn gather_and_store(
 }
 
 /// The finds of an import in its archive.
-struct Found<'a> {
+struct ImportSource<'a> {
     root: &'a Node,
     roots: Roots,
     omissions: &'a [Omission],
@@ -149,8 +149,8 @@ fn new_record(
     store: &Store,
     from: Option<&Record>,
     options: &ImportOptions,
-    beside: Beside,
-    found: &Found<'_>,
+    beside: ImportMetadata,
+    found: &ImportSource<'_>,
 ) -> Result<Record> {
     let totals = found.root.as_folder().map(|(_, totals)| *totals).unwrap_or_default();
     let now = clock::timestamp();

@@ -7,7 +7,7 @@ use super::{
     base::pin_base,
     exclude::Excluder,
     links::store_links,
-    sink::{Looked, Sink},
+    sink::{LiveTree, Sink},
     target::Target,
     whole_walk,
 };
@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// Looks at a folder as [`super::run`] would, without storing anything: its node and trees, for comparing it with a checkpoint.
-pub fn look<'a>(store: &'a Store, options: &Options, progress: &dyn Progress) -> Result<(Node, Looked<'a>, Vec<Omission>)> {
+pub fn look<'a>(store: &'a Store, options: &Options, progress: &dyn Progress) -> Result<(Node, LiveTree<'a>, Vec<Omission>)> {
     let target = Target::open(store, &options.workspace)?;
     let excluder = Excluder::new(options.rules.clone(), options.listed.clone())?;
     let cache = StatCache::open(store.layout(), &target.path).filter(|_| !options.thorough);
@@ -41,5 +41,5 @@ pub fn look<'a>(store: &'a Store, options: &Options, progress: &dyn Progress) ->
     let links = store_links(store, &sink, &walked.links, None, progress)?.map_or_else(Vec::new, |links| links.bytes);
     let Sink::Look(_, objects) = sink else { return Err(Error::Invalid("looking stored something".into())) };
     let objects: HashMap<ObjectId, Vec<u8>> = objects.into_inner().unwrap_or_default();
-    Ok((walked.root.node, Looked { objects, links, store, _pin: pin }, walked.omissions))
+    Ok((walked.root.node, LiveTree { objects, links, store, _pin: pin }, walked.omissions))
 }

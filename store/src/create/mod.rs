@@ -36,11 +36,11 @@ use std::{
 
 pub use crate::maker::Maker;
 pub use append_cache::AppendCache;
-pub use import::{Beside, ImportOptions, import, import_with};
+pub use import::{ImportMetadata, ImportOptions, import, import_with};
 pub use judge::{Content, Judge};
-pub use sink::Looked;
+pub use sink::LiveTree;
 pub use source::{FullWalk, Scope, Source};
-pub use state::{Captured, NoState, Seen, State, StateContent, StateFile};
+pub use state::{CapturedState, CapturedWorkspace, NoState, State, StateContent, StateFile};
 
 use self::{
     base::{Base, continues},
@@ -52,13 +52,13 @@ use self::{
     sink::Sink,
     target::Target,
     unchanged::{Head, compare},
-    walk::{Walk, Walked},
+    walk::{Walk, WalkOutcome},
 };
 pub use self::{looking::look, outcome::Outcome};
 pub use crate::tree::STATE_FOLDER;
 use crate::{
     clock::{self, Clock},
-    damaged::{self, Damaged},
+    damaged::{self, DamageSet},
     error::{Error, Result},
     event::Actor,
     mounts::{self, Mount},
@@ -158,7 +158,7 @@ fn attempt(
     let excluder = Excluder::new(options.rules.clone(), options.listed.clone())?;
     let mut pin = Pin::take(&store.layout().pins(), true, "create")?;
     damaged::note_missing_packs(store, progress)?;
-    let damaged = Damaged::read(store.layout());
+    let damaged = DamageSet::read(store.layout());
     let base = Base::open(store, options, &target.path, &clock, &mut pin, progress)?;
     let cache = base.cache.as_ref();
     let source = if continues(base.checkpoint.as_ref(), cache, &excluder, options) { source } else { &FullWalk };
@@ -175,7 +175,7 @@ fn attempt(
     let (folder, asked) = ((&*target.path, target.forbidden), (options, head.as_ref()));
     let whole = whole_walk((store, &sink), &excluder, cache, &clock, folder, asked, progress);
     let walk = Walk { source, base_omissions: &base.omissions, cache_out, ..whole };
-    let Taken { walked, captured, grown, roots, is_lacked } =
+    let StagedCapture { walked, captured, grown, roots, is_lacked } =
         match take(store, walk, target.fd, state, &mut pin, (head.as_ref(), options)) {
             Ok(taken) => taken,
             Err(e) => return Err(abandon(pin, sink, e)),
@@ -200,12 +200,12 @@ fn attempt(
     }
 
     let record = new_record(options, &excluder, &target.path, &walked, started_at, roots, captured);
-    let Walked { root: node, omissions, is_dirty, read, cache_out, .. } = walked;
+    let WalkOutcome { root: node, omissions, is_dirty, read, cache_out, .. } = walked;
     progress.phase(Phase::Commit, None, None);
     let Some(committed) = commit::commit(store, pin, sink, record, &maker, adopted.packs, progress)? else { return Ok(None) };
     state::remember(store, &grown, committed.checkpoint.record.id);
     // What was found damaged meanwhile may be among what was taken for unchanged: the next run has to read it.
-    if let Some(writer) = cache_out.filter(|_| is_dirty && Damaged::read(store.layout()) == damaged) {
+    if let Some(writer) = cache_out.filter(|_| is_dirty && DamageSet::read(store.layout()) == damaged) {
         // Without a cache the next run reads more; that is no reason to fail this one.
         let read_all_at_secs = cache.map_or(clock.time.secs, |cache| cache.trailer.read_all_at_secs);
         let _ = writer.finish(node.section, committed.checkpoint.record.id, roots.tree, &clock, read_all_at_secs);
@@ -259,9 +259,9 @@ fn maker(options: &Options, target: &Target) -> Maker {
 }
 
 /// Everything that was captured, stored but not committed.
-struct Taken {
-    walked: Walked,
-    captured: Captured,
+struct StagedCapture {
+    walked: WalkOutcome,
+    captured: CapturedState,
     /// Append caches of the state's files, by their paths.
     grown: Vec<(PathBuf, AppendCache)>,
     roots: Roots,
@@ -277,7 +277,7 @@ fn take(
     state: &mut dyn State,
     pin: &mut Pin,
     (head, options): (Option<&Checkpoint>, &Options),
-) -> Result<Taken> {
+) -> Result<StagedCapture> {
     let (sink, progress) = (walk.sink, walk.progress);
     let mut walked = walk.run(workspace)?;
     let lacks_workspace = sink.lacking() > 0;
@@ -295,22 +295,22 @@ fn take(
     let roots = store_root(sink, &nodes, root_before, links, listed)?;
     walked.read = (walked.read.0 + taken.read.0, walked.read.1 + taken.read.1);
     let is_lacked = lacks_workspace || root_before == Some(roots.tree) && sink.lacking() > 0;
-    Ok(Taken { walked, captured, grown: taken.grown, roots, is_lacked })
+    Ok(StagedCapture { walked, captured, grown: taken.grown, roots, is_lacked })
 }
 
 /// True if nothing was captured of what was asked for. The folders on the way to listed paths were not.
-fn has_nothing(walked: &Walked, listed: Option<&[Vec<u8>]>) -> bool {
+fn has_nothing(walked: &WalkOutcome, listed: Option<&[Vec<u8>]>) -> bool {
     let is_left_out = |path: &Vec<u8>| omitted::covering(&walked.omissions, path).is_some();
     let is_empty = walked.root.node.as_folder().is_none_or(|(_, totals)| totals.entries == 0);
     is_empty || listed.is_some_and(|listed| listed.iter().all(is_left_out))
 }
 
 /// Facts about the captured workspace for a state.
-fn seen<'a>(store: &'a Store, walked: &'a mut Walked) -> Seen<'a> {
+fn seen<'a>(store: &'a Store, walked: &'a mut WalkOutcome) -> CapturedWorkspace<'a> {
     let section = walked.root.section;
     let entries = walked.cache_out.as_mut().and_then(|out| out.lookup(section));
     let totals = walked.root.node.as_folder().map(|(_, totals)| *totals).unwrap_or_default();
-    Seen { totals, omissions: &walked.omissions, ids: store.ids(), entries }
+    CapturedWorkspace { totals, omissions: &walked.omissions, ids: store.ids(), entries }
 }
 
 fn threads(wanted: usize) -> usize {

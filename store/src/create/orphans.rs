@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::{
-    codec::Malformed,
-    damaged::Damaged,
+    codec::DecodeError,
+    damaged::DamageSet,
     error::{IoContext, Result},
     files,
     gc::{Copier, NewPacks, read_recipe_root},
@@ -20,7 +20,7 @@ use crate::{
 
 /// Packs and content that were taken up.
 #[derive(Default)]
-pub struct Adopted {
+pub struct Adoption {
     /// The packs, under their new names.
     pub packs: Vec<PackInfo>,
     /// Content that the run need not write again.
@@ -53,9 +53,9 @@ struct Root {
 }
 
 /// Takes up the packs of dead runs for the operation `op`. Every block of them is checked; a torn pack is left to gc.
-pub fn adopt(store: &Store, op: OpId, progress: &dyn Progress) -> Result<Adopted> {
+pub fn adopt(store: &Store, op: OpId, progress: &dyn Progress) -> Result<Adoption> {
     let layout = store.layout();
-    let mut adopted = Adopted::default();
+    let mut adopted = Adoption::default();
     let dead: Vec<OpId> = pin::list(&layout.pins())?.into_iter().filter(|p| !p.alive && p.text.writer).map(|p| p.op).collect();
     if dead.is_empty() {
         return Ok(adopted);
@@ -103,7 +103,7 @@ pub fn adopt(store: &Store, op: OpId, progress: &dyn Progress) -> Result<Adopted
         }
         adopted.packs.push(PackInfo { id: ours, ..info });
     }
-    let broken = blocks_without_bases(&view, &Damaged::read(layout), &on_bases, &mut adopted.content)?;
+    let broken = blocks_without_bases(&view, &DamageSet::read(layout), &on_bases, &mut adopted.content)?;
     drop_broken(store, &view, op, roots, &broken, &mut adopted)?;
     for op in dead.iter().filter(|op| !torn.contains(op)) {
         pin::remove_dead(&layout.pins(), *op)?;
@@ -120,7 +120,7 @@ pub fn adopt(store: &Store, op: OpId, progress: &dyn Progress) -> Result<Adopted
 /// stay for as long as they do.
 fn blocks_without_bases(
     view: &View,
-    damaged: &Damaged,
+    damaged: &DamageSet,
     blocks: &[OnBases],
     content: &mut AdoptedContent,
 ) -> Result<HashSet<Location>> {
@@ -146,7 +146,7 @@ fn drop_broken(
     op: OpId,
     roots: Vec<Root>,
     broken_blocks: &HashSet<Location>,
-    adopted: &mut Adopted,
+    adopted: &mut Adoption,
 ) -> Result<()> {
     let mut broken: HashMap<PackId, HashSet<ObjectId>> = HashMap::new();
     for block in broken_blocks {
@@ -202,7 +202,7 @@ fn parts_in_store(
     adopted: &HashMap<ObjectKey, Location>,
     root: &Root,
 ) -> Result<Option<HashSet<PackId>>> {
-    let (mut packs, damaged) = (HashSet::new(), Damaged::read(store.layout()));
+    let (mut packs, damaged) = (HashSet::new(), DamageSet::read(store.layout()));
     let mut locate = |id: ObjectId| -> Result<Option<Location>> {
         if let Some(at) = adopted.get(&id.key()) {
             return Ok(Some(*at));
@@ -235,7 +235,7 @@ fn parts_in_store(
 }
 
 /// Reads a part of a recipe; `None` where it is damaged or gone.
-fn read<T>(store: &Store, at: Location, id: ObjectId, decode: impl Fn(&[u8]) -> Result<T, Malformed>) -> Result<Option<T>> {
+fn read<T>(store: &Store, at: Location, id: ObjectId, decode: impl Fn(&[u8]) -> Result<T, DecodeError>) -> Result<Option<T>> {
     match store.block(at) {
         Ok(block) => Ok(block.object(id).and_then(|bytes| decode(bytes).ok())),
         Err(e) if e.is_damage() => Ok(None),

@@ -1,6 +1,6 @@
 //! The result of a capture.
 
-use super::{commit::Committed, walk::Walked};
+use super::{commit::CommitReport, walk::WalkOutcome};
 use crate::{omitted::Omission, record::Checkpoint};
 
 /// Result of a capture.
@@ -27,7 +27,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    pub(super) fn committed(committed: Committed, omissions: Vec<Omission>, read: (u64, u64), notices: Vec<String>) -> Self {
+    pub(super) fn committed(committed: CommitReport, omissions: Vec<Omission>, read: (u64, u64), notices: Vec<String>) -> Self {
         Outcome {
             checkpoint: committed.checkpoint,
             skipped: false,
@@ -42,7 +42,7 @@ impl Outcome {
     }
 
     /// The outcome of a run that found the session's head as it is.
-    pub(super) fn unchanged(head: Checkpoint, walked: Walked) -> Self {
+    pub(super) fn unchanged(head: Checkpoint, walked: WalkOutcome) -> Self {
         Outcome {
             checkpoint: head,
             skipped: true,

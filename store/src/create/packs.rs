@@ -12,10 +12,10 @@ use std::{
 
 use zstd::zstd_safe::CCtx;
 
-pub use self::finished::Finished;
+pub use self::finished::PendingPack;
 use super::orphans::AdoptedContent;
 use crate::{
-    damaged::Damaged,
+    damaged::DamageSet,
     error::{Error, IoContext, Result},
     files,
     format::PACK_BYTES,
@@ -39,7 +39,7 @@ pub struct PackSink<'a> {
     pub(super) layout: &'a Layout,
     view: Arc<View>,
     /// Objects that count as lost.
-    damaged: Damaged,
+    damaged: DamageSet,
     /// Number of objects that were taken and that the store did not have, or not whole.
     lacking: AtomicU64,
     op: OpId,
@@ -50,7 +50,7 @@ pub struct PackSink<'a> {
     /// Packs in which dedup found something.
     reused: Mutex<HashSet<PackId>>,
     packs: Mutex<Packs>,
-    placed: Mutex<Vec<Placed>>,
+    placed: Mutex<Vec<ObjectLocation>>,
     new_bytes: AtomicU64,
 }
 
@@ -58,15 +58,15 @@ pub struct PackSink<'a> {
 struct Packs {
     current: Option<PackWriter>,
     number: u32,
-    finished: Vec<Finished>,
+    finished: Vec<PendingPack>,
 }
 
 /// The packs and objects that a [`PackSink`] wrote.
-pub struct Written {
+pub struct WrittenPacks {
     /// The packs, whole and being synced.
-    pub packs: Vec<Finished>,
+    pub packs: Vec<PendingPack>,
     op: OpId,
-    placed: Vec<Placed>,
+    placed: Vec<ObjectLocation>,
     /// Packs in which dedup found something.
     pub reused: HashSet<PackId>,
     /// Raw bytes of the new objects.
@@ -75,7 +75,7 @@ pub struct Written {
     pub next_pack: u32,
 }
 
-impl Written {
+impl WrittenPacks {
     /// The number of new objects.
     pub fn objects_count(&self) -> usize {
         self.placed.len()
@@ -94,17 +94,17 @@ impl Written {
 
 /// A new object and where it lies in one of the operation's packs. Of ten million objects, a key and a [`Location`] would take 200 MB more.
 #[derive(Clone, Copy)]
-struct Placed {
+struct ObjectLocation {
     key: ObjectKey,
     pack: u32,
     offset: u32,
     block_bytes: u32,
 }
 
-impl Placed {
+impl ObjectLocation {
     /// In an operation's pack of this number. No pack is 4 GiB long: it ends with the block that takes it to [`PACK_BYTES`].
     fn new(key: ObjectKey, pack: u32, at: Location) -> Self {
-        Placed { key, pack, offset: at.offset as u32, block_bytes: at.block_bytes }
+        ObjectLocation { key, pack, offset: at.offset as u32, block_bytes: at.block_bytes }
     }
 
     fn location(&self, op: OpId) -> Location {
@@ -121,7 +121,7 @@ impl<'a> PackSink<'a> {
             store,
             layout: store.layout(),
             view,
-            damaged: Damaged::read(store.layout()),
+            damaged: DamageSet::read(store.layout()),
             lacking: AtomicU64::new(0),
             op,
             level: store.config().compression_level,
@@ -243,11 +243,11 @@ impl<'a> PackSink<'a> {
         if pack.bytes() >= PACK_BYTES
             && let Some(pack) = packs.current.take()
         {
-            packs.finished.push(Finished::new(self.layout, pack.end()?));
+            packs.finished.push(PendingPack::new(self.layout, pack.end()?));
         }
         drop(packs);
         self.new_bytes.fetch_add(raw_bytes as u64, Ordering::Relaxed);
-        lock(&self.placed).extend(entries.iter().map(|e| Placed::new(e.id.key(), number, location)));
+        lock(&self.placed).extend(entries.iter().map(|e| ObjectLocation::new(e.id.key(), number, location)));
         Ok(())
     }
 
@@ -269,16 +269,16 @@ impl<'a> PackSink<'a> {
     }
 
     /// Completes the last pack and gives up everything.
-    pub fn finish(self) -> Result<Written> {
+    pub fn finish(self) -> Result<WrittenPacks> {
         let mut packs = self.packs.into_inner().unwrap_or_else(PoisonError::into_inner);
         if let Some(pack) = packs.current.take() {
-            packs.finished.push(Finished::new(self.layout, pack.end()?));
+            packs.finished.push(PendingPack::new(self.layout, pack.end()?));
         }
         let mut placed = self.placed.into_inner().unwrap_or_else(PoisonError::into_inner);
         placed.sort_unstable_by_key(|object| object.key);
         placed.dedup_by_key(|object| object.key);
         let reused = self.reused.into_inner().unwrap_or_else(PoisonError::into_inner);
         let new_bytes = self.new_bytes.into_inner();
-        Ok(Written { packs: packs.finished, op: self.op, placed, reused, new_bytes, next_pack: packs.number })
+        Ok(WrittenPacks { packs: packs.finished, op: self.op, placed, reused, new_bytes, next_pack: packs.number })
     }
 }

@@ -9,8 +9,8 @@ use super::{
     Options,
     exclude::Excluder,
     roots::{Roots, count_omissions},
-    state::Captured,
-    walk::Walked,
+    state::CapturedState,
+    walk::WalkOutcome,
 };
 use crate::{
     clock::{self, Uptime},
@@ -34,10 +34,10 @@ pub(super) fn new_record(
     options: &Options,
     excluder: &Excluder,
     path: &Path,
-    walked: &Walked,
+    walked: &WalkOutcome,
     started_at: Timestamp,
     roots: Roots,
-    captured: Captured,
+    captured: CapturedState,
 ) -> Record {
     use std::os::unix::ffi::OsStrExt;
     let created_at = clock::timestamp();

@@ -3,16 +3,16 @@
 use super::{
     links::StoredLinks,
     sink::{Batch, Sink},
-    state::{Captured, StateContent, StateFile},
+    state::{CapturedState, StateContent, StateFile},
 };
 use crate::{
     error::Result,
     format::BLOCK_BYTES_MAX,
     id::{ObjectId, TreeId},
-    omitted::{self, ATTRIBUTES_FILE, Listed, OMISSIONS_FILE, Omission, Reason},
+    omitted::{self, ATTRIBUTES_FILE, OMISSIONS_FILE, Omission, OmissionList, Reason},
     pack::ObjectKind,
-    recipe::Encoded,
-    record::{LinksTable, Omitted},
+    recipe::EncodedObject,
+    record::{LinksTable, OmissionCounts},
     store::Store,
     tree::{Node, STATE_FOLDER},
 };
@@ -28,7 +28,7 @@ pub(super) struct Roots {
 }
 
 /// The list of what was left out, as it is to be stored. A list that is too long for a table becomes one of the files beside the workspace.
-pub(super) fn list_omissions(omissions: &[Omission], captured: &mut Captured) -> Option<Listed> {
+pub(super) fn list_omissions(omissions: &[Omission], captured: &mut CapturedState) -> Option<OmissionList> {
     let (attributes, left_out) = omitted::split_attributes(omissions);
     let mut listed = (!omissions.is_empty()).then(|| omitted::list(&left_out, BLOCK_BYTES_MAX))?;
     let mut put = |name: &str, bytes: Vec<u8>| {
@@ -59,7 +59,7 @@ pub(super) fn store_root(
     nodes: &[&Node],
     before: Option<TreeId>,
     links: Option<StoredLinks>,
-    listed: Option<Listed>,
+    listed: Option<OmissionList>,
 ) -> Result<Roots> {
     let mut batch = Batch::new(sink)?;
     let (tree, _) = batch.folder(nodes, before)?;
@@ -71,15 +71,15 @@ pub(super) fn store_root(
         omitted_in_state: listed.as_ref().is_some_and(|listed| listed.whole.is_some()),
     };
     if let Some((listed, id)) = listed.zip(omitted) {
-        batch.meta(Encoded { kind: ObjectKind::Table, id, bytes: listed.table, tail_bytes: 0 }, None)?;
+        batch.meta(EncodedObject { kind: ObjectKind::Table, id, bytes: listed.table, tail_bytes: 0 }, None)?;
     }
     batch.finish()?;
     Ok(roots)
 }
 
-pub(super) fn count_omissions(roots: Roots, omissions: &[Omission]) -> Option<Omitted> {
+pub(super) fn count_omissions(roots: Roots, omissions: &[Omission]) -> Option<OmissionCounts> {
     let count = |wanted: fn(&Reason) -> bool| omissions.iter().filter(|o| wanted(&o.reason)).count() as u64;
-    roots.omitted.map(|table| Omitted {
+    roots.omitted.map(|table| OmissionCounts {
         table,
         excluded: count(|r| matches!(r, Reason::Excluded(_))),
         unreadable: count(|r| matches!(r, Reason::Unreadable(_))),

@@ -51,7 +51,7 @@ impl Sink<'_> {
 }
 
 /// A folder that was only looked at: its trees in memory, and behind them a store's.
-pub struct Looked<'a> {
+pub struct LiveTree<'a> {
     /// Encoded trees and recipes.
     pub objects: HashMap<ObjectId, Vec<u8>>,
     /// The table of hard links; empty where there are none.
@@ -62,7 +62,7 @@ pub struct Looked<'a> {
     pub(super) _pin: Option<Pin>,
 }
 
-impl Trees for Looked<'_> {
+impl Trees for LiveTree<'_> {
     fn tree_node(&self, id: TreeId) -> Result<TreeNode> {
         match self.objects.get(&id.object()) {
             Some(bytes) => tree::decode(bytes).map_err(|e| Error::Invalid(e.to_string())),
@@ -71,7 +71,7 @@ impl Trees for Looked<'_> {
     }
 }
 
-struct Pending {
+struct SmallBlob {
     /// Extension, then the beginning of the name: what the window is ordered by.
     likeness: [u8; 24],
     id: ObjectId,
@@ -94,7 +94,7 @@ fn likeness(file_name: &[u8]) -> [u8; 24] {
 pub struct Batch<'a> {
     sink: &'a Sink<'a>,
     compressor: Option<zstd::bulk::Compressor<'static>>,
-    small: Vec<Pending>,
+    small: Vec<SmallBlob>,
     small_bytes: Vec<u8>,
     large: BlockBuilder,
     meta: BlockBuilder,
@@ -147,7 +147,7 @@ impl<'a> Batch<'a> {
     }
 
     fn put_small(&mut self, likeness: [u8; 24], id: ObjectId, bytes: &[u8]) -> Result<()> {
-        self.small.push(Pending { likeness, id, start: self.small_bytes.len(), bytes: bytes.len() });
+        self.small.push(SmallBlob { likeness, id, start: self.small_bytes.len(), bytes: bytes.len() });
         self.small_bytes.extend_from_slice(bytes);
         if self.small_bytes.len() >= WINDOW_BYTES {
             self.write_window(false)?;
@@ -188,7 +188,7 @@ impl<'a> Batch<'a> {
             if builder.is_empty() && rest < DATA_BLOCK_BYTES && !all {
                 let start = self.small_bytes.len();
                 self.small_bytes.extend_from_slice(content);
-                self.small.push(Pending { start, ..pending });
+                self.small.push(SmallBlob { start, ..pending });
                 continue;
             }
             rest -= pending.bytes;
@@ -252,7 +252,7 @@ impl<'a> Batch<'a> {
         for pending in other.small.drain(..) {
             let start = self.small_bytes.len();
             self.small_bytes.extend_from_slice(&other.small_bytes[pending.start..pending.start + pending.bytes]);
-            self.small.push(Pending { start, ..pending });
+            self.small.push(SmallBlob { start, ..pending });
         }
         if !self.large.has_room_for(other.large.raw_bytes()) {
             self.write(|batch| &mut batch.large)?;

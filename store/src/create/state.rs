@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 use serde_json::Value;
 
 pub(super) use self::content::put_bytes;
-use self::{content::Taking, folder::Folder};
+use self::{content::StateWriter, folder::Folder};
 use super::{
     append_cache::AppendCache,
     content::{Earlier, Failure, Reader},
@@ -41,7 +41,7 @@ pub trait State {
     fn begin(&mut self);
 
     /// Called when the workspace has been looked at.
-    fn finish(&mut self, seen: &Seen<'_>) -> Captured;
+    fn finish(&mut self, seen: &CapturedWorkspace<'_>) -> CapturedState;
 }
 
 /// The state of a folder that nothing but its files belongs to.
@@ -51,13 +51,13 @@ pub struct NoState;
 impl State for NoState {
     fn begin(&mut self) {}
 
-    fn finish(&mut self, _seen: &Seen<'_>) -> Captured {
-        Captured::default()
+    fn finish(&mut self, _seen: &CapturedWorkspace<'_>) -> CapturedState {
+        CapturedState::default()
     }
 }
 
 /// The workspace as it was captured, before that is committed.
-pub struct Seen<'a> {
+pub struct CapturedWorkspace<'a> {
     /// The workspace folder's sums.
     pub totals: Totals,
     /// Entries that were left out.
@@ -67,7 +67,7 @@ pub struct Seen<'a> {
     pub(super) entries: Option<statcache::Lookup>,
 }
 
-impl Seen<'_> {
+impl CapturedWorkspace<'_> {
     /// True if the entry at a path from the workspace folder, or a folder that it is in, was left out.
     pub fn is_left_out(&self, path: &[u8]) -> bool {
         let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at).chain([path.len()]);
@@ -118,7 +118,7 @@ pub struct StateFile {
 
 /// State of a checkpoint beside its workspace.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Captured {
+pub struct CapturedState {
     /// Files to store below `state/`, in any order.
     pub files: Vec<StateFile>,
     /// The state of each part.
@@ -136,7 +136,7 @@ pub struct Captured {
 }
 
 /// A state as it was stored.
-pub(super) struct Taken {
+pub(super) struct StoredState {
     /// The folder `state`; none where it has no files.
     pub(super) folder: Option<Node>,
     /// Append caches of its files that grow, by their paths.
@@ -151,10 +151,10 @@ pub(super) fn take(
     sink: &Sink<'_>,
     pin: &mut Pin,
     before: Option<TreeId>,
-    captured: &mut Captured,
+    captured: &mut CapturedState,
     progress: &dyn Progress,
-) -> Result<Taken> {
-    let mut taking = Taking {
+) -> Result<StoredState> {
+    let mut taking = StateWriter {
         store,
         pin,
         before,
@@ -203,7 +203,7 @@ pub(super) fn take(
         false => Some(root.encode(STATE_FOLDER, &meta(0o700, owner, now), &mut batch, store, tree_before)?),
     };
     batch.finish()?;
-    Ok(Taken { folder, grown: taking.grown, read: taking.read })
+    Ok(StoredState { folder, grown: taking.grown, read: taking.read })
 }
 
 fn meta(mode: u32, (uid, gid): (u32, u32), mtime: Time) -> Meta {

@@ -245,7 +245,7 @@ fn objects_share_a_block_where_they_fit_and_what_fits_none_is_refused() {
     let table = |bytes: usize, seed| {
         let bytes = noise(bytes, seed);
         let id = f.store.ids().table(&bytes);
-        crate::recipe::Encoded { kind: crate::pack::ObjectKind::Table, id, bytes, tail_bytes: 0 }
+        crate::recipe::EncodedObject { kind: crate::pack::ObjectKind::Table, id, bytes, tail_bytes: 0 }
     };
     let sink = Sink::Store(Box::new(PackSink::new(&f.store, store_view, pin.op, Default::default())));
     let mut batch = Batch::new(&sink).unwrap();

@@ -1,9 +1,9 @@
 //! Comparing what was captured with the session's head: a head that is damaged is no reason to make no checkpoint.
 
-use super::{Captured, Roots};
+use super::{CapturedState, Roots};
 use crate::{
     check::verify::verify_new,
-    damaged::Damaged,
+    damaged::DamageSet,
     error::{Error, Result},
     progress::Progress,
     record::Checkpoint,
@@ -29,7 +29,7 @@ pub(super) fn compare(
     head: &Checkpoint,
     workspace: &Node,
     roots: Roots,
-    captured: &Captured,
+    captured: &CapturedState,
     is_lacked: bool,
     progress: &dyn Progress,
 ) -> Result<Head> {
@@ -45,7 +45,7 @@ pub(super) fn compare(
         }
         Err(e) => return Err(e),
     }
-    let known = Damaged::read(store.layout());
+    let known = DamageSet::read(store.layout());
     if !is_lacked && known.is_empty() {
         return Ok(Head::IsSame);
     }
@@ -55,7 +55,7 @@ pub(super) fn compare(
         report => report?,
     };
     let Some(problem) = report.problems.first() else { return Ok(Head::IsSame) };
-    if Damaged::read(store.layout()) != known {
+    if DamageSet::read(store.layout()) != known {
         return Ok(Head::IsNewlyDamaged);
     }
     let (id, fault) = (head.id(), &problem.error);

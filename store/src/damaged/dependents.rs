@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use super::Damaged;
+use super::DamageSet;
 use crate::{
     error::Result,
     id::ObjectKey,
@@ -22,8 +22,8 @@ struct Blocks {
 
 /// Every object that lies in `found` or in what is `known` already as far as the index finds it there, and everything that builds on those, at first or second
 /// hand. Reads the directories of all packs: this is done only where something new was found.
-pub(super) fn objects_in(store: &Store, known: &Damaged, found: &BTreeSet<Location>) -> BTreeSet<ObjectKey> {
-    let seeds = Damaged { blocks: known.blocks.union(found).copied().collect(), objects: known.objects.clone() };
+pub(super) fn objects_in(store: &Store, known: &DamageSet, found: &BTreeSet<Location>) -> BTreeSet<ObjectKey> {
+    let seeds = DamageSet { blocks: known.blocks.union(found).copied().collect(), objects: known.objects.clone() };
     let view = store.view();
     let blocks = read(store, &view);
     let mut pending: Vec<ObjectKey> = seeds.objects.iter().copied().collect();

@@ -3,7 +3,7 @@
 use parhelia_name::step::Step;
 use std::{collections::HashSet, fs, io, os::unix::ffi::OsStrExt};
 
-use super::{Damaged, note, whole};
+use super::{DamageSet, note, whole};
 use crate::{
     error::{Error, IoContext, Result},
     files::Folder,
@@ -30,7 +30,7 @@ pub(crate) fn note_missing_packs(store: &Store, progress: &dyn Progress) -> Resu
     }
     // gc may have removed them since this view was made.
     store.reopen()?;
-    let (layout, missing, known) = (store.layout(), find(store)?, Damaged::read(store.layout()));
+    let (layout, missing, known) = (store.layout(), find(store)?, DamageSet::read(store.layout()));
     ensure_any_is_there(store, &missing)?;
     let missing = missing.into_iter().filter(|id| !is_healed(layout, *id));
     let new: Vec<Location> = missing.map(whole).filter(|at| !known.has_block(*at)).collect();

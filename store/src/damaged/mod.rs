@@ -13,7 +13,7 @@ use std::{collections::BTreeSet, fs, io::Write, path::PathBuf, time::SystemTime}
 
 pub(crate) use self::missing::{ensure_packs_are_there, note_missing_packs};
 use crate::{
-    codec::{Decoder, Malformed, put_uint},
+    codec::{DecodeError, Decoder, put_uint},
     error::Result,
     files::{self, How},
     format::{DAMAGED_MAGIC, DAMAGED_MAGIC_1},
@@ -32,7 +32,7 @@ pub(crate) fn whole(pack: PackId) -> Location {
 
 /// Blocks and objects that are known to be damaged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Damaged {
+pub(crate) struct DamageSet {
     blocks: BTreeSet<Location>,
     /// Objects that were found nowhere else than in such blocks.
     objects: BTreeSet<ObjectKey>,
@@ -42,35 +42,35 @@ fn path(layout: &Layout) -> PathBuf {
     layout.cache().join("damaged")
 }
 
-impl Damaged {
+impl DamageSet {
     /// The list as it is now; empty where there is none.
     pub fn read(layout: &Layout) -> Self {
         let bytes = files::open(&path(layout), How::Read).and_then(|file| files::read_all(&file, file.metadata()?.len()));
         let bytes = bytes.unwrap_or_default();
-        let Some((body, crc)) = bytes.split_last_chunk::<4>() else { return Damaged::default() };
+        let Some((body, crc)) = bytes.split_last_chunk::<4>() else { return DamageSet::default() };
         match crc32c::crc32c(body) == u32::from_le_bytes(*crc) {
             true => Self::decode(body).unwrap_or_default(),
-            false => Damaged::default(),
+            false => DamageSet::default(),
         }
     }
 
-    fn decode(body: &[u8]) -> Result<Self, Malformed> {
+    fn decode(body: &[u8]) -> Result<Self, DecodeError> {
         let mut d = Decoder::new(body);
         let magic = d.array::<8>("magic")?;
         // The first form had blocks alone.
         if magic != DAMAGED_MAGIC && magic != DAMAGED_MAGIC_1 {
-            return Err(Malformed("magic"));
+            return Err(DecodeError("magic"));
         }
         let block = |d: &mut Decoder<'_>| {
             Ok(Location { pack: PackId(d.array("pack")?), offset: d.uint("offset")?, block_bytes: d.uint32("length")? })
         };
-        let blocks = (0..d.count(18, "blocks")?).map(|_| block(&mut d)).collect::<Result<_, Malformed>>()?;
+        let blocks = (0..d.count(18, "blocks")?).map(|_| block(&mut d)).collect::<Result<_, DecodeError>>()?;
         let mut objects = BTreeSet::new();
         if magic == DAMAGED_MAGIC {
             objects = (0..d.count(size_of::<ObjectKey>(), "objects")?).map(|_| d.array("object")).collect::<Result<_, _>>()?;
         }
         d.finish("damaged")?;
-        Ok(Damaged { blocks, objects })
+        Ok(DamageSet { blocks, objects })
     }
 
     fn encode(&self) -> Vec<u8> {
@@ -143,13 +143,13 @@ type IsOver<'o> = &'o dyn Fn(Location) -> bool;
 pub(crate) fn note(store: &Store, found: impl IntoIterator<Item = Location>, is_over: Option<IsOver<'_>>) -> bool {
     let layout = store.layout();
     let found: BTreeSet<Location> = found.into_iter().collect();
-    let known = Damaged::read(layout);
+    let known = DamageSet::read(layout);
     if found.is_subset(&known.blocks) && (known.is_empty() || is_over.is_none()) {
         return false;
     }
-    let found = Damaged { objects: dependents::objects_in(store, &still(store, known, is_over), &found), blocks: found };
+    let found = DamageSet { objects: dependents::objects_in(store, &still(store, known, is_over), &found), blocks: found };
     let Ok(_lock) = IndexLock::take(&layout.root) else { return false };
-    let known = Damaged::read(layout);
+    let known = DamageSet::read(layout);
     let is_new = !found.blocks.is_subset(&known.blocks) || !found.objects.is_subset(&known.objects);
     let mut next = still(store, known.clone(), is_over);
     next.blocks.extend(found.blocks);
@@ -164,7 +164,7 @@ pub(crate) fn note(store: &Store, found: impl IntoIterator<Item = Location>, is_
 }
 
 /// What of it is not over.
-fn still(store: &Store, mut known: Damaged, is_over: Option<IsOver<'_>>) -> Damaged {
+fn still(store: &Store, mut known: DamageSet, is_over: Option<IsOver<'_>>) -> DamageSet {
     if let Some(is_over) = is_over {
         let view = store.view();
         known.blocks.retain(|block| !is_over(*block));
@@ -177,7 +177,7 @@ fn still(store: &Store, mut known: Damaged, is_over: Option<IsOver<'_>>) -> Dama
 /// Replaces the list by objects that a repair, which has read everything, knows to be lost; `adds` to it before that repair is done.
 pub(crate) fn set(layout: &Layout, objects: &BTreeSet<ObjectKey>, adds: bool) -> Result<()> {
     let _lock = IndexLock::take(&layout.root)?;
-    let mut next = if adds { Damaged::read(layout) } else { Damaged::default() };
+    let mut next = if adds { DamageSet::read(layout) } else { DamageSet::default() };
     next.objects.extend(objects);
     // Worth nothing where it cannot be written.
     let _ = next.write(layout);
@@ -186,11 +186,11 @@ pub(crate) fn set(layout: &Layout, objects: &BTreeSet<ObjectKey>, adds: bool) ->
 
 /// Forgets a pack in whose place there is a whole one by now.
 pub(crate) fn forget_pack(layout: &Layout, pack: PackId) -> Result<()> {
-    if Damaged::read(layout).packs().all(|damaged| damaged != pack) {
+    if DamageSet::read(layout).packs().all(|damaged| damaged != pack) {
         return Ok(());
     }
     let _lock = IndexLock::take(&layout.root)?;
-    let mut next = Damaged::read(layout);
+    let mut next = DamageSet::read(layout);
     next.blocks.retain(|block| block.pack != pack);
     if next.blocks.is_empty() {
         // They were damaged because such blocks were.
@@ -202,7 +202,7 @@ pub(crate) fn forget_pack(layout: &Layout, pack: PackId) -> Result<()> {
 
 /// Forgets objects that were stored again just now.
 pub(crate) fn heal(layout: &Layout, stored: impl Iterator<Item = ObjectKey>) {
-    let known = Damaged::read(layout);
+    let known = DamageSet::read(layout);
     let healed: BTreeSet<ObjectKey> = match known.objects.is_empty() {
         true => BTreeSet::new(),
         false => stored.filter(|key| known.objects.contains(key)).collect(),
@@ -211,7 +211,7 @@ pub(crate) fn heal(layout: &Layout, stored: impl Iterator<Item = ObjectKey>) {
         return;
     }
     let Ok(_lock) = IndexLock::take(&layout.root) else { return };
-    let mut next = Damaged::read(layout);
+    let mut next = DamageSet::read(layout);
     next.objects.retain(|key| !healed.contains(key));
     let _ = next.write(layout);
 }

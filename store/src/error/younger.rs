@@ -44,7 +44,7 @@ impl fmt::Display for Younger {
 
 /// A store that this user had at a place where there is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Missing {
+pub struct MissingStore {
     /// The place.
     pub path: PathBuf,
     /// The last entry of its journal that was seen.
@@ -55,9 +55,9 @@ pub struct Missing {
     pub lost: Option<String>,
 }
 
-impl fmt::Display for Missing {
+impl fmt::Display for MissingStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Missing { path, seen_sequence, seen_at, lost } = self;
+        let MissingStore { path, seen_sequence, seen_at, lost } = self;
         let path = name::display(path.as_os_str().as_bytes());
         write!(f, "no store at {path}, where one went up to journal entry {seen_sequence} on {seen_at}")?;
         if let Some(lost) = lost {

@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    codec::Malformed,
+    codec::DecodeError,
     error::{Error, Result},
     graph::{self, GraphContent, GraphPath, RecipePart, Visitor},
     id::{BlobId, ObjectId, ObjectKey, TreeId},
@@ -208,8 +208,8 @@ impl Visitor for Marker<'_> {
 }
 
 /// The blob whose recipe's root these bytes are, and the root itself.
-pub(crate) fn read_recipe_root(ids: &Ids, bytes: &[u8]) -> Result<(BlobId, recipe::Node), Malformed> {
-    let blob = BlobId(*bytes.first_chunk().ok_or(Malformed("recipe"))?);
+pub(crate) fn read_recipe_root(ids: &Ids, bytes: &[u8]) -> Result<(BlobId, recipe::Node), DecodeError> {
+    let blob = BlobId(*bytes.first_chunk().ok_or(DecodeError("recipe"))?);
     Ok((blob, recipe::decode_root(ids, blob, bytes)?))
 }
 

@@ -58,7 +58,7 @@ pub(crate) use self::{
 use self::{plan::make_plan, survey::Survey};
 pub use self::{
     plan::{GcPlan, plan, plan_without},
-    unexplained::Unexplained,
+    unexplained::UnexplainedPacks,
 };
 use crate::{
     damaged,
@@ -161,7 +161,7 @@ impl GcReport {
 }
 
 /// Packs that no record of the journal explains, and that gc keeps because one that was lost may.
-pub fn unexplained(store: &Store) -> Result<Unexplained> {
+pub fn unexplained(store: &Store) -> Result<UnexplainedPacks> {
     Ok(sweep::forgotten(store.layout(), || store.refresh()?.packs())?.1)
 }
 

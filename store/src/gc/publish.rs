@@ -16,7 +16,7 @@ use crate::{
 
 /// Result of a publication.
 #[derive(Default)]
-pub(super) struct Published {
+pub(super) struct Publication {
     pub(super) condemned: u64,
     pub(super) added: Vec<PackInfo>,
 }
@@ -30,9 +30,9 @@ pub(super) fn publish(
     mut added: NewPacks<'_>,
     room: &mut Room,
     progress: &dyn Progress,
-) -> Result<Published> {
+) -> Result<Publication> {
     if condemned.is_empty() {
-        return Ok(Published::default());
+        return Ok(Publication::default());
     }
     // Most of what is new is marked before the lock is taken, so that it is held for milliseconds.
     catch_up(store, survey, progress)?;
@@ -48,7 +48,7 @@ pub(super) fn publish(
     spare_what_is_new(survey, &mut condemned)?;
     survey.spare_what_is_leaned_on(&mut condemned);
     if condemned.is_empty() {
-        return Ok(Published::default());
+        return Ok(Publication::default());
     }
     // Somebody may have deleted this run's pin, and then another gc took its packs for forgotten ones.
     if crate::pack::lacks_any(store.layout(), &added.infos()) {
@@ -70,7 +70,7 @@ pub(super) fn publish(
         progress.notice(&format!("the index is brought up to date later: {e}"));
     }
     store.reopen()?;
-    Ok(Published { condemned: condemned.len() as u64, added: infos })
+    Ok(Publication { condemned: condemned.len() as u64, added: infos })
 }
 
 /// Spares the packs that hold what was marked since the last time.

@@ -14,10 +14,10 @@ use std::{
     sync::Arc,
 };
 
-use self::{flatten::Rebased, pinned::pinned_deleted};
+use self::{flatten::NewBases, pinned::pinned_deleted};
 use super::mark::Marker;
 use crate::{
-    damaged::Damaged,
+    damaged::DamageSet,
     error::{Error, Result},
     id::{ObjectId, PackId, Ulid, hex},
     journal::Position,
@@ -72,7 +72,7 @@ pub(super) struct Survey<'a> {
     /// The packs that are not condemned; a mark's home is a number in this list.
     pub(super) packs: Vec<PackUse>,
     /// Objects that build on something else from now on, because what they build on goes; nothing where that would save too little.
-    pub(super) rebased: Rebased,
+    pub(super) rebased: NewBases,
     /// Objects that this lets go of: the packs that they are in, and their stored bytes.
     let_go: Vec<(PackId, u64)>,
     /// There are blocks of which it cannot be told what they build on.
@@ -174,7 +174,7 @@ impl<'a> Survey<'a> {
     /// Sums up what lives in each pack. Returns the recipes that nothing reads.
     fn read_directories(&mut self, store: &Store, progress: &dyn Progress) -> Result<Vec<(usize, Location, ObjectId)>> {
         let mut dead_recipes = Vec::new();
-        let known = Damaged::read(store.layout());
+        let known = DamageSet::read(store.layout());
         let live = &mut self.marker.live;
         for (number, pack) in self.packs.iter_mut().enumerate() {
             progress::check(progress)?;

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use super::{GcReport, Unexplained, room::Room, unexplained};
+use super::{GcReport, UnexplainedPacks, room::Room, unexplained};
 use crate::{
     clock, disk,
     error::{Error, IoContext, Result},
@@ -35,7 +35,7 @@ pub(super) struct Orphan {
 
 /// Removes whatever may go now. Files that cannot be removed keep no other from going; each is named, the last one by the error.
 pub(super) fn sweep(store: &Store, own: OpId, room: &mut Room, report: &mut GcReport, progress: &dyn Progress) -> Result<()> {
-    let mut stuck = Stuck::default();
+    let mut stuck = RemovalErrors::default();
     let gone = drop_condemned(store, report, &mut stuck, progress)?;
     let lock = store.lock(progress)?;
     let view = store.latest(&lock)?.0;
@@ -53,9 +53,9 @@ pub(super) fn sweep(store: &Store, own: OpId, room: &mut Room, report: &mut GcRe
 
 /// Files that could not be removed.
 #[derive(Default)]
-struct Stuck(Vec<Error>);
+struct RemovalErrors(Vec<Error>);
 
-impl Stuck {
+impl RemovalErrors {
     /// Removes a file, and says whether it is gone.
     fn removes(&mut self, path: &Path) -> bool {
         files::remove(path).at("remove", path).map_err(|e| self.0.push(e)).is_ok()
@@ -71,7 +71,7 @@ impl Stuck {
 
 /// Removes the condemned packs for which no writer waits any more, and nothing else.
 pub(crate) fn sweep_condemned(store: &Store, progress: &dyn Progress) -> Result<()> {
-    let mut stuck = Stuck::default();
+    let mut stuck = RemovalErrors::default();
     let gone = drop_condemned(store, &mut GcReport::default(), &mut stuck, progress)?;
     let lock = store.lock(progress)?;
     let known = store.latest(&lock)?.0.packs()?;
@@ -83,7 +83,12 @@ pub(crate) fn sweep_condemned(store: &Store, progress: &dyn Progress) -> Result<
 }
 
 /// Removes the files of condemned packs for which no writer waits any more.
-fn drop_condemned(store: &Store, report: &mut GcReport, stuck: &mut Stuck, progress: &dyn Progress) -> Result<Vec<PackId>> {
+fn drop_condemned(
+    store: &Store,
+    report: &mut GcReport,
+    stuck: &mut RemovalErrors,
+    progress: &dyn Progress,
+) -> Result<Vec<PackId>> {
     // A pack whose condemnation a power cut might take back is needed then.
     let packs = store.view_under(&store.lock(progress)?)?.packs()?;
     let live = pin::live_ops(&pin::list(&store.layout().pins())?);
@@ -129,7 +134,7 @@ pub(super) fn orphans(store: &Store, own: Option<OpId>) -> Result<Vec<Orphan>> {
 pub(crate) fn forgotten(
     layout: &Layout,
     known: impl FnOnce() -> Result<BTreeMap<PackId, PackState>>,
-) -> Result<(Vec<PackId>, Unexplained)> {
+) -> Result<(Vec<PackId>, UnexplainedPacks)> {
     // In this order: a file that is seen has a pin that is older, and a writer that is over has committed or never will.
     let files = folder(&layout.packs())?;
     let pins = pin::list(&layout.pins())?;
@@ -143,7 +148,7 @@ pub(crate) fn forgotten(
 }
 
 /// The writer lock is held, so that nobody commits them now; whoever takes up a dead run's packs holds its pin.
-fn drop_orphans(store: &Store, own: OpId, report: &mut GcReport, stuck: &mut Stuck) -> Result<()> {
+fn drop_orphans(store: &Store, own: OpId, report: &mut GcReport, stuck: &mut RemovalErrors) -> Result<()> {
     let layout = store.layout();
     if store.view().lacks_records() {
         // The pins of dead runs stay as well: whose packs are whose is told by them.
@@ -181,7 +186,7 @@ fn drop_orphans(store: &Store, own: OpId, report: &mut GcReport, stuck: &mut Stu
 }
 
 /// Removes tables and temporary files whose writers are over. Under the writer lock nobody else writes in the journal's folder.
-fn drop_leftovers(layout: &Layout, own: OpId, stuck: &mut Stuck) -> Result<()> {
+fn drop_leftovers(layout: &Layout, own: OpId, stuck: &mut RemovalErrors) -> Result<()> {
     let found = folder(&layout.cache())?;
     let mut live = pin::live_ops(&pin::list(&layout.pins())?);
     live.remove(&own);

@@ -16,7 +16,7 @@ use crate::{
 
 /// Packs that a lost record of the journal may have been about.
 #[derive(Debug, Default)]
-pub struct Unexplained {
+pub struct UnexplainedPacks {
     /// Ids of the packs, which gc leaves alone.
     pub packs: BTreeSet<PackId>,
     /// The checkpoints in them that no record of the journal tells of.
@@ -35,8 +35,8 @@ fn lacks_a_pack(layout: &Layout, tail: &Tail) -> Result<bool> {
 }
 
 /// Finds them among packs that the journal does not know and whose operations have no pin.
-pub(crate) fn find(layout: &Layout, unknown: &[PackId]) -> Result<Unexplained> {
-    let mut found = Unexplained::default();
+pub(crate) fn find(layout: &Layout, unknown: &[PackId]) -> Result<UnexplainedPacks> {
+    let mut found = UnexplainedPacks::default();
     if unknown.is_empty() {
         return Ok(found);
     }

@@ -6,7 +6,7 @@
 use std::{io, ops::Range};
 
 use super::{
-    Journal, NO_SEGMENTS, Position, Raw, Refused,
+    Journal, NO_SEGMENTS, Position, Raw, RecordError,
     frames::{FRAME_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, decode_frame, read_around, whole_frame},
     heal::heal,
     rest::{SEARCH_END, SEQUENCES_LOST_MAX, joined},
@@ -134,7 +134,11 @@ impl Gap {
 impl Journal {
     /// Shows every whole record from `from` on, in order, and says what was passed over. A record that is whole and makes no sense is an error
     /// all the same, as damage does not make one; so is a journal of which nothing is left.
-    pub(crate) fn look_around(&self, from: &Position, look: &mut dyn FnMut(&Raw<'_>) -> Result<(), Refused>) -> Result<Around> {
+    pub(crate) fn look_around(
+        &self,
+        from: &Position,
+        look: &mut dyn FnMut(&Raw<'_>) -> Result<(), RecordError>,
+    ) -> Result<Around> {
         let hint = self.hint();
         let segments = self.segments()?;
         let hash = unhex::<32>(&from.hash).ok_or_else(|| self.corrupt(from.segment, from.offset, "its position"))?;
@@ -228,7 +232,7 @@ impl Reader<'_> {
         bytes: &[u8],
         mut at: usize,
         next: Option<Option<&SegmentHeader>>,
-        look: &mut dyn FnMut(&Raw<'_>) -> Result<(), Refused>,
+        look: &mut dyn FnMut(&Raw<'_>) -> Result<(), RecordError>,
     ) -> Result<u64> {
         let is_last = next.is_none();
         let mut end = at.min(bytes.len());
@@ -276,7 +280,7 @@ impl Reader<'_> {
         length: usize,
         body: &[u8],
         hash: [u8; 32],
-        look: &mut dyn FnMut(&Raw<'_>) -> Result<(), Refused>,
+        look: &mut dyn FnMut(&Raw<'_>) -> Result<(), RecordError>,
     ) -> Result<()> {
         let keys = &self.journal.keys;
         let corrupt = |reason: String| self.journal.corrupt(first, at as u64, &reason);

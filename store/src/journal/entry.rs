@@ -57,7 +57,7 @@ pub enum Entry {
 
 /// A record as it was read.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Logged {
+pub struct JournalRecord {
     /// Number of the record in the whole journal, from 1.
     pub sequence: u64,
     /// Its content.
@@ -103,7 +103,7 @@ impl<'a> Raw<'a> {
     }
 
     /// The record with its content.
-    pub fn decode(&self) -> Result<Logged, serde_json::Error> {
+    pub fn decode(&self) -> Result<JournalRecord, serde_json::Error> {
         decode_entry(self.sequence, self.body, self.ids)
     }
 }
@@ -133,7 +133,7 @@ fn known(body: &[u8]) -> Result<Entry, serde_json::Error> {
     Ok(Entry::Event(event))
 }
 
-fn decode_entry(sequence: u64, body: &[u8], ids: &Ids) -> Result<Logged, serde_json::Error> {
+fn decode_entry(sequence: u64, body: &[u8], ids: &Ids) -> Result<JournalRecord, serde_json::Error> {
     let mut entry = match known(body) {
         // Fields of another schema may mean something else.
         Ok(Entry::Event(event)) if event.schema != EVENT_SCHEMA => Entry::Unknown(serde_json::from_slice(body)?),
@@ -150,7 +150,7 @@ fn decode_entry(sequence: u64, body: &[u8], ids: &Ids) -> Result<Logged, serde_j
         Entry::Unknown(value) => value.get("type").is_some_and(|kind| kind == "event"),
         _ => false,
     };
-    Ok(Logged { sequence, entry, event_hash: is_event.then(|| ids.event(body)) })
+    Ok(JournalRecord { sequence, entry, event_hash: is_event.then(|| ids.event(body)) })
 }
 
 /// The bytes of an entry, as they stand in the journal behind `joined` others of the same append.

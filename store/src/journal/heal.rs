@@ -8,7 +8,7 @@ use crate::format::JOURNAL_RECORD_BYTES_MAX;
 const POLYNOMIAL: u32 = 0x82f6_3b78;
 
 /// A record with a bit set right.
-pub(super) struct Healed {
+pub(super) struct HealedRecord {
     /// The whole record.
     pub(super) frame: Vec<u8>,
     /// The offset in it of the byte that was wrong.
@@ -17,14 +17,14 @@ pub(super) struct Healed {
 
 /// The record at the start of `bytes` with one bit set right, if that makes it the one that is expected. Where another whole record follows, that
 /// one must name this one's hash.
-pub(super) fn heal(bytes: &[u8], sequence: u64, previous: &[u8; 32]) -> Option<Healed> {
+pub(super) fn heal(bytes: &[u8], sequence: u64, previous: &[u8; 32]) -> Option<HealedRecord> {
     let told = u32::from_le_bytes(*bytes.first_chunk()?);
     let lengths = (0..32).map(|bit| told ^ (1 << bit)).filter(|length| *length as usize <= JOURNAL_RECORD_BYTES_MAX);
     let by_length = lengths.filter_map(|length| {
         let mut frame = bytes.get(..FRAME_BYTES + length as usize)?.to_vec();
         let byte_at = (told ^ length).trailing_zeros() as usize / 8;
         frame[..4].copy_from_slice(&length.to_le_bytes());
-        checked_frame(&frame).is_some().then_some(Healed { frame, byte_at })
+        checked_frame(&frame).is_some().then_some(HealedRecord { frame, byte_at })
     });
     let healed = by_length.into_iter().next().or_else(|| heal_content(bytes.get(..FRAME_BYTES.checked_add(told as usize)?)?))?;
     let (length, _, hash) = decode_frame(&healed.frame, sequence, previous)?;
@@ -33,7 +33,7 @@ pub(super) fn heal(bytes: &[u8], sequence: u64, previous: &[u8; 32]) -> Option<H
 }
 
 /// The same, of a record whose length is right.
-fn heal_content(bytes: &[u8]) -> Option<Healed> {
+fn heal_content(bytes: &[u8]) -> Option<HealedRecord> {
     let stored = u32::from_le_bytes(*bytes.get(4..)?.first_chunk()?);
     let syndrome = stored ^ crc32c::crc32c_append(crc32c::crc32c(&bytes[..4]), &bytes[8..]);
     let mut frame = bytes.to_vec();
@@ -41,7 +41,7 @@ fn heal_content(bytes: &[u8]) -> Option<Healed> {
         // The checksum itself.
         let byte_at = 4 + syndrome.trailing_zeros() as usize / 8;
         frame[4..8].copy_from_slice(&(stored ^ syndrome).to_le_bytes());
-        return Some(Healed { frame, byte_at });
+        return Some(HealedRecord { frame, byte_at });
     }
     let table: [u32; 256] = std::array::from_fn(|byte| {
         (0..8).fold(byte as u32, |crc, _| if crc & 1 == 1 { crc >> 1 ^ POLYNOMIAL } else { crc >> 1 })
@@ -51,7 +51,7 @@ fn heal_content(bytes: &[u8]) -> Option<Healed> {
     for byte_at in (8..bytes.len()).rev() {
         if let Some(bit) = adds.iter().position(|add| *add == syndrome) {
             frame[byte_at] ^= 1 << bit;
-            return Some(Healed { frame, byte_at });
+            return Some(HealedRecord { frame, byte_at });
         }
         adds = adds.map(|add| add >> 8 ^ table[(add & 0xff) as usize]);
     }

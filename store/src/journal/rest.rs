@@ -38,7 +38,7 @@ pub(super) enum Rest {
 }
 
 /// The place behind the last record.
-pub(super) struct Behind<'a> {
+pub(super) struct RestReader<'a> {
     pub file: &'a File,
     pub path: &'a Path,
     /// Length of the file, in bytes.
@@ -54,7 +54,7 @@ pub(super) struct Behind<'a> {
 }
 
 #[derive(Deserialize)]
-struct Joined {
+struct JoinedCount {
     #[serde(default)]
     joined: u64,
 }
@@ -62,17 +62,17 @@ struct Joined {
 /// Number of records of the same append that stand before one, by its body.
 pub(super) fn joined(seal: &Seal, body: &[u8]) -> u64 {
     let body = seal.open(Part::Journal, body).unwrap_or_default();
-    serde_json::from_slice(&body).map_or(0, |Joined { joined }| joined)
+    serde_json::from_slice(&body).map_or(0, |JoinedCount { joined }| joined)
 }
 
 impl Frames {
     /// The bytes behind the last frame, judged.
     pub(super) fn rest(&self, expected: u64, previous: &[u8; 32], seal: &Seal) -> Result<Rest> {
-        Behind { file: &self.file, path: &self.path, length: self.length, at: self.at, expected, previous, seal }.judge()
+        RestReader { file: &self.file, path: &self.path, length: self.length, at: self.at, expected, previous, seal }.judge()
     }
 }
 
-impl Behind<'_> {
+impl RestReader<'_> {
     /// Judges what is there. There is at least one byte.
     pub fn judge(&self) -> Result<Rest> {
         if let Some(offset) = self.later_record()? {

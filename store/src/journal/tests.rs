@@ -47,7 +47,7 @@ fn filled(n: u32) -> (tempfile::TempDir, Journal, Position) {
     (dir, journal, end)
 }
 
-fn decoded(body: &[u8]) -> Result<Logged, Refused> {
+fn decoded(body: &[u8]) -> Result<JournalRecord, RecordError> {
     Raw { sequence: 1, body, ids: &crate::testing::ids() }.decode()
 }
 

@@ -5,7 +5,7 @@
 use std::{borrow::Cow, fmt, sync::Arc};
 
 use super::Ids;
-use crate::codec::Malformed;
+use crate::codec::DecodeError;
 
 /// A kind of stored bytes. Those of one part are never taken for those of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -68,10 +68,10 @@ impl Seal {
     }
 
     /// The bytes that were stored.
-    pub fn open<'b>(&self, part: Part, stored: impl Into<Cow<'b, [u8]>>) -> Result<Cow<'b, [u8]>, Malformed> {
+    pub fn open<'b>(&self, part: Part, stored: impl Into<Cow<'b, [u8]>>) -> Result<Cow<'b, [u8]>, DecodeError> {
         let stored = stored.into();
         match &self.0 {
-            Some(cipher) => cipher.open(part, &stored).map(Cow::Owned).ok_or(Malformed("sealed bytes")),
+            Some(cipher) => cipher.open(part, &stored).map(Cow::Owned).ok_or(DecodeError("sealed bytes")),
             None => Ok(stored),
         }
     }

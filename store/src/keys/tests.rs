@@ -16,7 +16,7 @@ use crate::{
     OpenOptions, Store,
     archive::{self, import::Limits},
     check::{self, CheckOptions},
-    create::{self, Captured, FullWalk, Seen, State, StateContent, StateFile},
+    create::{self, CapturedState, CapturedWorkspace, FullWalk, State, StateContent, StateFile},
     delete::delete_checkpoints,
     diff::{DiffOptions, Side, compare},
     event::{Actor, NewEvent},
@@ -100,8 +100,8 @@ struct Log(Vec<StateFile>);
 impl State for Log {
     fn begin(&mut self) {}
 
-    fn finish(&mut self, _seen: &Seen<'_>) -> Captured {
-        Captured { files: self.0.clone(), ..Captured::default() }
+    fn finish(&mut self, _seen: &CapturedWorkspace<'_>) -> CapturedState {
+        CapturedState { files: self.0.clone(), ..CapturedState::default() }
     }
 }
 

@@ -34,7 +34,7 @@ pub enum Reuse {
 
 /// A block from the cache.
 #[derive(Debug)]
-pub enum Got {
+pub enum CachedBlock {
     /// It is decoded.
     Block(Arc<Block>),
     /// It is not, and needs its bases first.
@@ -101,21 +101,21 @@ impl BlockCache {
 
     /// The block at a place, read by `read` if it is not here. An error is not kept, and neither is a block that waits for its bases: these
     /// are decoded while no slot is locked, so that blocks that wait for each other are no deadlock.
-    pub fn get(&self, location: Location, reuse: Reuse, read: impl FnOnce() -> Result<Read>) -> Result<Got> {
+    pub fn get(&self, location: Location, reuse: Reuse, read: impl FnOnce() -> Result<Read>) -> Result<CachedBlock> {
         let slot = lock(&self.state).slot(location, reuse);
         let mut held = lock(&slot);
         if let Some(block) = &*held {
-            return Ok(Got::Block(block.clone()));
+            return Ok(CachedBlock::Block(block.clone()));
         }
         let got = read().map(|read| match read {
-            Read::Block(block) => Got::Block(Arc::new(block)),
-            Read::OnBases(block) => Got::OnBases(block),
+            Read::Block(block) => CachedBlock::Block(Arc::new(block)),
+            Read::OnBases(block) => CachedBlock::OnBases(block),
         });
         let mut state = lock(&self.state);
-        state.decoded += u64::from(!matches!(got, Ok(Got::OnBases(_))));
+        state.decoded += u64::from(!matches!(got, Ok(CachedBlock::OnBases(_))));
         let slots = state.slots_of(location);
         match &got {
-            Ok(Got::Block(block)) => {
+            Ok(CachedBlock::Block(block)) => {
                 *held = Some(block.clone());
                 slots.weigh(location, block);
                 state.shrink();

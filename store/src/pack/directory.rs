@@ -16,7 +16,7 @@ use self::header::Header;
 pub use self::header::{HEADER_BYTES, directory_end, is_raw};
 use super::block::{Block, room_for};
 use crate::{
-    codec::{Decoder, Malformed},
+    codec::{DecodeError, Decoder},
     id::{ObjectId, ObjectKind},
     keys::{Part, Seal},
 };
@@ -76,13 +76,13 @@ pub struct Directory {
 
 impl Directory {
     /// Reads the header and directory that `bytes` starts with. The payload need not be there.
-    pub fn decode(bytes: &[u8], seal: &Seal) -> Result<Self, Malformed> {
-        let header: &[u8; HEADER_BYTES] = bytes.first_chunk().ok_or(Malformed("block header"))?;
+    pub fn decode(bytes: &[u8], seal: &Seal) -> Result<Self, DecodeError> {
+        let header: &[u8; HEADER_BYTES] = bytes.first_chunk().ok_or(DecodeError("block header"))?;
         let end = directory_end(header, seal)?;
-        let directory = bytes.get(HEADER_BYTES..end).ok_or(Malformed("block directory"))?;
+        let directory = bytes.get(HEADER_BYTES..end).ok_or(DecodeError("block directory"))?;
         let known = Header::decode(header)?;
         if crc32c::crc32c_append(crc32c::crc32c(&header[..HEADER_BYTES - 4]), directory) != known.header_crc {
-            return Err(Malformed("block header checksum"));
+            return Err(DecodeError("block header checksum"));
         }
         let opened_bytes = known.check(seal)?;
         let directory = seal.open(Part::Directory, directory)?;
@@ -90,11 +90,11 @@ impl Directory {
         let (entries, base_kinds) = known.entries(&mut d)?;
         let bases = (0..known.bases).map(|_| d.array("block base").map(ObjectId)).collect::<Result<Vec<_>, _>>()?;
         d.finish("block directory")?;
-        let base_kinds = base_kinds.into_iter().collect::<Option<Vec<_>>>().ok_or(Malformed("base of no object"))?;
+        let base_kinds = base_kinds.into_iter().collect::<Option<Vec<_>>>().ok_or(DecodeError("base of no object"))?;
         let heads: usize = entries.iter().map(|entry| entry.head_bytes).sum();
         let tails: usize = entries.iter().map(|entry| entry.tail_bytes).sum();
         if heads != known.heads_bytes || tails != known.tails_bytes {
-            return Err(Malformed("block directory"));
+            return Err(DecodeError("block directory"));
         }
         Ok(Directory {
             codec: known.codec,
@@ -127,13 +127,13 @@ impl Directory {
 
     /// The objects' bytes, from the block as it is stored. Where nothing is compressed or sealed they stay where they are, and the
     /// payload's checksum is left to the caller, who checks every object against its id.
-    pub fn unpack_stored(&self, stored: Vec<u8>, seal: &Seal) -> Result<Block, Malformed> {
-        let payload = stored.get(self.directory_end..).ok_or(Malformed("block length"))?;
+    pub fn unpack_stored(&self, stored: Vec<u8>, seal: &Seal) -> Result<Block, DecodeError> {
+        let payload = stored.get(self.directory_end..).ok_or(DecodeError("block length"))?;
         if self.codec != Codec::Raw || self.tails_bytes != 0 || !seal.is_plain() {
             return self.unpack(&self.open_payload(payload, seal)?);
         }
         if payload.len() != self.payload_bytes || payload.len() != self.heads_bytes {
-            return Err(Malformed("block payload length"));
+            return Err(DecodeError("block payload length"));
         }
         let mut objects = Vec::with_capacity(self.entries.len());
         let mut at = self.directory_end;
@@ -145,24 +145,24 @@ impl Directory {
     }
 
     /// The payload as it was before it was stored; checks the checksum of what is stored.
-    pub fn open_payload<'p>(&self, stored: &'p [u8], seal: &Seal) -> Result<Cow<'p, [u8]>, Malformed> {
+    pub fn open_payload<'p>(&self, stored: &'p [u8], seal: &Seal) -> Result<Cow<'p, [u8]>, DecodeError> {
         if stored.len() != self.payload_bytes || crc32c::crc32c(stored) != self.payload_crc {
-            return Err(Malformed("block payload checksum"));
+            return Err(DecodeError("block payload checksum"));
         }
         seal.open(Part::Payload, stored)
     }
 
     /// The objects' bytes, from the opened payload of a block without bases; the ids are left to the caller to check.
-    pub fn unpack(&self, payload: &[u8]) -> Result<Block, Malformed> {
+    pub fn unpack(&self, payload: &[u8]) -> Result<Block, DecodeError> {
         self.check_length(payload)?;
         let (coded, tails) = payload.split_at(self.opened_bytes - self.tails_bytes);
         let heads = match self.codec {
             Codec::Raw => Cow::Borrowed(coded),
-            Codec::Zstd => Cow::Owned(decompress(coded, self.heads_bytes).map_err(|_| Malformed("zstd frame"))?),
-            Codec::ZstdPrefix => return Err(Malformed("block bases")),
+            Codec::Zstd => Cow::Owned(decompress(coded, self.heads_bytes).map_err(|_| DecodeError("zstd frame"))?),
+            Codec::ZstdPrefix => return Err(DecodeError("block bases")),
         };
         if heads.len() != self.heads_bytes {
-            return Err(Malformed("zstd frame length"));
+            return Err(DecodeError("zstd frame length"));
         }
         let mut objects = Vec::with_capacity(self.entries.len());
         if self.tails_bytes == 0 {
@@ -188,11 +188,11 @@ impl Directory {
 
     /// The objects' bytes, from the opened payload of a block with bases. `prefix` is the bytes of all bases, `depth` how many blocks in a row
     /// had to be decoded for them. The ids are left to the caller to check.
-    pub fn unpack_on(&self, payload: &[u8], prefix: &[u8], depth: u32) -> Result<Block, Malformed> {
+    pub fn unpack_on(&self, payload: &[u8], prefix: &[u8], depth: u32) -> Result<Block, DecodeError> {
         self.check_length(payload)?;
-        let bytes = decompress_on(prefix, payload, self.heads_bytes).map_err(|_| Malformed("zstd frame"))?;
+        let bytes = decompress_on(prefix, payload, self.heads_bytes).map_err(|_| DecodeError("zstd frame"))?;
         if bytes.len() != self.heads_bytes {
-            return Err(Malformed("zstd frame length"));
+            return Err(DecodeError("zstd frame length"));
         }
         let (mut objects, mut bases) = (Vec::with_capacity(self.entries.len()), Vec::with_capacity(self.entries.len()));
         let mut at = 0;
@@ -206,7 +206,7 @@ impl Directory {
         Ok(block)
     }
 
-    fn check_length(&self, payload: &[u8]) -> Result<(), Malformed> {
-        if payload.len() == self.opened_bytes { Ok(()) } else { Err(Malformed("block payload length")) }
+    fn check_length(&self, payload: &[u8]) -> Result<(), DecodeError> {
+        if payload.len() == self.opened_bytes { Ok(()) } else { Err(DecodeError("block payload length")) }
     }
 }

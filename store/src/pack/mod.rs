@@ -14,7 +14,7 @@ mod writer;
 
 pub use block::Block;
 pub use builder::BlockBuilder;
-pub use cache::{BlockCache, Got, Reuse};
+pub use cache::{BlockCache, CachedBlock, Reuse};
 pub use directory::{Directory, Entry};
 pub use reader::{OnBases, PackFile, Read};
 pub(crate) use rescue::rescue;

@@ -15,7 +15,7 @@ use std::{
 
 use rustix::{buffer::spare_capacity, io::Errno};
 
-use self::healing::Healing;
+use self::healing::Healer;
 pub use self::on_bases::OnBases;
 use super::{
     block::{Block, room_for},
@@ -24,7 +24,7 @@ use super::{
     writer::Location,
 };
 use crate::{
-    codec::Malformed,
+    codec::DecodeError,
     error::{Error, IoContext, Result},
     files::{self, How},
     format::{LARGE_BLOCK_BYTES, STORED_BLOCK_BYTES_MAX},
@@ -65,14 +65,14 @@ pub struct PackFile {
     file: File,
     layout: Layout,
     keys: Keys,
-    healing: Healing,
+    healing: Healer,
     /// True if the disk could not read something of it.
     unread: AtomicBool,
 }
 
 /// A block's payload: decoded, or opened alone, for it has bases.
-enum Decoded {
-    Block(Result<Block, Malformed>),
+enum BlockPayload {
+    Block(Result<Block, DecodeError>),
     Later(Vec<u8>, Directory),
 }
 
@@ -84,7 +84,7 @@ impl PackFile {
 
     /// The same, of a pack in which any damage is to be noticed, whether parity makes up for it or not.
     pub(crate) fn open_unhealed(layout: &Layout, id: PackId) -> Result<Self> {
-        PackFile { healing: Healing::off(), ..Self::open_unchecked(layout, id)? }.checked()
+        PackFile { healing: Healer::off(), ..Self::open_unchecked(layout, id)? }.checked()
     }
 
     pub(crate) fn checked(self) -> Result<Self> {
@@ -102,7 +102,7 @@ impl PackFile {
     /// Opens a pack that has not taken its name yet. Damage in it is told as it is.
     pub(crate) fn at(layout: &Layout, id: PackId, path: &Path) -> Result<Self> {
         let pack = Self::open_as(layout, id, path.to_owned())?;
-        Ok(PackFile { healing: Healing::off(), ..pack })
+        Ok(PackFile { healing: Healer::off(), ..pack })
     }
 
     /// Opens a pack of which not even the header may be right, for saving what can be saved.
@@ -113,7 +113,7 @@ impl PackFile {
     fn open_as(layout: &Layout, id: PackId, path: PathBuf) -> Result<Self> {
         let file = files::open(&path, How::Read).at("open pack", &path)?;
         let (layout, keys) = (layout.clone(), layout.keys.clone());
-        Ok(PackFile { id, path, file, layout, keys, healing: Healing::default(), unread: AtomicBool::new(false) })
+        Ok(PackFile { id, path, file, layout, keys, healing: Healer::default(), unread: AtomicBool::new(false) })
     }
 
     /// True if its file has no name any more, and only whoever has it open keeps its bytes.
@@ -185,8 +185,8 @@ impl PackFile {
                         let payload = directory.open_payload(&stored[directory.directory_end..], &self.keys.seal);
                         let payload = payload.map_err(|e| self.corrupt(format!("block at {}", location.offset), e))?;
                         match directory.bases.is_empty() {
-                            true => Ok(Decoded::Block(directory.unpack(&payload))),
-                            false => Ok(Decoded::Later(payload.into_owned(), directory)),
+                            true => Ok(BlockPayload::Block(directory.unpack(&payload))),
+                            false => Ok(BlockPayload::Later(payload.into_owned(), directory)),
                         }
                     });
                     kept.truncate(STORED_BYTES_MAX);
@@ -194,8 +194,8 @@ impl PackFile {
                     read
                 })?;
                 match read {
-                    Decoded::Block(unpacked) => unpacked,
-                    Decoded::Later(payload, directory) => {
+                    BlockPayload::Block(unpacked) => unpacked,
+                    BlockPayload::Later(payload, directory) => {
                         let (path, ids) = (self.path.clone(), self.keys.ids.clone());
                         return Ok(Read::OnBases(OnBases { directory, payload, location, path, ids }));
                     }
@@ -226,13 +226,13 @@ impl PackFile {
     }
 
     fn read_stored_once(&self, location: Location) -> Result<(Directory, Vec<u8>)> {
-        let named = |e: Malformed| self.corrupt(format!("block at {}", location.offset), e);
+        let named = |e: DecodeError| self.corrupt(format!("block at {}", location.offset), e);
         let mut bytes = vec![0; location.block_bytes as usize];
         self.read_at(&mut bytes, location.offset)?;
         let directory = Directory::decode(&bytes, &self.keys.seal).map_err(named)?;
         let payload = bytes.get(directory.directory_end..).unwrap_or_default();
         if directory.block_bytes() != bytes.len() || crc32c::crc32c(payload) != directory.payload_crc {
-            return Err(named(Malformed("block payload checksum")));
+            return Err(named(DecodeError("block payload checksum")));
         }
         Ok((directory, bytes))
     }
@@ -243,10 +243,10 @@ impl PackFile {
     }
 
     fn read_directory_once(&self, offset: u64) -> Result<Directory> {
-        let named = |e: Malformed| self.corrupt(format!("block at {offset}"), e);
+        let named = |e: DecodeError| self.corrupt(format!("block at {offset}"), e);
         let mut start = vec![0; HEADER_BYTES];
         self.read_at(&mut start, offset)?;
-        let header: &[u8; HEADER_BYTES] = start.first_chunk().ok_or_else(|| named(Malformed("block header")))?;
+        let header: &[u8; HEADER_BYTES] = start.first_chunk().ok_or_else(|| named(DecodeError("block header")))?;
         let end = directory_end(header, &self.keys.seal).map_err(named)?;
         start.resize(end, 0);
         self.read_at(&mut start[HEADER_BYTES..], offset + HEADER_BYTES as u64)?;

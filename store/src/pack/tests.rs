@@ -5,7 +5,7 @@ use zstd::zstd_safe;
 
 use super::{ObjectKind, builder::*, directory::*};
 use crate::{
-    codec::{Malformed, put_uint},
+    codec::{DecodeError, put_uint},
     format::{BLOCK_BYTES_MAX, BLOCK_MAGIC, BLOCK_OBJECTS_MAX, PAYLOAD_BYTES_MAX, STORED_BLOCK_BYTES_MAX},
     id::ID_BYTES,
     keys::Part,
@@ -83,10 +83,10 @@ fn each_base_is_of_an_object_and_of_its_kind() {
     let whole = decoded(&[(1, 1), (4, 2), (1, 0), (1, 1)], 2).unwrap();
     let kinds: Vec<ObjectKind> = whole.kinds_and_bases().map(|(kind, _)| kind).collect();
     assert_eq!(kinds, [ObjectKind::Chunk, ObjectKind::Tree]);
-    assert_eq!(decoded(&[(1, 1), (1, 0)], 2), Err(Malformed("base of no object")));
-    assert_eq!(decoded(&[(1, 0)], 1), Err(Malformed("base of no object")));
-    assert_eq!(decoded(&[(1, 1), (4, 1)], 1), Err(Malformed("kind of a base")));
-    assert_eq!(decoded(&[(6, 1)], 1), Err(Malformed("object base")));
+    assert_eq!(decoded(&[(1, 1), (1, 0)], 2), Err(DecodeError("base of no object")));
+    assert_eq!(decoded(&[(1, 0)], 1), Err(DecodeError("base of no object")));
+    assert_eq!(decoded(&[(1, 1), (4, 1)], 1), Err(DecodeError("kind of a base")));
+    assert_eq!(decoded(&[(6, 1)], 1), Err(DecodeError("object base")));
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn whatever_keeps_to_the_limits_of_a_block_is_no_longer_than_one_may_be() {
         })
     };
     let half = (BLOCK_BYTES_MAX / 2) as u32;
-    assert_eq!(Directory::decode(&longer(half, half + 1), &seal()), Err(Malformed("block length")));
+    assert_eq!(Directory::decode(&longer(half, half + 1), &seal()), Err(DecodeError("block length")));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use super::parity::Shape;
 use crate::{
-    codec::{Decoder, Malformed},
+    codec::{DecodeError, Decoder},
     format::{PACK_END_MAGIC, PACK_END_MAGIC_2, PACK_MAGIC, PACK_PARITY_MAGIC},
 };
 
@@ -98,13 +98,13 @@ impl Trailer {
     }
 
     /// Reads the trailer at the end of `bytes`, the last ones of a pack. Its checksum must be right.
-    pub fn decode_end(bytes: &[u8]) -> Result<Self, Malformed> {
+    pub fn decode_end(bytes: &[u8]) -> Result<Self, DecodeError> {
         if let Some(last) = bytes.last_chunk::<PARITY_TRAILER_BYTES>()
             && last.starts_with(&PACK_END_MAGIC_2)
         {
             return Self::decode_with_parity(last, PACK_END_MAGIC_2);
         }
-        let last = bytes.last_chunk::<PACK_TRAILER_BYTES>().ok_or(Malformed("pack trailer"))?;
+        let last = bytes.last_chunk::<PACK_TRAILER_BYTES>().ok_or(DecodeError("pack trailer"))?;
         let mut d = Decoder::new(&last[8..]);
         let trailer = Trailer {
             blocks: d.u32("pack trailer")?,
@@ -115,32 +115,32 @@ impl Trailer {
         };
         match trailer.encode() == *last {
             true => trailer.checked(),
-            false => Err(Malformed("pack trailer")),
+            false => Err(DecodeError("pack trailer")),
         }
     }
 
     /// Reads the trailer that stands before the parity shards.
-    pub fn decode_before_parity(bytes: &[u8; PARITY_TRAILER_BYTES]) -> Result<Self, Malformed> {
+    pub fn decode_before_parity(bytes: &[u8; PARITY_TRAILER_BYTES]) -> Result<Self, DecodeError> {
         Self::decode_with_parity(bytes, PACK_PARITY_MAGIC)
     }
 
-    fn decode_with_parity(bytes: &[u8; PARITY_TRAILER_BYTES], magic: [u8; 8]) -> Result<Self, Malformed> {
+    fn decode_with_parity(bytes: &[u8; PARITY_TRAILER_BYTES], magic: [u8; 8]) -> Result<Self, DecodeError> {
         let mut d = Decoder::new(&bytes[8..]);
         let (blocks, directories_bytes) = (d.u32("pack trailer")?, d.u64("pack trailer")?);
         let (pack_bytes, digest) = (d.u64("pack trailer")?, d.array("pack trailer")?);
         let (covered_bytes, shard_bytes) = (d.u64("pack trailer")?, d.u32("pack trailer")?);
         let (stripes, rows) = (d.u32("pack trailer")?, d.u32("pack trailer")?);
-        let rows = u8::try_from(rows).map_err(|_| Malformed("shape of a pack's parity"))?;
+        let rows = u8::try_from(rows).map_err(|_| DecodeError("shape of a pack's parity"))?;
         let parity = Some(Shape { covered_bytes, shard_bytes, stripes, rows });
         let trailer = Trailer { blocks, directories_bytes, pack_bytes, digest, parity };
         match trailer.encode_as(magic) == *bytes {
             true => trailer.checked(),
-            false => Err(Malformed("pack trailer")),
+            false => Err(DecodeError("pack trailer")),
         }
     }
 
     /// Fails where the lengths are not possible.
-    fn checked(self) -> Result<Self, Malformed> {
+    fn checked(self) -> Result<Self, DecodeError> {
         if let Some(shape) = &self.parity {
             shape.check()?;
         }
@@ -150,7 +150,7 @@ impl Trailer {
             |covered: u64| covered.checked_sub(self.directories_bytes).is_some_and(|end| end >= PACK_HEADER_BYTES as u64);
         match covered.is_some_and(|covered| is_covered(covered) && has_room(covered)) {
             true => Ok(self),
-            false => Err(Malformed("lengths in a pack's trailer")),
+            false => Err(DecodeError("lengths in a pack's trailer")),
         }
     }
 }

@@ -19,12 +19,12 @@ pub struct Leaves {
     entry: Option<String>,
     /// Folders that were made writable for the time, and get their modes back.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    opened: Vec<Opened>,
+    opened: Vec<WritableFolder>,
 }
 
 /// A folder that an operation has made writable for the time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Opened {
+struct WritableFolder {
     /// Its path from the folder of [`Leaves`], in hex.
     path: String,
     /// Its permission bits before.
@@ -57,7 +57,7 @@ impl Leaves {
 
     /// The same, with folders that are made writable for the time: paths from the folder, and permission bits before.
     pub fn and_opened(self, folders: impl Iterator<Item = (Vec<u8>, u32)>) -> Self {
-        Leaves { opened: folders.map(|(path, mode)| Opened { path: hex(&path), mode }).collect(), ..self }
+        Leaves { opened: folders.map(|(path, mode)| WritableFolder { path: hex(&path), mode }).collect(), ..self }
     }
 
     /// The folder's path; `None` where it does not decode.

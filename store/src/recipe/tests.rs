@@ -66,17 +66,17 @@ fn node(level: u8, lines: &[(u8, u64, u32)]) -> Vec<u8> {
 fn one_content_has_one_recipe() {
     let whole = node(0, &[(1, 9, 1), (2, 9, 4), (1, 9, 1)]);
     assert!(decode_node(&whole).is_ok() && decode_node(&node(1, &[(1, 9, 1), (1, 9, 1)])).is_ok());
-    assert_eq!(decode_node(&node(0, &[(1, 9, 1), (1, 9, 4)])), Err(Malformed("chunk repeat")));
+    assert_eq!(decode_node(&node(0, &[(1, 9, 1), (1, 9, 4)])), Err(DecodeError("chunk repeat")));
     assert!(decode_node(&node(0, &[(1, 9, u32::MAX), (1, 9, 4)])).is_ok());
     for level in [0, 1] {
-        assert_eq!(decode_node(&node(level, &[])), Err(Malformed("recipe length")));
+        assert_eq!(decode_node(&node(level, &[])), Err(DecodeError("recipe length")));
     }
     let root = |node: &[u8]| {
         let blob = blob_id(b"x");
         decode_root(&ids(), blob, &[&blob.0[..], &ids().recipe_seal(blob, node), node].concat())
     };
     assert!(root(&whole).is_ok() && root(&node(0, &[(1, 9, 2)])).is_ok() && root(&node(1, &[(1, 9, 1)])).is_ok());
-    assert_eq!(root(&node(0, &[(1, 9, 1)])), Err(Malformed("recipe of one chunk")));
+    assert_eq!(root(&node(0, &[(1, 9, 1)])), Err(DecodeError("recipe of one chunk")));
 }
 
 #[test]

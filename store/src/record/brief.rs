@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::{Checkpoint, Trigger};
 use crate::{
     clock::Uptime,
-    codec::{Decoder, Malformed, put_bytes},
+    codec::{DecodeError, Decoder, put_bytes},
     id::Ulid,
 };
 
@@ -87,7 +87,7 @@ impl Brief {
         out
     }
 
-    pub(crate) fn decode(session: Arc<str>, sequence: u64, bytes: &[u8]) -> Result<Self, Malformed> {
+    pub(crate) fn decode(session: Arc<str>, sequence: u64, bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut d = Decoder::new(bytes);
         let id = Ulid::from_bytes(d.array("id")?);
         let (seconds, nanoseconds) = (i64::from_le_bytes(d.array("time")?), i32::from_le_bytes(d.array("time")?));
@@ -96,7 +96,7 @@ impl Brief {
         let uptime = match flags & UPTIME > 0 {
             true => {
                 let up_ms = u64::from_le_bytes(d.array("uptime")?);
-                let boot = std::str::from_utf8(d.bytes("uptime")?).map_err(|_| Malformed("uptime"))?;
+                let boot = std::str::from_utf8(d.bytes("uptime")?).map_err(|_| DecodeError("uptime"))?;
                 Some(Uptime { boot: boot.to_owned(), up_ms })
             }
             false => None,
@@ -107,7 +107,7 @@ impl Brief {
             id,
             session,
             parent,
-            created_at: Timestamp::new(seconds, nanoseconds).map_err(|_| Malformed("time"))?,
+            created_at: Timestamp::new(seconds, nanoseconds).map_err(|_| DecodeError("time"))?,
             uptime,
             trigger: Trigger::ALL.get(usize::from(trigger)).copied(),
             fenced: flags & FENCED > 0,

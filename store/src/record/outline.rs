@@ -9,7 +9,7 @@ use serde::{
 };
 use serde_json::{Value, value::RawValue};
 
-use super::{Cause, Checkpoint, Omitted, Part, Workspace, check_schema, is_complete, named::Trigger, sentences};
+use super::{Cause, Checkpoint, OmissionCounts, Part, Workspace, check_schema, is_complete, named::Trigger, sentences};
 use crate::id::{TreeId, Ulid};
 
 /// A checkpoint as lists show it: without what is large in a record, and told of one checkpoint at a time only. Fields are as in
@@ -53,7 +53,7 @@ pub struct Outline {
     /// Path and sums of the folder that was captured.
     pub workspace: Workspace,
     /// Entries that were left out.
-    pub omitted: Option<Omitted>,
+    pub omitted: Option<OmissionCounts>,
     /// The record's JSON about the conversation, undecoded; none where none was captured.
     pub conversation: Option<Box<RawValue>>,
     /// Tokens and cost.

@@ -8,8 +8,8 @@ use std::collections::{BTreeSet, HashSet};
 use super::{
     Options, RestoreReport,
     plan::{Plan, plan},
-    run::{Lost, Run},
-    skipped::{Skipped, Why},
+    run::{FailedEntries, Run},
+    skipped::{SkippedEntry, Why},
     table::entry_path,
 };
 use crate::{error::Result, name, progress::Progress, record::Checkpoint, store::Store};
@@ -20,7 +20,7 @@ pub const TRIES_MAX: u32 = 3;
 const NAMED_MAX: usize = 3;
 
 /// The result of a try.
-pub struct Tried {
+pub struct Attempt {
     /// Everything that was done.
     pub report: RestoreReport,
     /// The paths that the restore has written, or was free to overwrite, from the target; none where nobody has taken a name.
@@ -30,7 +30,7 @@ pub struct Tried {
 /// The paths that a restore has written, or was free to overwrite, where somebody has taken a name. What hard links are lost by that is added
 /// to what is skipped.
 /// `left` is what others have changed meanwhile, which nobody may overwrite.
-pub fn own(run: &Run<'_>, skipped: &mut [Skipped], left: &BTreeSet<Vec<u8>>) -> Result<Option<HashSet<Vec<u8>>>> {
+pub fn own(run: &Run<'_>, skipped: &mut [SkippedEntry], left: &BTreeSet<Vec<u8>>) -> Result<Option<HashSet<Vec<u8>>>> {
     if !skipped.iter().any(|skipped| skipped.why == Why::Taken) {
         return Ok(None);
     }
@@ -50,7 +50,7 @@ fn path(plan: &Plan, folder: u32, index: u32) -> Result<Vec<u8>> {
 }
 
 /// Adds to what is skipped which names were to be one file with something in it.
-fn say_lost_links(plan: &Plan, lost: &Lost, skipped: &mut [Skipped]) -> Result<()> {
+fn say_lost_links(plan: &Plan, lost: &FailedEntries, skipped: &mut [SkippedEntry]) -> Result<()> {
     for taken in skipped.iter_mut().filter(|skipped| skipped.why == Why::Taken) {
         let mut parted = Vec::new();
         for link in &plan.links {

@@ -13,7 +13,7 @@ use crate::{
     attributes,
     id::BlobId,
     keys::Ids,
-    statcache::Cached,
+    statcache::CacheEntry,
     sys::{self, Stat},
     tree::{Hole, Kind, Node},
 };
@@ -30,7 +30,7 @@ pub fn compare(
     node: &Node,
     options: &Options,
     live: &Stat,
-    known: Option<&Cached>,
+    known: Option<&CacheEntry>,
     keeps_attributes: bool,
     before_reading: &mut BeforeReading<'_>,
 ) -> Result<Option<Action>> {

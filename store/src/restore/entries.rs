@@ -1,7 +1,7 @@
 //! The two views of a folder that a walk compares with what is live.
 
 use crate::{
-    statcache::{Cached, Section},
+    statcache::{CacheEntry, Section},
     tree::Node,
 };
 
@@ -30,7 +30,7 @@ impl Entries {
         }
     }
 
-    fn cached(&self, name: &[u8]) -> Option<&Cached> {
+    fn cached(&self, name: &[u8]) -> Option<&CacheEntry> {
         let section = self.section.as_ref()?;
         section.entries.binary_search_by(|e| e.node.name.as_slice().cmp(name)).ok().map(|i| &section.entries[i])
     }
@@ -38,7 +38,7 @@ impl Entries {
 
 impl Entries {
     /// The cache's knowledge of an entry that is there.
-    pub fn cached_at(&self, index: usize, is_there: bool, name: &[u8]) -> Option<&Cached> {
+    pub fn cached_at(&self, index: usize, is_there: bool, name: &[u8]) -> Option<&CacheEntry> {
         match (is_there && self.is_known, &self.loaded, &self.section) {
             (true, None, Some(section)) => section.entries.get(index),
             (true, ..) => self.cached(name),

@@ -21,7 +21,7 @@ use crate::{
 
 /// The cause that holds an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Held {
+pub enum HoldCause {
     /// It cannot be changed at all (`chattr +i`).
     Immutable,
     /// It can only grow (`chattr +a`).
@@ -53,14 +53,14 @@ pub enum Of {
 
 /// The reason for which an entry cannot be changed, made or removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Hold(pub Held, pub Of);
+pub struct Hold(pub HoldCause, pub Of);
 
-impl Held {
+impl HoldCause {
     /// The cause behind a refused change that concerns one entry: it is named, and the rest goes on. None where nothing more can be done.
     pub fn by(errno: Errno) -> Option<Self> {
         match errno::verdict(Call::Change, errno, Presence::Unknown) {
-            Verdict::Skip if errno == Errno::ACCESS => Some(Held::NotPermitted),
-            Verdict::Skip => Some(Held::Refused(errno.raw_os_error())),
+            Verdict::Skip if errno == Errno::ACCESS => Some(HoldCause::NotPermitted),
+            Verdict::Skip => Some(HoldCause::Refused(errno.raw_os_error())),
             _ => None,
         }
     }
@@ -68,16 +68,16 @@ impl Held {
     /// The cause behind an answer that was given for one entry, where all others are gone on with.
     pub fn after(errno: Errno) -> Self {
         match errno {
-            Errno::ROFS => Held::ReadOnly,
-            other => Self::by(other).unwrap_or(Held::Refused(other.raw_os_error())),
+            Errno::ROFS => HoldCause::ReadOnly,
+            other => Self::by(other).unwrap_or(HoldCause::Refused(other.raw_os_error())),
         }
     }
 
     /// The cause behind an answer to a look at an entry. What is gone is not held.
     pub fn unseen(errno: Errno) -> Self {
         match errno {
-            Errno::ACCESS | Errno::PERM => Held::Closed,
-            other => Held::Unseen(other.raw_os_error()),
+            Errno::ACCESS | Errno::PERM => HoldCause::Closed,
+            other => HoldCause::Unseen(other.raw_os_error()),
         }
     }
 
@@ -86,9 +86,9 @@ impl Held {
     pub fn of(folder: BorrowedFd<'_>, name: &[u8]) -> Option<Self> {
         let found = attributes(folder, name)?;
         match () {
-            () if found.contains(StatxAttributes::IMMUTABLE) => Some(Held::Immutable),
-            () if found.contains(StatxAttributes::APPEND) => Some(Held::AppendOnly),
-            () if !name.is_empty() && found.contains(StatxAttributes::MOUNT_ROOT) => Some(Held::Mounted),
+            () if found.contains(StatxAttributes::IMMUTABLE) => Some(HoldCause::Immutable),
+            () if found.contains(StatxAttributes::APPEND) => Some(HoldCause::AppendOnly),
+            () if !name.is_empty() && found.contains(StatxAttributes::MOUNT_ROOT) => Some(HoldCause::Mounted),
             () => None,
         }
     }
@@ -98,28 +98,28 @@ impl Held {
     pub fn inside(folder: BorrowedFd<'_>) -> Option<Self> {
         Self::of(folder, b"").or_else(|| match may_write(folder) {
             Ok(()) => None,
-            Err(Errno::ROFS) => Some(Held::ReadOnly),
-            Err(Errno::ACCESS) => (!sys::stat_fd(folder).is_ok_and(|stat| is_closed(&stat))).then_some(Held::NotPermitted),
+            Err(Errno::ROFS) => Some(HoldCause::ReadOnly),
+            Err(Errno::ACCESS) => (!sys::stat_fd(folder).is_ok_and(|stat| is_closed(&stat))).then_some(HoldCause::NotPermitted),
             // Filesystems may answer that they cannot say.
             Err(Errno::NOSYS | Errno::OPNOTSUPP | Errno::INVAL) => None,
-            Err(Errno::PERM) => Some(Held::NotPermitted),
-            Err(e) => Some(Held::Unseen(e.raw_os_error())),
+            Err(Errno::PERM) => Some(HoldCause::NotPermitted),
+            Err(e) => Some(HoldCause::Unseen(e.raw_os_error())),
         })
     }
 
     /// The cause that keeps an entry that is there from getting another mode, owner or time. `inside` is that of its folder.
-    pub fn meta(folder: BorrowedFd<'_>, name: &[u8], stat: &Stat, inside: impl Fn() -> Option<Held>) -> Option<Self> {
+    pub fn meta(folder: BorrowedFd<'_>, name: &[u8], stat: &Stat, inside: impl Fn() -> Option<HoldCause>) -> Option<Self> {
         match Self::of(folder, name) {
-            Some(Held::Mounted) if is_read_only(folder, name) => return Some(Held::ReadOnly),
-            Some(Held::Mounted) => {}
-            None if inside() == Some(Held::ReadOnly) => return Some(Held::ReadOnly),
+            Some(HoldCause::Mounted) if is_read_only(folder, name) => return Some(HoldCause::ReadOnly),
+            Some(HoldCause::Mounted) => {}
+            None if inside() == Some(HoldCause::ReadOnly) => return Some(HoldCause::ReadOnly),
             None => {}
             held => return held,
         }
         if stat.is_folder() && is_frozen(folder, name) {
-            return Some(Held::ReadOnly);
+            return Some(HoldCause::ReadOnly);
         }
-        (!is_owner(stat)).then_some(Held::NotPermitted)
+        (!is_owner(stat)).then_some(HoldCause::NotPermitted)
     }
 }
 
@@ -174,20 +174,20 @@ pub fn is_closed(stat: &Stat) -> bool {
 
 impl Hold {
     /// The hold of an entry by its own cause.
-    pub fn own(held: Held) -> Self {
+    pub fn own(held: HoldCause) -> Self {
         Hold(held, Of::Itself)
     }
 
     /// The hold of an entry by its folder's cause.
-    pub fn inside(held: Held) -> Self {
+    pub fn inside(held: HoldCause) -> Self {
         Hold(held, Of::Folder)
     }
 
     /// The reason for which a folder stays that holds such an entry, the path of which is given.
     pub fn around(self, path: &str) -> String {
         match self.0 {
-            Held::Immutable => "it, or something in it, is immutable (`chattr -R -i` lets it be removed)".into(),
-            Held::AppendOnly => "it, or something in it, is append-only (`chattr -R -a` lets it be removed)".into(),
+            HoldCause::Immutable => "it, or something in it, is immutable (`chattr -R -i` lets it be removed)".into(),
+            HoldCause::AppendOnly => "it, or something in it, is append-only (`chattr -R -a` lets it be removed)".into(),
             _ => format!("{path} in it cannot be removed: {self}"),
         }
     }
@@ -200,15 +200,15 @@ impl fmt::Display for Hold {
             Of::Folder => ("its folder", " in its folder"),
         };
         match self.0 {
-            Held::Immutable => write!(f, "{it} is immutable (`chattr -i` lets it be changed)"),
-            Held::AppendOnly => write!(f, "{it} is append-only (`chattr -a` lets it be changed)"),
-            Held::ReadOnly => write!(f, "{it} is on a read-only filesystem or mount"),
-            Held::Mounted => write!(f, "{it} is a mount of its own (unmount it, or change it by what is mounted)"),
-            Held::NotPermitted => write!(f, "this user may not change {it}"),
-            Held::Closed => write!(f, "this user may not look into {it}"),
-            Held::Unlisted => write!(f, "{it} has extended attributes that cannot be read, and would lose them"),
-            Held::Unseen(errno) => write!(f, "{it} cannot be looked at: {}", io::Error::from_raw_os_error(errno)),
-            Held::Refused(errno) => write!(f, "{}{of}", io::Error::from_raw_os_error(errno)),
+            HoldCause::Immutable => write!(f, "{it} is immutable (`chattr -i` lets it be changed)"),
+            HoldCause::AppendOnly => write!(f, "{it} is append-only (`chattr -a` lets it be changed)"),
+            HoldCause::ReadOnly => write!(f, "{it} is on a read-only filesystem or mount"),
+            HoldCause::Mounted => write!(f, "{it} is a mount of its own (unmount it, or change it by what is mounted)"),
+            HoldCause::NotPermitted => write!(f, "this user may not change {it}"),
+            HoldCause::Closed => write!(f, "this user may not look into {it}"),
+            HoldCause::Unlisted => write!(f, "{it} has extended attributes that cannot be read, and would lose them"),
+            HoldCause::Unseen(errno) => write!(f, "{it} cannot be looked at: {}", io::Error::from_raw_os_error(errno)),
+            HoldCause::Refused(errno) => write!(f, "{}{of}", io::Error::from_raw_os_error(errno)),
         }
     }
 }

@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use super::{
-    table::{Action, Item, Listing, Source, Stamp},
-    walk::{Blocked, Found, Group, Linked, locate},
+    table::{Action, EncodedListing, Item, Source, Stamp},
+    walk::{BlockedEntry, Group, LinkedEntry, WalkFindings, locate},
 };
 use crate::{
     error::{Error, Result},
@@ -33,7 +33,7 @@ pub struct Link {
 
 /// Result of joining.
 #[derive(Debug, Default)]
-pub struct Joined {
+pub struct LinkPlan {
     /// The links to make.
     pub links: Vec<Link>,
     /// The restored names that are in some group of the checkpoint.
@@ -46,23 +46,23 @@ pub struct Joined {
 
 /// A file of which only some names are restored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parted {
+pub struct SplitGroup {
     /// The restored names; paths in the checkpoint.
     pub names: Vec<Vec<u8>>,
     /// The names that lie outside of what is restored; paths in the checkpoint.
     pub outside: Vec<Vec<u8>>,
 }
 
-fn stays(member: &Linked) -> bool {
+fn stays(member: &LinkedEntry) -> bool {
     member.ino != 0 && matches!(member.action, None | Some(Action::Meta))
 }
 
 /// Decides for each group which name is the file and which are joined to it. A live file that names of two groups share is
 /// written anew for one of them. Names on different mounts cannot be joined, even on one filesystem: on each mount they are a file of their own.
-pub fn join(store: &Store, found: &mut Found, cache: Option<&StatCache>) -> Result<Joined> {
+pub fn join(store: &Store, found: &mut WalkFindings, cache: Option<&StatCache>) -> Result<LinkPlan> {
     let mut linked = std::mem::take(&mut found.linked);
     linked.sort_unstable();
-    let mut joining = Joining { store, cache, joined: Joined::default(), owners: HashMap::new(), dropped: HashSet::new() };
+    let mut joining = LinkPlanner { store, cache, joined: LinkPlan::default(), owners: HashMap::new(), dropped: HashSet::new() };
     for group in linked.chunk_by(|a, b| a.group == b.group) {
         joining.joined.members.extend(group.iter().filter_map(|linked| linked.member));
         let parts = by_mount(found, group);
@@ -81,8 +81,8 @@ pub fn join(store: &Store, found: &mut Found, cache: Option<&StatCache>) -> Resu
 }
 
 /// The names of a group, those of each mount by themselves.
-fn by_mount(found: &Found, group: &[Linked]) -> Vec<Vec<Linked>> {
-    let mut parts: Vec<(u64, Vec<Linked>)> = Vec::new();
+fn by_mount(found: &WalkFindings, group: &[LinkedEntry]) -> Vec<Vec<LinkedEntry>> {
+    let mut parts: Vec<(u64, Vec<LinkedEntry>)> = Vec::new();
     for member in group {
         let mount = found.folders[member.folder as usize].mount;
         match parts.iter_mut().find(|(known, _)| *known == mount) {
@@ -93,17 +93,17 @@ fn by_mount(found: &Found, group: &[Linked]) -> Vec<Vec<Linked>> {
     parts.into_iter().map(|(_, part)| part).collect()
 }
 
-struct Joining<'a> {
+struct LinkPlanner<'a> {
     store: &'a Store,
     cache: Option<&'a StatCache>,
-    joined: Joined,
+    joined: LinkPlan,
     owners: HashMap<u64, Group>,
     dropped: HashSet<(u32, u32)>,
 }
 
-impl Joining<'_> {
+impl LinkPlanner<'_> {
     /// Joins the names of a group that are on one mount.
-    fn part(&mut self, found: &mut Found, id: Group, part: &[Linked]) -> Result<()> {
+    fn part(&mut self, found: &mut WalkFindings, id: Group, part: &[LinkedEntry]) -> Result<()> {
         let (store, cache) = (self.store, self.cache);
         let live = part.iter().find(|m| stays(m) && self.owners.get(&m.ino).is_none_or(|owner| *owner == id));
         let first = live.unwrap_or(&part[0]);
@@ -138,18 +138,18 @@ impl Joining<'_> {
 }
 
 /// True if nobody may make an entry another file than it is; that is noted.
-fn is_blocked(found: &mut Found, cache: Option<&StatCache>, member: &Linked) -> Result<bool> {
+fn is_blocked(found: &mut WalkFindings, cache: Option<&StatCache>, member: &LinkedEntry) -> Result<bool> {
     let Some(hold) = member.held else { return Ok(false) };
     ensure_listing(found, cache, member.folder)?;
     let listing = found.folders[member.folder as usize].listing.as_ref();
     let node = listing.ok_or_else(|| Error::Invalid("an entry of no listing".into()))?.node(member.index)?;
-    found.blocked.push(Blocked::held(member.folder, &node.name, hold, Some(Action::Meta)));
+    found.blocked.push(BlockedEntry::held(member.folder, &node.name, hold, Some(Action::Meta)));
     Ok(true)
 }
 
 /// Takes back what was to be done with entries that are joined to others instead.
-fn forget(found: &mut Found, dropped: &HashSet<(u32, u32)>) -> Result<()> {
-    let Found { items, folders, counts, .. } = found;
+fn forget(found: &mut WalkFindings, dropped: &HashSet<(u32, u32)>) -> Result<()> {
+    let WalkFindings { items, folders, counts, .. } = found;
     for item in items.iter().filter(|item| dropped.contains(&(item.folder, item.index))) {
         let listing = folders[item.folder as usize].listing.as_ref();
         if let Some(node) = listing.map(|listing| listing.node(item.index)).transpose()? {
@@ -161,7 +161,7 @@ fn forget(found: &mut Found, dropped: &HashSet<(u32, u32)>) -> Result<()> {
 }
 
 /// Has an entry that fits, but shares its inode with one that it must not share it with, written anew.
-fn rewrite(store: &Store, found: &mut Found, cache: Option<&StatCache>, member: &Linked) -> Result<()> {
+fn rewrite(store: &Store, found: &mut WalkFindings, cache: Option<&StatCache>, member: &LinkedEntry) -> Result<()> {
     ensure_listing(found, cache, member.folder)?;
     let listing = found.folders[member.folder as usize].listing.as_ref();
     let node = listing.ok_or_else(|| Error::Invalid("an entry of no listing".into()))?.node(member.index)?;
@@ -195,19 +195,19 @@ fn rewrite(store: &Store, found: &mut Found, cache: Option<&StatCache>, member: 
 }
 
 /// Gives a folder whose old section fits a listing of its own, because something in it will change.
-fn ensure_listing(found: &mut Found, cache: Option<&StatCache>, folder: u32) -> Result<()> {
+fn ensure_listing(found: &mut WalkFindings, cache: Option<&StatCache>, folder: u32) -> Result<()> {
     let line = &mut found.folders[folder as usize];
     if line.listing.is_none() {
         let section = cache.and_then(|cache| cache.section(line.old_section));
         let section = section.ok_or_else(|| Error::Invalid("the stat cache changed during the restore; try again".into()))?;
         let stamps = section.entries.iter().map(Stamp::cached).collect();
-        line.listing = Some(Listing::new(section.entries.iter().map(|e| &e.node), stamps));
+        line.listing = Some(EncodedListing::new(section.entries.iter().map(|e| &e.node), stamps));
     }
     Ok(())
 }
 
 /// The files that are written anew by some of their names only. One whose live file stays keeps its other names.
-pub fn parted(links: &Links, joined: &Joined) -> Vec<Parted> {
+pub fn parted(links: &Links, joined: &LinkPlan) -> Vec<SplitGroup> {
     let mut found = Vec::new();
     links.each_group(|group| {
         let (inside, outside): (Vec<Member>, Vec<Member>) = group.iter().partition(|member| joined.members.contains(member));
@@ -219,7 +219,7 @@ pub fn parted(links: &Links, joined: &Joined) -> Vec<Parted> {
             paths.sort_unstable();
             paths
         };
-        found.push(Parted { names: paths(inside), outside: paths(outside) });
+        found.push(SplitGroup { names: paths(inside), outside: paths(outside) });
     });
     found
 }

@@ -89,7 +89,7 @@ pub struct Current {
 
 /// Metadata that could not be set.
 #[derive(Debug, Default)]
-pub struct Refused {
+pub struct MetaFailure {
     /// The owner, for want of privilege.
     pub owner: bool,
     /// Attributes that the filesystem or the privileges do not allow.
@@ -98,7 +98,7 @@ pub struct Refused {
     pub rest: bool,
 }
 
-impl Refused {
+impl MetaFailure {
     /// True if everything is as it should be.
     pub fn is_nothing(&self) -> bool {
         !self.owner && self.xattrs.is_empty() && !self.rest
@@ -106,8 +106,8 @@ impl Refused {
 }
 
 /// Gives an entry its metadata.
-pub fn apply(handle: &Handle<'_>, meta: &Meta, current: &Current) -> Result<Refused> {
-    let mut refused = Refused::default();
+pub fn apply(handle: &Handle<'_>, meta: &Meta, current: &Current) -> Result<MetaFailure> {
+    let mut refused = MetaFailure::default();
     let chowns = (current.uid, current.gid) != (meta.uid, meta.gid);
     if chowns {
         match handle.chown(meta.uid, meta.gid) {

@@ -44,7 +44,7 @@ use std::{
 
 pub use building::{is_being_built, is_staged};
 pub use plan::{Plan, plan};
-pub use skipped::{Skipped, Why};
+pub use skipped::{SkippedEntry, Why};
 pub(crate) use staged::clear_dead;
 pub use summary::{Counts, RestoreChange, Summary};
 
@@ -58,9 +58,9 @@ use crate::{
     store::Store,
     tree::Time,
 };
-use again::Tried;
-use publish::Published;
-use run::{Done, Run, Staging};
+use again::Attempt;
+use publish::PublishOutcome;
+use run::{Run, StagingFolder, Stamps};
 
 /// Options of a restore.
 #[derive(Clone, Debug)]
@@ -121,19 +121,19 @@ pub struct RestoreReport {
     /// Entries that belong to the caller instead of their owner, for want of privilege.
     pub foreign_owners: u64,
     /// Entries that could not be made as they were.
-    pub skipped: Vec<Skipped>,
+    pub skipped: Vec<SkippedEntry>,
     /// Entries that the checkpoint does not have and that stay on purpose ([`Plan::kept`]).
-    pub kept: Vec<Skipped>,
+    pub kept: Vec<SkippedEntry>,
     /// Hard-linked files that were written without some of their names.
-    pub parted: Vec<Parted>,
-    /// All the names in [`Parted::outside`].
+    pub parted: Vec<SplitHardLink>,
+    /// All the names in [`SplitHardLink::outside`].
     pub links_outside: Vec<String>,
 }
 
 /// A hard-linked file that was written without some of its names, which lie outside of what was restored. All names are paths in the
 /// checkpoint, as [`name::display`] shows them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parted {
+pub struct SplitHardLink {
     /// The names that were restored.
     pub names: Vec<String>,
     /// The names that lie outside of what was restored.
@@ -151,13 +151,13 @@ pub fn execute(store: &Store, checkpoint: &Checkpoint, plan: Plan, progress: &dy
         // Where that fails, what the first try has not made is still said.
         let Ok(next) = attempt(store, checkpoint, plan, progress) else { break };
         let all = next.own.map(|more| more.into_iter().chain(own).collect());
-        tried = Tried { report: again::both(tried.report, next.report), own: all };
+        tried = Attempt { report: again::both(tried.report, next.report), own: all };
     }
     Ok(tried.report)
 }
 
 /// Does what a plan says, once.
-fn attempt(store: &Store, checkpoint: &Checkpoint, mut plan: Plan, progress: &dyn Progress) -> Result<Tried> {
+fn attempt(store: &Store, checkpoint: &Checkpoint, mut plan: Plan, progress: &dyn Progress) -> Result<Attempt> {
     let began = Clock::now();
     // What cannot be cleared now is in nobody's way.
     let _ = staged::clear_dead(store.layout());
@@ -167,7 +167,7 @@ fn attempt(store: &Store, checkpoint: &Checkpoint, mut plan: Plan, progress: &dy
     }
     let published = AtomicBool::new(false);
     let step = |folder: u32| run::step(&plan, published.load(Ordering::Relaxed), folder);
-    let staging = match Staging::open(store, &plan) {
+    let staging = match StagingFolder::open(store, &plan) {
         Ok(staging) => staging,
         Err((e, is_clear)) => return Err(let_go(pin, is_clear, e)),
     };
@@ -193,14 +193,14 @@ fn attempt(store: &Store, checkpoint: &Checkpoint, mut plan: Plan, progress: &dy
     let mut skipped = std::mem::take(&mut *run.skipped.lock().unwrap_or_else(PoisonError::into_inner));
     let left = plan.spared.guard().map(|guard| guard.left()).unwrap_or_default();
     let own = again::own(&run, &mut skipped, &left)?;
-    let left = left.into_iter().map(|path| Skipped { path, error: guard::CHANGED.to_owned(), why: Why::Changed });
+    let left = left.into_iter().map(|path| SkippedEntry { path, error: guard::CHANGED.to_owned(), why: Why::Changed });
     let shown = |paths: &[Vec<u8>]| paths.iter().map(|path| name::display(path)).collect::<Vec<_>>();
     let report = RestoreReport {
         counts: run.made(&out)?,
         foreign_owners: run.foreign.load(Ordering::Relaxed),
         skipped: plan.blocked().chain(skipped).chain(left).collect(),
         kept: plan.kept.iter().filter(|kept| !kept.is_part).map(|kept| plan.kept_as(kept)).chain(out.kept).collect(),
-        parted: plan.parted.iter().map(|p| Parted { names: shown(&p.names), outside: shown(&p.outside) }).collect(),
+        parted: plan.parted.iter().map(|p| SplitHardLink { names: shown(&p.names), outside: shown(&p.outside) }).collect(),
         links_outside: plan.parted.iter().flat_map(|p| shown(&p.outside)).collect(),
     };
     let target = filesystem::of(std::os::fd::AsFd::as_fd(&staging.root));
@@ -217,7 +217,7 @@ fn attempt(store: &Store, checkpoint: &Checkpoint, mut plan: Plan, progress: &dy
     if let Some(pin) = pin.filter(|_| !is_clear) {
         pin.leave();
     }
-    Ok(Tried { report, own })
+    Ok(Attempt { report, own })
 }
 
 /// Ends a restore that has failed. Its pin stays where it leads to something that the next run has to clear.
@@ -229,7 +229,7 @@ fn let_go(pin: Option<Pin>, is_clear: bool, error: Error) -> Error {
 }
 
 /// Makes everything that is new, under temporary names, and brings it to the medium.
-fn build(run: &Run<'_>) -> Result<Done> {
+fn build(run: &Run<'_>) -> Result<Stamps> {
     let counts = &run.plan.summary.counts;
     let files = counts.files_created + counts.others_created + counts.replaced;
     run.progress.phase(Phase::Restore, Some(files), Some(counts.bytes));
@@ -249,10 +249,10 @@ fn build(run: &Run<'_>) -> Result<Done> {
 }
 
 /// Gives everything its name.
-fn publish(run: &Run<'_>, mut done: Done, published: &dyn Fn()) -> Result<(Done, Published)> {
+fn publish(run: &Run<'_>, mut done: Stamps, published: &dyn Fn()) -> Result<(Stamps, PublishOutcome)> {
     if run.staging.beside.is_some() {
         run.publish_new()?;
-        return Ok((done, Published::default()));
+        return Ok((done, PublishOutcome::default()));
     }
     let mut out = run.publish_in_place(published)?;
     run.sync()?;

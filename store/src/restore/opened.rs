@@ -20,11 +20,11 @@ use crate::{
 };
 
 /// A folder by its number, and its permission bits before.
-pub type Opened = (u32, u32);
+pub type FolderMode = (u32, u32);
 
 impl Run<'_> {
     /// The existing folders in which something changes, and which do not let this user change it.
-    pub fn closed_folders(&self) -> Result<Vec<Opened>> {
+    pub fn closed_folders(&self) -> Result<Vec<FolderMode>> {
         if rustix::process::geteuid().is_root() {
             return Ok(Vec::new());
         }
@@ -52,12 +52,12 @@ impl Run<'_> {
     }
 
     /// Paths from the target, with the permission bits before.
-    pub fn paths_of(&self, folders: &[Opened]) -> impl Iterator<Item = (Vec<u8>, u32)> {
+    pub fn paths_of(&self, folders: &[FolderMode]) -> impl Iterator<Item = (Vec<u8>, u32)> {
         folders.iter().map(|(folder, mode)| (folder_path(&self.plan.folders, *folder), *mode))
     }
 
     /// Makes folders writable.
-    pub fn open_up(&self, folders: &[Opened]) -> Result<()> {
+    pub fn open_up(&self, folders: &[FolderMode]) -> Result<()> {
         for (folder, mode) in folders {
             let opened = self.dirs.get(*folder).and_then(|fd| fchmod(fd, Mode::from_raw_mode(opened_mode(*mode))));
             let line = &self.plan.folders[*folder as usize];
@@ -67,7 +67,7 @@ impl Run<'_> {
     }
 
     /// Gives folders their modes back, but for those that have got their final one. False where one could not be had.
-    pub fn close(&self, folders: &[Opened], is_done: bool) -> bool {
+    pub fn close(&self, folders: &[FolderMode], is_done: bool) -> bool {
         let has_final = |folder: u32| {
             let line = &self.plan.folders[folder as usize];
             is_done && line.finish && line.wanted

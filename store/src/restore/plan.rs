@@ -22,16 +22,16 @@ use self::{
 };
 use super::{
     Options,
-    join::{Link, Parted},
-    select::{Filter, Spared},
+    join::{Link, SplitGroup},
+    select::{Filter, ProtectedEntries},
     summary::Summary,
     table::{Folder, Item, Packs, entry_path},
     target::{self, Target},
-    walk::{Blocked, Extra, Found, Kept, Walk},
+    walk::{BlockedEntry, Extra, KeptEntry, Walk, WalkFindings},
 };
 use crate::{
     clock::Clock,
-    damaged::Damaged,
+    damaged::DamageSet,
     error::{Error, Result},
     filesystem::{FilesystemId, Filesystems},
     id::OpId,
@@ -60,18 +60,18 @@ pub struct Plan {
     pub(super) items: Vec<Item>,
     pub(super) links: Vec<Link>,
     pub(super) extras: Vec<Extra>,
-    pub(super) kept: Vec<Kept>,
-    pub(super) blocked: Vec<Blocked>,
+    pub(super) kept: Vec<KeptEntry>,
+    pub(super) blocked: Vec<BlockedEntry>,
     pub(super) exchanged: HashMap<(u32, u32), u64>,
     pub(super) packs: Packs,
-    pub(super) spared: Spared,
+    pub(super) spared: ProtectedEntries,
     pub(super) cache: Option<StatCache>,
     /// True if the whole workspace is restored, so that a stat cache can be left.
     pub(super) is_whole: bool,
     /// In short.
     pub summary: Summary,
     /// Hard-linked files that are restored without some of their names.
-    pub(super) parted: Vec<Parted>,
+    pub(super) parted: Vec<SplitGroup>,
 }
 
 impl Plan {
@@ -159,7 +159,7 @@ pub fn plan(store: &Store, checkpoint: &Checkpoint, options: &Options, progress:
         trust: Trust::new(cache.as_ref(), &Clock::now()),
         filesystems: Filesystems::default(),
         writers: Writers::default(),
-        damaged: Damaged::read(store.layout()),
+        damaged: DamageSet::read(store.layout()),
         links: &links,
         progress,
         entries_max: node.as_folder().map_or(1, |(_, totals)| totals.entries),
@@ -218,7 +218,7 @@ fn is_distrusted(store: &Store, checkpoint: &Checkpoint, options: &Options, prog
 }
 
 /// Names the hard links that cannot be made across mounts.
-fn tell_apart(found: &Found, apart: &[(u32, u32)], progress: &dyn Progress) -> Result<()> {
+fn tell_apart(found: &WalkFindings, apart: &[(u32, u32)], progress: &dyn Progress) -> Result<()> {
     for (folder, index) in apart {
         let listing = found.folders[*folder as usize].listing.as_ref();
         let node = listing.ok_or_else(|| Error::Invalid("an entry of no listing".into()))?.node(*index)?;
@@ -229,8 +229,8 @@ fn tell_apart(found: &Found, apart: &[(u32, u32)], progress: &dyn Progress) -> R
 }
 
 /// Everything in an existing target that the restore leaves alone.
-fn spared(store: &Store, checkpoint: &Checkpoint, options: &Options, target: &Target) -> Result<Spared> {
-    Ok(Spared::new(store.omissions(checkpoint)?, &options.subpath)
+fn spared(store: &Store, checkpoint: &Checkpoint, options: &Options, target: &Target) -> Result<ProtectedEntries> {
+    Ok(ProtectedEntries::new(store.omissions(checkpoint)?, &options.subpath)
         .and(&options.spare)
         .and_names(&options.untouched)
         .and_secrets(store.secrets(), &target.path())

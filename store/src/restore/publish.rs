@@ -16,10 +16,10 @@ use rustix::{fs::AtFlags, io::Errno};
 use self::names::{put_back, rename_new, swap};
 use super::{
     building,
-    held::{Held, Hold},
-    remove::{Removed, foresee, remove},
-    run::{Done, Run, temporary},
-    skipped::{Skipped, Why},
+    held::{Hold, HoldCause},
+    remove::{Removal, foresee, remove},
+    run::{Run, Stamps, temporary},
+    skipped::{SkippedEntry, Why},
     table::{Action, Stamp},
     target::Target,
     walk::{HOLDS_HELD, HOLDS_SPARED, not_empty},
@@ -31,7 +31,7 @@ use crate::{
 };
 
 /// Fails with the reason where a folder does not go with all that is in it.
-fn goes(removed: &Removed, path: &[u8]) -> Result<(), String> {
+fn goes(removed: &Removal, path: &[u8]) -> Result<(), String> {
     match (&removed.held, removed.kept) {
         (_, false) => Ok(()),
         (Some(held), true) => Err(format!("{HOLDS_HELD}: {}", held.reason(path))),
@@ -41,15 +41,15 @@ fn goes(removed: &Removed, path: &[u8]) -> Result<(), String> {
 
 /// Result of settling.
 #[derive(Debug, Default)]
-pub struct Published {
+pub struct PublishOutcome {
     /// Entries removed.
     pub deleted: u64,
     /// Entries whose metadata was set.
     pub metadata: u64,
     /// Folders that were emptied but for what stays on purpose.
-    pub kept: Vec<Skipped>,
+    pub kept: Vec<SkippedEntry>,
     /// Stamps of entries as they are now.
-    pub done: Done,
+    pub done: Stamps,
 }
 
 impl Run<'_> {
@@ -79,9 +79,9 @@ impl Run<'_> {
     }
 
     /// Changes the live folder: new names, then removals, then metadata, folders last.
-    pub fn publish_in_place(&self, published: &dyn Fn()) -> Result<Published> {
+    pub fn publish_in_place(&self, published: &dyn Fn()) -> Result<PublishOutcome> {
         progress::check(self.progress)?;
-        let mut out = Published::default();
+        let mut out = PublishOutcome::default();
         let plan = self.plan;
         for item in plan.items.iter().filter(|item| item.action != Action::Meta) {
             self.name_entry(item.folder, item.index, item.action, &mut out)?;
@@ -111,7 +111,7 @@ impl Run<'_> {
     }
 
     /// Gives one entry its name; folders get theirs later.
-    fn name_entry(&self, folder: u32, index: u32, action: Action, out: &mut Published) -> Result<()> {
+    fn name_entry(&self, folder: u32, index: u32, action: Action, out: &mut PublishOutcome) -> Result<()> {
         if self.plan.folders[folder as usize].is_new || self.is_skipped(folder, index) {
             return Ok(());
         }
@@ -138,7 +138,7 @@ impl Run<'_> {
             Ok(fd) => fd,
             Err(e) => {
                 self.discard(folder, &temporary);
-                self.skip_entry(folder, index, name, Hold::inside(Held::unseen(e)));
+                self.skip_entry(folder, index, name, Hold::inside(HoldCause::unseen(e)));
                 return Ok(());
             }
         };
@@ -168,18 +168,18 @@ impl Run<'_> {
 
     /// The reason for which the system has refused to change the entry of a name.
     fn why(&self, fd: BorrowedFd<'_>, name: &[u8], errno: Errno) -> Hold {
-        Hold::own(Held::of(fd, name).unwrap_or(Held::after(errno)))
+        Hold::own(HoldCause::of(fd, name).unwrap_or(HoldCause::after(errno)))
     }
 
     /// Puts an entry in the place of one of another type, which then goes: at no moment is there neither. A folder goes only with what is
     /// in it, and that only if extras may be deleted.
-    fn exchange(&self, folder: u32, index: u32, name: &[u8], for_folder: bool, out: &mut Published) -> Result<()> {
+    fn exchange(&self, folder: u32, index: u32, name: &[u8], for_folder: bool, out: &mut PublishOutcome) -> Result<()> {
         let (path, temporary) = (self.inside(folder, name), temporary(self.plan, folder, index));
         let fd = match self.dirs.get(folder) {
             Ok(fd) => fd,
             Err(e) => {
                 self.discard(folder, &temporary);
-                self.skip_entry(folder, index, name, Hold::inside(Held::unseen(e)));
+                self.skip_entry(folder, index, name, Hold::inside(HoldCause::unseen(e)));
                 return Ok(());
             }
         };
@@ -187,7 +187,7 @@ impl Run<'_> {
             Err(Errno::NOENT) => return self.rename(folder, index, name, true),
             Err(e) => {
                 self.discard(folder, &temporary);
-                self.skip_entry(folder, index, name, Hold::own(Held::unseen(e)));
+                self.skip_entry(folder, index, name, Hold::own(HoldCause::unseen(e)));
                 return Ok(());
             }
             Ok(stat) => stat.is_folder(),
@@ -238,7 +238,7 @@ impl Run<'_> {
         (temporary, name): (&[u8], &[u8]),
         path: &[u8],
         is_folder: bool,
-        out: &mut Published,
+        out: &mut PublishOutcome,
     ) -> Result<(), String> {
         self.remove_old(fd, name, path, is_folder, out)?;
         rename_new(fd, temporary, name).map_err(|e| format!("what was in its place is removed, and it cannot be named: {e}"))
@@ -256,7 +256,7 @@ impl Run<'_> {
         old: &[u8],
         path: &[u8],
         is_folder: bool,
-        out: &mut Published,
+        out: &mut PublishOutcome,
     ) -> Result<(), String> {
         let unlinked = match (is_folder, self.plan.options.delete) {
             (false, _) => rustix::fs::unlinkat(fd, old, AtFlags::empty()),
@@ -273,20 +273,20 @@ impl Run<'_> {
         })
     }
 
-    fn delete_extras(&self, out: &mut Published) {
+    fn delete_extras(&self, out: &mut PublishOutcome) {
         for extra in self.plan.extras.iter().filter(|_| self.plan.options.delete) {
             let path = self.inside(extra.folder, &extra.name);
             let fd = match self.dirs.get(extra.folder) {
                 Ok(fd) => fd,
                 Err(e) => {
-                    self.skip(extra.folder, &extra.name, Hold::inside(Held::unseen(e)));
+                    self.skip(extra.folder, &extra.name, Hold::inside(HoldCause::unseen(e)));
                     continue;
                 }
             };
             let removed = remove(fd.as_fd(), &extra.name, &path, &self.plan.spared);
             out.deleted += removed.entries;
             if let Some(error) = removed.stays.reason(&path) {
-                out.kept.push(Skipped { path: path.clone(), error, why: Why::Kept });
+                out.kept.push(SkippedEntry { path: path.clone(), error, why: Why::Kept });
             }
             let is_known = || {
                 let mut blocked = self.plan.blocked.iter();
@@ -298,7 +298,7 @@ impl Run<'_> {
         }
     }
 
-    fn fix_metadata(&self, out: &mut Published) -> Result<()> {
+    fn fix_metadata(&self, out: &mut PublishOutcome) -> Result<()> {
         for item in self.plan.items.iter().filter(|item| item.action == Action::Meta) {
             let node = self.plan.node(item.folder, item.index)?;
             let keeps = self.plan.spared.keeps_attributes(|| self.inside(item.folder, &node.name));
@@ -307,14 +307,14 @@ impl Run<'_> {
                     self.note(item.folder, &node.name, &node.meta, &refused);
                     out.metadata += 1;
                 }
-                Err(e) => self.skip_meta(item.folder, item.index, &node.name, Hold::own(Held::after(e))),
+                Err(e) => self.skip_meta(item.folder, item.index, &node.name, Hold::own(HoldCause::after(e))),
             }
         }
         Ok(())
     }
 
     /// Reads the stamps of everything that was changed in the live folder, after all is synced.
-    pub fn look_again(&self, done: &mut Done) -> Result<()> {
+    pub fn look_again(&self, done: &mut Stamps) -> Result<()> {
         let plan = self.plan;
         let items = plan.items.iter().map(|item| (item.folder, item.index));
         let links = plan.links.iter().flat_map(|l| [(l.folder, l.index), (l.from_folder, l.from_index)]);

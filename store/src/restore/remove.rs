@@ -9,8 +9,8 @@ use rustix::{
 
 use super::{
     descent::Descent,
-    held::{Held, Hold, is_closed, is_mount, is_stuck},
-    select::Spared,
+    held::{Hold, HoldCause, is_closed, is_mount, is_stuck},
+    select::ProtectedEntries,
 };
 use crate::{
     errno::{self, Presence},
@@ -20,13 +20,13 @@ use crate::{
 
 /// Result of a removal, done or foreseen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Removed {
+pub struct Removal {
     /// Number of entries that were removed, or would be.
     pub entries: u64,
     /// True if something was to be kept, so that the folders above it are there still.
     pub kept: bool,
     /// The first entry that is kept because it cannot be removed.
-    pub held: Option<Stuck>,
+    pub held: Option<HeldEntry>,
     /// Entries that are kept on purpose.
     pub stays: Stays,
 }
@@ -62,7 +62,7 @@ impl Stays {
     pub fn reason(&self, path: &[u8]) -> Option<String> {
         let first = self.first.as_deref()?;
         Some(match (first == path, self.spared, self.mounted) {
-            (true, 0, _) => Hold::own(Held::Mounted).to_string(),
+            (true, 0, _) => Hold::own(HoldCause::Mounted).to_string(),
             (true, ..) => "it is left alone".into(),
             (false, 0, 1) => format!("it stays, since {} in it is a mount of its own", self.shown()),
             (false, 1, 0) => format!("it stays, since {} in it is left out of checkpoints, or left alone", self.shown()),
@@ -73,14 +73,14 @@ impl Stays {
 
 /// An entry that cannot be removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stuck {
+pub struct HeldEntry {
     /// Path of the entry from the restore's target.
     pub path: Vec<u8>,
     /// The reason.
     pub hold: Hold,
 }
 
-impl Stuck {
+impl HeldEntry {
     /// The reason for which the entry at a path stays: this is that entry, or one in it.
     pub fn reason(&self, path: &[u8]) -> String {
         match self.path == path {
@@ -91,19 +91,19 @@ impl Stuck {
 
     /// True if a flag of its inode, or of its folder's, holds it.
     pub fn is_by_flag(&self) -> bool {
-        matches!(self.hold.0, Held::Immutable | Held::AppendOnly)
+        matches!(self.hold.0, HoldCause::Immutable | HoldCause::AppendOnly)
     }
 }
 
 /// Removes an entry and all that is in it, but for what is spared; `path` is that of the entry. What is mounted there or below is kept, and so
 /// is what cannot be removed: the rest goes. Folders of this user that are read-only are made writable, and get their modes back where they
 /// stay.
-pub fn remove(folder: BorrowedFd<'_>, entry: &[u8], path: &[u8], spared: &Spared) -> Removed {
+pub fn remove(folder: BorrowedFd<'_>, entry: &[u8], path: &[u8], spared: &ProtectedEntries) -> Removal {
     Sweep::of(folder, entry, path, spared, true)
 }
 
 /// Foresees the result of [`remove`]. A folder of this user that cannot be looked into yet counts as one entry.
-pub fn foresee(folder: BorrowedFd<'_>, entry: &[u8], path: &[u8], spared: &Spared) -> Removed {
+pub fn foresee(folder: BorrowedFd<'_>, entry: &[u8], path: &[u8], spared: &ProtectedEntries) -> Removal {
     Sweep::of(folder, entry, path, spared, false)
 }
 
@@ -112,20 +112,20 @@ struct Sweep<'a> {
     /// The entry's name, which may be another one than in its path.
     entry: &'a [u8],
     path: &'a [u8],
-    spared: &'a Spared,
+    spared: &'a ProtectedEntries,
     removes: bool,
     is_root: bool,
     /// Device and mount of the folder where it begins.
     place: (u64, Option<u64>),
     entries: u64,
-    held: Option<Stuck>,
+    held: Option<HeldEntry>,
     stays: Stays,
     /// The cause that holds the names in the open folder, once it was asked.
-    inside: Option<Option<Held>>,
+    inside: Option<Option<HoldCause>>,
 }
 
 /// The entry of a name, as it was found.
-enum Found {
+enum EntryState {
     Folder(OwnedFd, Stat, Vec<Vec<u8>>),
     Other,
     Gone,
@@ -142,7 +142,7 @@ enum Found {
 }
 
 impl<'a> Sweep<'a> {
-    fn of(folder: BorrowedFd<'_>, entry: &'a [u8], path: &'a [u8], spared: &'a Spared, removes: bool) -> Removed {
+    fn of(folder: BorrowedFd<'_>, entry: &'a [u8], path: &'a [u8], spared: &'a ProtectedEntries, removes: bool) -> Removal {
         let begun = Descent::new(folder, b"", Vec::new()).and_then(|walk| {
             let place = (sys::stat_fd(folder)?.dev, sys::mount_id(folder, b"")?);
             let is_root = rustix::process::geteuid().is_root();
@@ -152,13 +152,13 @@ impl<'a> Sweep<'a> {
         match begun {
             Ok(sweep) => sweep.run(),
             Err(e) => {
-                let held = Some(Stuck { path: path.to_vec(), hold: Hold::own(Held::unseen(e)) });
-                Removed { entries: 0, kept: true, held, stays: Stays::default() }
+                let held = Some(HeldEntry { path: path.to_vec(), hold: Hold::own(HoldCause::unseen(e)) });
+                Removal { entries: 0, kept: true, held, stays: Stays::default() }
             }
         }
     }
 
-    fn run(mut self) -> Removed {
+    fn run(mut self) -> Removal {
         match self.spared.covers(self.path) {
             true => self.keep(self.entry, false),
             false => self.take(self.entry),
@@ -182,7 +182,7 @@ impl<'a> Sweep<'a> {
                 Ok(None) => return self.removed(stays),
                 // There is no way back to the rest.
                 Err(e) => {
-                    self.note(self.path.to_vec(), Hold::own(Held::after(e)));
+                    self.note(self.path.to_vec(), Hold::own(HoldCause::after(e)));
                     return self.removed(true);
                 }
             };
@@ -200,13 +200,13 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    fn removed(self, kept: bool) -> Removed {
-        Removed { entries: self.entries, kept, held: self.held, stays: self.stays }
+    fn removed(self, kept: bool) -> Removal {
+        Removal { entries: self.entries, kept, held: self.held, stays: self.stays }
     }
 
     /// Notes that an entry of the open folder cannot be removed, and that it and the folders above stay. A mount stays on purpose.
     fn stays(&mut self, name: &[u8], hold: Hold) {
-        if hold == Hold::own(Held::Mounted) {
+        if hold == Hold::own(HoldCause::Mounted) {
             return self.keep(name, true);
         }
         self.walk.keep();
@@ -235,13 +235,13 @@ impl<'a> Sweep<'a> {
     }
 
     fn note(&mut self, path: Vec<u8>, hold: Hold) {
-        self.held.get_or_insert(Stuck { path, hold });
+        self.held.get_or_insert(HeldEntry { path, hold });
     }
 
     /// Notes that the system has refused to remove an entry of the open folder.
     fn refused(&mut self, name: &[u8], errno: Errno) {
         let hold = self.hold_of(name);
-        self.stays(name, hold.unwrap_or(Hold::own(Held::after(errno))));
+        self.stays(name, hold.unwrap_or(Hold::own(HoldCause::after(errno))));
     }
 
     fn visit(&mut self, name: &[u8]) {
@@ -273,14 +273,14 @@ impl<'a> Sweep<'a> {
             return self.stays(name, hold);
         }
         match self.look(name) {
-            Found::Folder(fd, stat, names) => self.enter(name, fd, &stat, names),
-            Found::Spared => self.keep(name, false),
-            Found::Own => self.keep_own(),
-            Found::Mounted => self.keep(name, true),
-            Found::Gone => {}
-            Found::Held(hold) => self.stays(name, hold),
-            Found::Other | Found::Closed if self.removes => self.refused(name, refused),
-            Found::Other | Found::Closed => self.entries += 1,
+            EntryState::Folder(fd, stat, names) => self.enter(name, fd, &stat, names),
+            EntryState::Spared => self.keep(name, false),
+            EntryState::Own => self.keep_own(),
+            EntryState::Mounted => self.keep(name, true),
+            EntryState::Gone => {}
+            EntryState::Held(hold) => self.stays(name, hold),
+            EntryState::Other | EntryState::Closed if self.removes => self.refused(name, refused),
+            EntryState::Other | EntryState::Closed => self.entries += 1,
         }
     }
 
@@ -301,12 +301,12 @@ impl<'a> Sweep<'a> {
     /// The reason for which an entry of the open folder cannot be removed, as far as that can be asked.
     fn hold_of(&mut self, name: &[u8]) -> Option<Hold> {
         let folder = self.walk.folder();
-        if let Some(own) = Held::of(folder, name) {
+        if let Some(own) = HoldCause::of(folder, name) {
             return Some(Hold::own(own));
         }
-        let inside = *self.inside.get_or_insert_with(|| Held::inside(folder));
+        let inside = *self.inside.get_or_insert_with(|| HoldCause::inside(folder));
         let sticks = || !self.is_root && sys::stat_at(folder, name).is_ok_and(|stat| is_stuck(folder, &stat));
-        inside.map(Hold::inside).or_else(|| sticks().then_some(Hold::own(Held::NotPermitted)))
+        inside.map(Hold::inside).or_else(|| sticks().then_some(Hold::own(HoldCause::NotPermitted)))
     }
 
     /// False where an entry was changed so lately that it has to stay; that is noted.
@@ -326,11 +326,11 @@ impl<'a> Sweep<'a> {
         false
     }
 
-    fn look(&self, name: &[u8]) -> Found {
+    fn look(&self, name: &[u8]) -> EntryState {
         let above = self.walk.folder();
         let looked = match sys::open_folder_at(above, name) {
-            Err(Errno::NOTDIR | Errno::LOOP) => return Found::Other,
-            Err(Errno::NOENT) if is_gone(above, name) => return Found::Gone,
+            Err(Errno::NOTDIR | Errno::LOOP) => return EntryState::Other,
+            Err(Errno::NOENT) if is_gone(above, name) => return EntryState::Gone,
             Err(Errno::ACCESS) => self.look_closed(name),
             Err(e) => Err(e),
             Ok(fd) => sys::stat_fd(&fd).and_then(|stat| self.look_into(fd, stat)),
@@ -338,13 +338,13 @@ impl<'a> Sweep<'a> {
         match looked {
             Ok(found) => found,
             // A mount whose server is dead is a mount all the same.
-            Err(_) if is_mount(above, name) => Found::Mounted,
-            Err(e) => Found::Held(Hold::own(Held::unseen(e))),
+            Err(_) if is_mount(above, name) => EntryState::Mounted,
+            Err(e) => EntryState::Held(Hold::own(HoldCause::unseen(e))),
         }
     }
 
     /// Looks at a folder that may not be read. One of this user's is made readable before it is removed.
-    fn look_closed(&self, name: &[u8]) -> Result<Found> {
+    fn look_closed(&self, name: &[u8]) -> Result<EntryState> {
         let above = self.walk.folder();
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let found = rustix::fs::openat(above, name, flags, Mode::empty())?;
@@ -353,33 +353,33 @@ impl<'a> Sweep<'a> {
             return Err(Errno::ACCESS);
         }
         if !self.removes {
-            return Ok(Found::Closed);
+            return Ok(EntryState::Closed);
         }
         sys::chmod_found(found.as_fd(), stat.mode & 0o7777 | 0o700)?;
         let looked = sys::open_folder_at(above, name).and_then(|fd| self.look_into(fd, stat));
-        if !matches!(looked, Ok(Found::Folder(..))) {
+        if !matches!(looked, Ok(EntryState::Folder(..))) {
             sys::chmod_found(found.as_fd(), stat.mode & 0o7777)?;
         }
         looked
     }
 
-    fn look_into(&self, fd: OwnedFd, stat: Stat) -> Result<Found> {
+    fn look_into(&self, fd: OwnedFd, stat: Stat) -> Result<EntryState> {
         if self.spared.is_store(&stat) {
-            return Ok(Found::Own);
+            return Ok(EntryState::Own);
         }
         if (stat.dev, sys::mount_id(fd.as_fd(), b"")?) != self.place {
-            return Ok(Found::Mounted);
+            return Ok(EntryState::Mounted);
         }
         // Whoever may not enter a folder does not find the way back up either.
         match sys::stat_at(fd.as_fd(), b".") {
-            Err(Errno::ACCESS) if is_closed(&stat) && !self.removes => return Ok(Found::Closed),
+            Err(Errno::ACCESS) if is_closed(&stat) && !self.removes => return Ok(EntryState::Closed),
             Err(e) if !(is_closed(&stat) && e == Errno::ACCESS) => return Err(e),
             _ => {}
         }
         let names = sys::names(fd.as_fd())?;
         match self.spared.covers_one_of(&names) {
-            true => Ok(Found::Spared),
-            false => Ok(Found::Folder(fd, stat, names)),
+            true => Ok(EntryState::Spared),
+            false => Ok(EntryState::Folder(fd, stat, names)),
         }
     }
 }

@@ -17,39 +17,39 @@ use std::{
 
 use rustix::io::Errno;
 
-pub use self::{outcome::Lost, staging::Staging};
+pub use self::{outcome::FailedEntries, staging::StagingFolder};
 use super::{
     building,
-    held::{Held, Hold},
+    held::{Hold, HoldCause},
     medium::{self, Medium},
-    meta::Refused,
+    meta::MetaFailure,
     plan::Plan,
     remove::remove,
-    select::Spared,
-    skipped::{Skipped, Why},
+    select::ProtectedEntries,
+    skipped::{SkippedEntry, Why},
     table::{Action, Dirs, Stamp, entry_path, folder_path},
 };
 use crate::{error::Result, name, progress::Progress, store::Store, sys, tree::Meta};
 
 /// Work that one thread has done.
 #[derive(Debug, Default)]
-pub struct Done {
+pub struct Stamps {
     /// Stamps of entries as they are now.
     pub stamps: Vec<(u32, u32, Stamp)>,
     /// Stamps of folders as they are now.
     pub folders: Vec<(u32, Stamp)>,
 }
 
-impl Done {
+impl Stamps {
     /// Adds up what all threads have done.
-    pub fn sum(parts: Vec<Done>) -> Self {
-        let mut all = Done::default();
+    pub fn sum(parts: Vec<Stamps>) -> Self {
+        let mut all = Stamps::default();
         parts.into_iter().for_each(|part| all.add(part));
         all
     }
 
     /// Adds what another thread has done.
-    pub fn add(&mut self, other: Done) {
+    pub fn add(&mut self, other: Stamps) {
         self.stamps.extend(other.stamps);
         self.folders.extend(other.folders);
     }
@@ -65,13 +65,13 @@ pub struct Run<'a> {
     pub store: &'a Store,
     pub plan: &'a Plan,
     pub progress: &'a dyn Progress,
-    pub staging: &'a Staging,
+    pub staging: &'a StagingFolder,
     pub dirs: Dirs<'a>,
     /// Entries of existing folders that are written, not only found or joined.
     pub written: HashSet<(u32, u32)>,
     /// Entries that could not be made.
     pub not_made: Mutex<HashSet<(u32, u32)>>,
-    pub skipped: Mutex<Vec<Skipped>>,
+    pub skipped: Mutex<Vec<SkippedEntry>>,
     /// Of each folder, whether it could not be made, or is in one; none where all were.
     pub unmade: OnceLock<Vec<bool>>,
     pub foreign: AtomicU64,
@@ -87,7 +87,7 @@ impl<'a> Run<'a> {
         store: &'a Store,
         plan: &'a Plan,
         progress: &'a dyn Progress,
-        staging: &'a Staging,
+        staging: &'a StagingFolder,
         step: &'a (dyn Fn(u32) -> (u32, Vec<u8>) + Sync),
     ) -> Result<Self> {
         let dirs = Dirs::new(staging.root.clone(), step);
@@ -152,7 +152,7 @@ impl Run<'_> {
         name: &[u8],
         result: rustix::io::Result<T>,
     ) -> rustix::io::Result<Option<T>> {
-        match result.map_err(|e| (Held::by(e), e)) {
+        match result.map_err(|e| (HoldCause::by(e), e)) {
             Ok(value) => Ok(Some(value)),
             Err((Some(held), _)) => {
                 self.skip_entry(folder, index, name, Hold::own(held));
@@ -163,12 +163,12 @@ impl Run<'_> {
     }
 
     /// The metadata that could not be set. Where the system refuses them all for this one entry, that is noted.
-    pub fn or_named(&self, folder: u32, name: &[u8], set: rustix::io::Result<Refused>) -> rustix::io::Result<Refused> {
-        match set.map_err(|e| (Held::by(e), e)) {
+    pub fn or_named(&self, folder: u32, name: &[u8], set: rustix::io::Result<MetaFailure>) -> rustix::io::Result<MetaFailure> {
+        match set.map_err(|e| (HoldCause::by(e), e)) {
             Ok(refused) => Ok(refused),
             Err((Some(held), _)) => {
                 self.skip_alike(folder, name, Hold::own(held));
-                Ok(Refused { rest: true, ..Refused::default() })
+                Ok(MetaFailure { rest: true, ..MetaFailure::default() })
             }
             Err((None, e)) => Err(e),
         }
@@ -181,7 +181,7 @@ impl Run<'_> {
 
     fn add_skipped(&self, folder: u32, name: &[u8], error: String, why: Why) {
         let path = entry_path(&self.plan.folders, folder, name);
-        let skipped = Skipped { path, error, why };
+        let skipped = SkippedEntry { path, error, why };
         self.skipped.lock().unwrap_or_else(PoisonError::into_inner).push(skipped);
     }
 
@@ -230,7 +230,7 @@ impl Run<'_> {
     }
 
     /// Notes what of an entry's metadata could not be set, or was not because it would give privileges.
-    pub fn note(&self, folder: u32, name: &[u8], wanted: &Meta, refused: &Refused) {
+    pub fn note(&self, folder: u32, name: &[u8], wanted: &Meta, refused: &MetaFailure) {
         for xattr in self.plan.options.withheld(wanted) {
             self.add_skipped(folder, name, format!("attribute {}: it is not restored", name::display(xattr)), Why::Withheld);
         }
@@ -246,8 +246,8 @@ impl Run<'_> {
     /// run to it.
     pub fn discard(&self, folder: u32, now: &[u8]) {
         let hold = match self.dirs.get(folder) {
-            Ok(fd) => remove(fd.as_fd(), now, b"", &Spared::default()).held.map(|stuck| stuck.hold),
-            Err(e) => Some(Hold::inside(Held::unseen(e))),
+            Ok(fd) => remove(fd.as_fd(), now, b"", &ProtectedEntries::default()).held.map(|stuck| stuck.hold),
+            Err(e) => Some(Hold::inside(HoldCause::unseen(e))),
         };
         if let Some(hold) = hold {
             self.is_littered.store(true, Ordering::Relaxed);
@@ -270,7 +270,7 @@ impl Run<'_> {
                 continue;
             }
             is_clear &= match self.dirs.get(folder) {
-                Ok(fd) => !remove(fd.as_fd(), &temporary(plan, folder, index), b"", &Spared::default()).kept,
+                Ok(fd) => !remove(fd.as_fd(), &temporary(plan, folder, index), b"", &ProtectedEntries::default()).kept,
                 Err(e) => e == Errno::NOENT,
             };
         }

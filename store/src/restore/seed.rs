@@ -1,18 +1,18 @@
 //! Leaves a stat cache behind, so that a checkpoint right after a restore reads no content.
 
-use super::{plan::Plan, run::Done, table::Stamp};
+use super::{plan::Plan, run::Stamps, table::Stamp};
 use crate::{
     clock::Clock,
     error::{Error, Result},
     filesystem::FilesystemId,
     record::Checkpoint,
-    statcache::{Cached, Section, Writer},
+    statcache::{CacheEntry, Section, Writer},
     store::Store,
     tree::{Kind, Node},
 };
 
 /// Enters how everything looks now, and the filesystem that the target is on.
-pub fn enter(plan: &mut Plan, done: Done, filesystem: FilesystemId) {
+pub fn enter(plan: &mut Plan, done: Stamps, filesystem: FilesystemId) {
     if let Some(top) = plan.folders.first_mut() {
         top.filesystem = filesystem;
     }
@@ -29,13 +29,13 @@ pub fn enter(plan: &mut Plan, done: Done, filesystem: FilesystemId) {
     }
 }
 
-fn cached(node: Node, stamp: Stamp) -> Cached {
+fn cached(node: Node, stamp: Stamp) -> CacheEntry {
     // What was not made is in the section all the same, so that nobody takes the folder for whole.
-    Cached { node, ino: stamp.ino, ctime: stamp.ctime, racy: stamp.racy || stamp.ino == 0, section: 0 }
+    CacheEntry { node, ino: stamp.ino, ctime: stamp.ctime, racy: stamp.racy || stamp.ino == 0, section: 0 }
 }
 
 /// The entries of a folder as they are now; the sections of the folders in it are not yet known.
-fn entries(plan: &Plan, folder: usize) -> Result<Vec<Cached>> {
+fn entries(plan: &Plan, folder: usize) -> Result<Vec<CacheEntry>> {
     let line = &plan.folders[folder];
     if let Some(listing) = &line.listing {
         return (0..listing.len())

@@ -79,7 +79,7 @@ impl Filter {
 /// Entries that are not deleted although the checkpoint does not have them: those that capture left out, those that somebody asks to
 /// spare, the store itself, and what other restores build.
 #[derive(Debug, Default)]
-pub struct Spared {
+pub struct ProtectedEntries {
     exact: HashSet<Vec<u8>>,
     /// Entries that the checkpoint has without some of their attributes.
     bare: HashSet<Vec<u8>>,
@@ -96,10 +96,10 @@ pub struct Spared {
     guard: Option<Guard>,
 }
 
-impl Spared {
+impl ProtectedEntries {
     /// From a checkpoint's omissions, with paths from `subpath`.
     pub fn new(omissions: Vec<Omission>, subpath: &[u8]) -> Self {
-        let mut spared = Spared::default();
+        let mut spared = ProtectedEntries::default();
         let base: Vec<&[u8]> = name::components(subpath).collect();
         for omission in omissions {
             let parts: Vec<&[u8]> = name::components(&omission.path).collect();
@@ -136,27 +136,27 @@ impl Spared {
 
     /// The same, and the folders of the store, by whatever path they are found.
     pub fn and_store(self, folders: HashSet<(u64, u64)>) -> Self {
-        Spared { store: folders, ..self }
+        ProtectedEntries { store: folders, ..self }
     }
 
     /// The same, and what the operations with pins in this folder build.
     pub fn and_pinned(self, pins: PathBuf) -> Self {
-        Spared { pins: Some(pins), ..self }
+        ProtectedEntries { pins: Some(pins), ..self }
     }
 
     /// The same, and whatever has one of these names, with the folder that it is in.
     pub fn and_names(self, names: &[Vec<u8>]) -> Self {
-        Spared { names: names.iter().cloned().collect(), ..self }
+        ProtectedEntries { names: names.iter().cloned().collect(), ..self }
     }
 
     /// The same, and what never enters a store. `target` is where paths begin.
     pub fn and_secrets(self, secrets: &Secrets, target: &Path) -> Self {
-        Spared { secrets: Some((secrets.clone(), target.to_owned())), ..self }
+        ProtectedEntries { secrets: Some((secrets.clone(), target.to_owned())), ..self }
     }
 
     /// The same, and what was changed at a time or later.
     pub fn and_since(self, since: Option<Time>) -> Self {
-        Spared { guard: since.map(Guard::new), ..self }
+        ProtectedEntries { guard: since.map(Guard::new), ..self }
     }
 
     /// The guard that holds back changes which no checkpoint has.

@@ -2,7 +2,7 @@
 
 /// Something that could not be made as it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Skipped {
+pub struct SkippedEntry {
     /// Its path from the target.
     pub path: Vec<u8>,
     /// The cause.

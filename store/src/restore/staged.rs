@@ -18,7 +18,7 @@ use super::{
     building::{Form, operation},
     descent::Descent,
     remove::remove,
-    select::Spared,
+    select::ProtectedEntries,
 };
 use crate::{
     error::{Error, Result, TargetContext},
@@ -112,7 +112,7 @@ fn clear_in(folder: BorrowedFd<'_>, op: OpId, below: bool, is_free: bool) -> rus
             is_clear &= match form {
                 Form::Entry => is_free,
                 Form::Folder => is_abandoned(walk.folder(), &found)?,
-            } && !remove(walk.folder(), &found, b"", &Spared::default()).kept;
+            } && !remove(walk.folder(), &found, b"", &ProtectedEntries::default()).kept;
             continue;
         }
         if !below || !sys::stat_at(walk.folder(), &found).is_ok_and(|stat| stat.is_folder() && stat.dev == device) {

@@ -19,7 +19,7 @@ use crate::{
     id::{PackId, TreeId},
     name,
     pack::Location,
-    statcache::Cached,
+    statcache::CacheEntry,
     sys::{self, Stat},
     tree::{Meta, Node, Time},
 };
@@ -50,14 +50,14 @@ impl Stamp {
     }
 
     /// As the old stat cache has it.
-    pub fn cached(cached: &Cached) -> Self {
+    pub fn cached(cached: &CacheEntry) -> Self {
         Stamp { ino: cached.ino, ctime: cached.ctime, racy: cached.racy }
     }
 }
 
 /// A folder's entries, encoded.
 #[derive(Debug, Default)]
-pub struct Listing {
+pub struct EncodedListing {
     head: Vec<u8>,
     tail: Vec<u8>,
     starts: Vec<(u32, u32)>,
@@ -65,10 +65,10 @@ pub struct Listing {
     pub stamps: Vec<Stamp>,
 }
 
-impl Listing {
+impl EncodedListing {
     /// Encodes these entries.
     pub fn new<'a>(nodes: impl Iterator<Item = &'a Node>, stamps: Vec<Stamp>) -> Self {
-        let mut listing = Listing { stamps, ..Listing::default() };
+        let mut listing = EncodedListing { stamps, ..EncodedListing::default() };
         for node in nodes {
             listing.starts.push((listing.head.len() as u32, listing.tail.len() as u32));
             node.encode(&mut listing.head, &mut listing.tail);
@@ -126,7 +126,7 @@ pub struct Folder {
     /// The folders in it, in order of name.
     pub children: Range<u32>,
     /// Its entries, where something is to be done with any of them or the old stat cache does not fit them.
-    pub listing: Option<Listing>,
+    pub listing: Option<EncodedListing>,
     /// Its stamp after its metadata was set.
     pub stamp: Option<Stamp>,
     /// The filesystem that it was on when it was looked at; the one of its parent where it has to be made.

@@ -14,9 +14,9 @@ use rustix::{
 };
 
 use super::{
-    held::{Held, Hold},
-    meta::{self, Current, Handle, Refused},
-    run::{Done, Run},
+    held::{Hold, HoldCause},
+    meta::{self, Current, Handle, MetaFailure},
+    run::{Run, Stamps},
     table::{Action, Item, Source, Stamp},
 };
 use crate::{
@@ -82,11 +82,11 @@ impl Out<'_> {
 
 impl Run<'_> {
     /// Writes every file, symlink and special file, links to others excepted.
-    pub fn write_entries(&self) -> Result<Done> {
+    pub fn write_entries(&self) -> Result<Stamps> {
         let groups = self.groups();
         let parts =
-            tasks::in_order(self.threads(), groups.len(), |i, done: &mut Done| self.write_group(groups[i].clone(), done))?;
-        Ok(Done::sum(parts))
+            tasks::in_order(self.threads(), groups.len(), |i, done: &mut Stamps| self.write_group(groups[i].clone(), done))?;
+        Ok(Stamps::sum(parts))
     }
 
     fn groups(&self) -> Vec<Range<usize>> {
@@ -104,7 +104,7 @@ impl Run<'_> {
         groups
     }
 
-    fn write_group(&self, group: Range<usize>, done: &mut Done) -> Result<()> {
+    fn write_group(&self, group: Range<usize>, done: &mut Stamps) -> Result<()> {
         let items = &self.plan.items[group];
         let mut block = None;
         for item in items.iter().filter(|item| item.action != Action::Meta && !self.is_unmade(item.folder)) {
@@ -215,12 +215,12 @@ impl Run<'_> {
         };
         if let Err(e) = filled.and_then(|()| fill(&mut Out { fd: fd.as_fd(), holes, at: 0 })) {
             // As where a file is longer than the filesystem takes.
-            let Some(held) = e.target_errno().and_then(Held::by) else { return Err(e) };
+            let Some(held) = e.target_errno().and_then(HoldCause::by) else { return Err(e) };
             self.discard(item.folder, &now);
             self.skip_entry(item.folder, item.index, &node.name, Hold::own(held));
             return Ok(None);
         }
-        let set = || -> Result<(Refused, Stamp), (&'static str, Errno)> {
+        let set = || -> Result<(MetaFailure, Stamp), (&'static str, Errno)> {
             // A filesystem behind FUSE may write the content back later, and give the file another time by that.
             self.sync_file(item.folder, fd.as_fd()).map_err(failed("sync"))?;
             let current = match self.staging.created.as_ref().filter(|_| is_private) {
@@ -281,7 +281,7 @@ impl Run<'_> {
 
     /// Sets the metadata of an entry of any type that is there, under whatever name. One that `keeps` its attributes may have more of them than
     /// the checkpoint.
-    pub fn set_meta(&self, folder: BorrowedFd<'_>, now: &[u8], node: &Node, keeps: bool) -> rustix::io::Result<Refused> {
+    pub fn set_meta(&self, folder: BorrowedFd<'_>, now: &[u8], node: &Node, keeps: bool) -> rustix::io::Result<MetaFailure> {
         let meta = self.plan.options.meta_of(&node.meta);
         let stat = sys::stat_at(folder, now)?;
         let xattrs = self.plan.options.decided_of(attributes::of_entry(folder, now), &meta, keeps);

@@ -8,15 +8,15 @@ use std::{
 use jiff::Timestamp;
 
 use super::{place_id, read};
-use crate::error::Missing;
+use crate::error::MissingStore;
 
 /// The store that was seen last at a place by the user whose notes lie in a folder.
-pub(crate) fn last_at(folder: &Path, root: &Path) -> Option<Missing> {
+pub(crate) fn last_at(folder: &Path, root: &Path) -> Option<MissingStore> {
     let ending = format!("-{}.json", place_id(&resolved(root)));
     let is_of_place = |entry: &fs::DirEntry| entry.file_name().to_str().is_some_and(|name| name.ends_with(&ending));
     let notes = fs::read_dir(folder).ok()?.flatten().filter(is_of_place).filter_map(|entry| read(&entry.path()));
     let last = notes.max_by_key(|seen| seen.at.parse::<Timestamp>().ok())?;
-    Some(Missing {
+    Some(MissingStore {
         path: root.to_owned(),
         seen_sequence: last.end.sequence,
         seen_at: last.at,

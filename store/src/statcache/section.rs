@@ -2,9 +2,9 @@
 
 use std::{borrow::Borrow, fs::File, os::unix::fs::FileExt};
 
-use super::Cached;
+use super::CacheEntry;
 use crate::{
-    codec::{Decoder, Malformed, put_uint},
+    codec::{DecodeError, Decoder, put_uint},
     filesystem::FilesystemId,
     id::TreeId,
     keys::{Part, Seal},
@@ -28,17 +28,17 @@ const PATCH_SHARE: usize = 4;
 pub struct Section {
     /// Id of the folder's tree when the cache was written.
     pub tree: TreeId,
-    /// The filesystem that the folder was on, and the entries that are not [racy](Cached::racy).
+    /// The filesystem that the folder was on, and the entries that are not [racy](CacheEntry::racy).
     pub filesystem: FilesystemId,
     /// Its entries, ordered by name.
-    pub entries: Vec<Cached>,
+    pub entries: Vec<CacheEntry>,
 }
 
 impl Section {
-    fn encode<T: Borrow<Cached>>(out: &mut Vec<u8>, tree: TreeId, filesystem: FilesystemId, entries: &[T]) {
+    fn encode<T: Borrow<CacheEntry>>(out: &mut Vec<u8>, tree: TreeId, filesystem: FilesystemId, entries: &[T]) {
         let (mut head, mut tail, mut stats) = (Vec::new(), Vec::new(), Vec::with_capacity(entries.len() * STAT_BYTES));
         for e in entries {
-            let e: &Cached = e.borrow();
+            let e: &CacheEntry = e.borrow();
             e.node.encode(&mut head, &mut tail);
             stats.extend_from_slice(&e.ino.to_le_bytes());
             stats.extend_from_slice(&e.ctime.secs.to_le_bytes());
@@ -55,7 +55,7 @@ impl Section {
         out.extend_from_slice(&tail);
     }
 
-    fn decode(d: &mut Decoder<'_>) -> Result<Self, Malformed> {
+    fn decode(d: &mut Decoder<'_>) -> Result<Self, DecodeError> {
         let tree = TreeId(d.array("section")?);
         let filesystem = FilesystemId(d.array("section")?);
         let count = d.count(STAT_BYTES, "section")?;
@@ -68,7 +68,7 @@ impl Section {
             let ctime = Time { secs: stats.u64("section")? as i64, nanos: stats.u32("section")? };
             let racy = stats.byte("section")? != 0;
             let section = stats.u64("section")?;
-            entries.push(Cached { node: Node::decode(&mut head, d)?, ino, ctime, racy, section });
+            entries.push(CacheEntry { node: Node::decode(&mut head, d)?, ino, ctime, racy, section });
         }
         Ok(Section { tree, filesystem, entries })
     }
@@ -85,10 +85,10 @@ struct Patch {
 }
 
 impl Patch {
-    fn decode(d: &mut Decoder<'_>) -> Result<Self, Malformed> {
+    fn decode(d: &mut Decoder<'_>) -> Result<Self, DecodeError> {
         let base = d.u64("patch")?;
         let removed = (0..d.count(1, "patch")?).map(|_| Ok(d.bytes("patch")?.to_vec()));
-        let removed = removed.collect::<Result<_, Malformed>>()?;
+        let removed = removed.collect::<Result<_, DecodeError>>()?;
         Ok(Patch { base, removed, section: Section::decode(d)? })
     }
 
@@ -123,14 +123,20 @@ fn framed(body: &[u8], more: bool, steps: u8, seal: &Seal) -> Vec<u8> {
 }
 
 /// One part of a whole section.
-pub(super) fn part<T: Borrow<Cached>>(tree: TreeId, filesystem: FilesystemId, entries: &[T], more: bool, seal: &Seal) -> Vec<u8> {
+pub(super) fn part<T: Borrow<CacheEntry>>(
+    tree: TreeId,
+    filesystem: FilesystemId,
+    entries: &[T],
+    more: bool,
+    seal: &Seal,
+) -> Vec<u8> {
     let mut body = Vec::new();
     Section::encode(&mut body, tree, filesystem, entries);
     framed(&body, more, 0, seal)
 }
 
 /// The section as a patch of an earlier one in this file; none where that is not worth it.
-pub(super) fn patch<T: Borrow<Cached>>(
+pub(super) fn patch<T: Borrow<CacheEntry>>(
     file: &File,
     (base, old): (u64, &Section),
     tree: TreeId,
@@ -139,7 +145,7 @@ pub(super) fn patch<T: Borrow<Cached>>(
     seal: &Seal,
 ) -> Option<Vec<u8>> {
     let steps = steps(file, base)?.checked_add(1).filter(|steps| *steps <= STEPS_MAX)?;
-    let (mut removed, mut changed): (Vec<&[u8]>, Vec<&Cached>) = (Vec::new(), Vec::new());
+    let (mut removed, mut changed): (Vec<&[u8]>, Vec<&CacheEntry>) = (Vec::new(), Vec::new());
     let mut olds = old.entries.iter().peekable();
     for new in entries.iter().map(Borrow::borrow) {
         while let Some(old) = olds.next_if(|old| old.node.name < new.node.name) {

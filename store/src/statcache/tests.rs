@@ -6,7 +6,7 @@ use super::{section::PART_ENTRIES, *};
 use crate::{clock::Clock, filesystem::FilesystemId, sys, tree::Meta};
 
 fn section(names: &[&str], child: u64) -> Section {
-    let entry = |name: &&str| Cached {
+    let entry = |name: &&str| CacheEntry {
         node: Node {
             name: name.as_bytes().to_vec(),
             meta: Meta::default(),
@@ -118,7 +118,7 @@ fn an_entry_looks_as_it_did_only_while_nothing_of_it_is_another() {
         let meta = Meta { mode: stat.mode & 0o7777, uid: stat.uid, gid: stat.gid, mtime: stat.mtime, ..Meta::default() };
         let kind = Kind::File { size: 3, blob: crate::testing::blob_id(b"abc"), holes: vec![] };
         let node = Node { name: b"file".to_vec(), meta, links: stat.links, kind };
-        Cached { node, ino: stat.ino, ctime: stat.ctime, racy: false, section: 0 }
+        CacheEntry { node, ino: stat.ino, ctime: stat.ctime, racy: false, section: 0 }
     };
     assert!(cached(&stat).looks_like(&stat));
     let later = |time: Time| Time { nanos: time.nanos ^ 1, ..time };
@@ -141,13 +141,13 @@ fn an_entry_looks_as_it_did_only_while_nothing_of_it_is_another() {
     let folder = sys::stat_fd(File::open(dir.path()).unwrap()).unwrap();
     let kind = Kind::Folder { tree: TreeId([0; 32]), totals: Default::default() };
     let node = Node { kind, ..cached(&folder).node };
-    let known = Cached { node, ..cached(&folder) };
+    let known = CacheEntry { node, ..cached(&folder) };
     assert!(known.looks_like(&folder) && known.looks_like(&Stat { links: folder.links + 1, ..folder }));
     assert!(!known.looks_like(&Stat { mode: folder.mode & 0o7777 | 0o100_000, size: 3, ..folder }));
 
     let trust = Trust { set_back_to: None, is_aged: true };
     assert!(trust.is_unchanged(&cached(&stat), &stat) && trust.is_past_doubt(&cached(&stat), &stat));
-    assert!(!trust.is_unchanged(&Cached { racy: true, ..cached(&stat) }, &stat));
+    assert!(!trust.is_unchanged(&CacheEntry { racy: true, ..cached(&stat) }, &stat));
     let set_back = Trust { set_back_to: Some(Time { secs: stat.ctime.secs - 10, nanos: 0 }), ..trust };
     assert!(!set_back.is_unchanged(&cached(&stat), &stat));
     assert!(!Trust { is_aged: false, ..trust }.is_past_doubt(&cached(&stat), &stat));

@@ -11,7 +11,7 @@ use std::{
 use rustix::fs::{FlockOperation, flock};
 
 use super::{
-    Cached, HEADER_BYTES, Lookup, Section, StatCache, end_of, header, path_for,
+    CacheEntry, HEADER_BYTES, Lookup, Section, StatCache, end_of, header, path_for,
     section::{self, PART_ENTRIES},
     trailer_bytes,
 };
@@ -78,7 +78,7 @@ impl Writer {
 
     /// As [`Writer::append`], for a folder of this tree, on this filesystem, and these entries. `old` is what the continued cache has of
     /// the folder, and where: few changes cost what they are.
-    pub fn append_entries<T: Borrow<Cached>>(
+    pub fn append_entries<T: Borrow<CacheEntry>>(
         &mut self,
         tree: TreeId,
         filesystem: FilesystemId,

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use parhelia_name::Shown as _;
+use parhelia_name::NameExt as _;
 
 use crate::{
     config::Config,

@@ -7,13 +7,13 @@ use std::{
 
 use super::Store;
 use crate::{
-    codec::Malformed,
+    codec::DecodeError,
     damaged,
     error::{Error, Result},
     format::{DEPTH_READ_MAX, PREFIX_BYTES_MAX},
     id::{BlobId, ObjectId, ObjectKind, PackId},
     journal::Position,
-    pack::{Block, Got, Location, OnBases, PackFile, Read, Reuse},
+    pack::{Block, CachedBlock, Location, OnBases, PackFile, Read, Reuse},
 };
 
 /// Limits of one read of blocks that build on each other: more than writers make, and little enough for packs that somebody forged.
@@ -108,14 +108,14 @@ impl Store {
             self.pack(location.pack)?.read_block(location)
         });
         let block = match got? {
-            Got::Block(block) => return Ok(block),
-            Got::OnBases(block) => block,
+            CachedBlock::Block(block) => return Ok(block),
+            CachedBlock::OnBases(block) => block,
         };
         let (prefix, depth) = self.bases(&block, budget)?;
         match self.blocks.get(location, reuse, || block.decode(&prefix, depth).map(Read::Block))? {
-            Got::Block(block) => Ok(block),
+            CachedBlock::Block(block) => Ok(block),
             // Nothing but the block that was just decoded is given back.
-            Got::OnBases(_) => self.decode(Read::OnBases(block)).map(Arc::new),
+            CachedBlock::OnBases(_) => self.decode(Read::OnBases(block)).map(Arc::new),
         }
     }
 
@@ -257,7 +257,12 @@ impl Store {
     }
 
     /// Reads an object and lets `read` make something of its bytes.
-    pub fn read_object<T>(&self, kind: ObjectKind, id: ObjectId, read: impl FnOnce(&[u8]) -> Result<T, Malformed>) -> Result<T> {
+    pub fn read_object<T>(
+        &self,
+        kind: ObjectKind,
+        id: ObjectId,
+        read: impl FnOnce(&[u8]) -> Result<T, DecodeError>,
+    ) -> Result<T> {
         let block = self.object_block(kind, id)?;
         let bytes = block.object(id).unwrap_or_default();
         read(bytes).map_err(|e| Error::Corrupt {

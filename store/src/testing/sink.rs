@@ -11,7 +11,7 @@ use crate::{
     error::Result,
     id::{BlobId, ObjectId, ObjectKey, PackId, TreeId},
     pack::{BlockBuilder, ObjectKind, PackInfo, PackWriter},
-    recipe::{self, ChunkRun, Encoded},
+    recipe::{self, ChunkRun, EncodedObject},
     tree::{self, Kind, Node, Totals},
 };
 
@@ -49,7 +49,7 @@ impl<'a> Sink<'a> {
         found.is_some()
     }
 
-    pub fn put(&mut self, e: Encoded) -> Result<()> {
+    pub fn put(&mut self, e: EncodedObject) -> Result<()> {
         if self.has(e.id) {
             return Ok(());
         }
@@ -68,7 +68,7 @@ impl<'a> Sink<'a> {
         Ok(())
     }
 
-    fn put_on(&mut self, e: &Encoded, base: ObjectId, prefix: &[u8], version: u32) -> Result<()> {
+    fn put_on(&mut self, e: &EncodedObject, base: ObjectId, prefix: &[u8], version: u32) -> Result<()> {
         let mut builder = BlockBuilder::default();
         builder.push_on(e.kind, e.id, &e.bytes, base, version);
         let mut context = zstd::zstd_safe::CCtx::create();
@@ -80,13 +80,13 @@ impl<'a> Sink<'a> {
     /// A chunk that builds on another one, and is said to have so many versions before it.
     pub fn chunk_on(&mut self, bytes: &[u8], base: &[u8], version: u32) -> BlobId {
         let id = blob_id(bytes);
-        let e = Encoded { kind: ObjectKind::Chunk, id: id.object(), bytes: bytes.to_vec(), tail_bytes: 0 };
+        let e = EncodedObject { kind: ObjectKind::Chunk, id: id.object(), bytes: bytes.to_vec(), tail_bytes: 0 };
         self.put_on(&e, blob_id(base).object(), base, version).unwrap();
         id
     }
 
     /// An object that this one is to build on, and its bytes. About every other one builds on something that was committed before, if it may.
-    fn base(&mut self, e: &Encoded) -> Result<Option<(ObjectId, Vec<u8>)>> {
+    fn base(&mut self, e: &EncodedObject) -> Result<Option<(ObjectId, Vec<u8>)>> {
         let may_build = matches!(e.kind, ObjectKind::Chunk | ObjectKind::Tree | ObjectKind::RecipeNode);
         if !may_build || !self.test.builds.get() || e.id.0[5].is_multiple_of(2) {
             return Ok(None);
@@ -108,7 +108,7 @@ impl<'a> Sink<'a> {
 
     pub fn chunk(&mut self, bytes: &[u8]) -> BlobId {
         let id = blob_id(bytes);
-        self.put(Encoded { kind: ObjectKind::Chunk, id: id.object(), bytes: bytes.to_vec(), tail_bytes: 0 }).unwrap();
+        self.put(EncodedObject { kind: ObjectKind::Chunk, id: id.object(), bytes: bytes.to_vec(), tail_bytes: 0 }).unwrap();
         id
     }
 

@@ -6,12 +6,12 @@
 use std::borrow::Borrow;
 
 use crate::{
-    codec::{Decoder, Malformed, put_bytes, put_uint},
+    codec::{DecodeError, Decoder, put_bytes, put_uint},
     id::{ID_BYTES, TreeId},
     keys::Ids,
     name,
     pack::ObjectKind,
-    recipe::Encoded,
+    recipe::EncodedObject,
     tree::{Node, Totals},
 };
 
@@ -51,14 +51,14 @@ fn zero_bits(name: &[u8]) -> u32 {
     u64::from_le_bytes(low).trailing_zeros()
 }
 
-fn encoded(ids: &Ids, kind_level: u8, count: usize, head: &[u8], tail: &[u8]) -> Encoded {
+fn encoded(ids: &Ids, kind_level: u8, count: usize, head: &[u8], tail: &[u8]) -> EncodedObject {
     let mut bytes = Vec::with_capacity(head.len() + tail.len() + 6);
     bytes.push(kind_level);
     put_uint(&mut bytes, count as u64);
     put_uint(&mut bytes, head.len() as u64);
     bytes.extend_from_slice(head);
     bytes.extend_from_slice(tail);
-    Encoded { kind: ObjectKind::Tree, id: ids.tree(&bytes).object(), tail_bytes: tail.len(), bytes }
+    EncodedObject { kind: ObjectKind::Tree, id: ids.tree(&bytes).object(), tail_bytes: tail.len(), bytes }
 }
 
 /// Position of a tree node in its folder: its level, and the first name that it covers.
@@ -68,7 +68,7 @@ pub type PartOf<'a> = (u8, &'a [u8]);
 pub fn encode_folder<T: Borrow<Node>, E>(
     ids: &Ids,
     entries: &[T],
-    mut emit: impl FnMut(Encoded) -> Result<(), E>,
+    mut emit: impl FnMut(EncodedObject) -> Result<(), E>,
 ) -> Result<(TreeId, Totals), E> {
     encode_folder_parts(ids, entries, |encoded, _| emit(encoded))
 }
@@ -78,7 +78,7 @@ pub fn encode_folder<T: Borrow<Node>, E>(
 pub fn encode_folder_parts<T: Borrow<Node>, E>(
     ids: &Ids,
     entries: &[T],
-    mut emit: impl FnMut(Encoded, PartOf<'_>) -> Result<(), E>,
+    mut emit: impl FnMut(EncodedObject, PartOf<'_>) -> Result<(), E>,
 ) -> Result<(TreeId, Totals), E> {
     debug_assert!(entries.windows(2).all(|pair| pair[0].borrow().name < pair[1].borrow().name));
     let (mut head, mut tail) = (Vec::new(), Vec::new());
@@ -137,7 +137,7 @@ pub fn encode_folder_parts<T: Borrow<Node>, E>(
 }
 
 /// Encodes an inner node over some lines, at least one. Returns it with the line that the next level has of it.
-fn encode_inner(ids: &Ids, level: u8, part: &[(Child, u32)]) -> (Encoded, Child) {
+fn encode_inner(ids: &Ids, level: u8, part: &[(Child, u32)]) -> (EncodedObject, Child) {
     let mut totals = Totals::default();
     let (mut head, mut tail) = (Vec::new(), Vec::new());
     for (child, _) in part {
@@ -152,11 +152,11 @@ fn encode_inner(ids: &Ids, level: u8, part: &[(Child, u32)]) -> (Encoded, Child)
 }
 
 /// Decodes a tree node. Checks that names are valid and strictly ordered.
-pub fn decode(bytes: &[u8]) -> Result<TreeNode, Malformed> {
+pub fn decode(bytes: &[u8]) -> Result<TreeNode, DecodeError> {
     let mut d = Decoder::new(bytes);
     let level = d.byte("tree level")?;
     if level > LEVEL_MAX {
-        return Err(Malformed("tree level"));
+        return Err(DecodeError("tree level"));
     }
     let count = d.count(8, "tree length")?;
     let mut head = Decoder::new(d.bytes("tree head")?);
@@ -166,7 +166,7 @@ pub fn decode(bytes: &[u8]) -> Result<TreeNode, Malformed> {
         for _ in 0..count {
             let node = Node::decode(&mut head, &mut tail)?;
             if nodes.last().is_some_and(|last| last.name >= node.name) {
-                return Err(Malformed("order of names"));
+                return Err(DecodeError("order of names"));
             }
             nodes.push(node);
         }
@@ -175,14 +175,14 @@ pub fn decode(bytes: &[u8]) -> Result<TreeNode, Malformed> {
         return Ok(TreeNode::Leaf(nodes));
     }
     if tail.remaining() != count * ID_BYTES || count == 0 {
-        return Err(Malformed("tree tail"));
+        return Err(DecodeError("tree tail"));
     }
     let mut children: Vec<Child> = Vec::with_capacity(count);
     for _ in 0..count {
         let first = head.bytes("tree name")?.to_vec();
         let totals = Totals::decode(&mut head)?;
         if !name::is_valid(&first) || children.last().is_some_and(|last| last.first >= first) {
-            return Err(Malformed("order of names"));
+            return Err(DecodeError("order of names"));
         }
         children.push(Child { tree: TreeId(tail.array("tree id")?), first, totals });
     }

@@ -1,27 +1,27 @@
 //! Extension fields of an entry: room for what a later release keeps of one. This release writes none, and knows none.
 
-use crate::codec::{Decoder, Malformed};
+use crate::codec::{DecodeError, Decoder};
 
 /// An extension that changes what the entry is, so that a reader without it would show something else.
-const NEWER: Malformed = Malformed("extension of an entry: it was written by a newer parhelia");
+const NEWER: DecodeError = DecodeError("extension of an entry: it was written by a newer parhelia");
 
 /// Passes over the extensions of an entry: those with even tags say nothing that a reader without them needs. Fails at the first one
 /// with an odd tag, and where tags are not ascending.
-pub(super) fn skip(head: &mut Decoder<'_>) -> Result<(), Malformed> {
+pub(super) fn skip(head: &mut Decoder<'_>) -> Result<(), DecodeError> {
     let count = head.count(2, "extensions")?;
     let mut before = None;
     for _ in 0..count {
         let tag = head.uint("extension")?;
         head.bytes("extension")?;
         if before.is_some_and(|before| before >= tag) {
-            return Err(Malformed("order of extensions"));
+            return Err(DecodeError("order of extensions"));
         }
         if tag % 2 == 1 {
             return Err(NEWER);
         }
         before = Some(tag);
     }
-    if before.is_none() { Err(Malformed("extensions")) } else { Ok(()) }
+    if before.is_none() { Err(DecodeError("extensions")) } else { Ok(()) }
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ pub use self::{
 };
 use super::extension;
 use crate::{
-    codec::{Decoder, Malformed, put_bytes, put_int, put_uint},
+    codec::{DecodeError, Decoder, put_bytes, put_int, put_uint},
     format::{TARGET_BYTES_MAX, XATTR_NAME_BYTES_MAX},
     id::{BlobId, ID_BYTES, TreeId},
     meta::{Hole, Meta, Time, Xattr},
@@ -118,21 +118,21 @@ impl Node {
     }
 
     /// Reads a node that [`Node::encode`] wrote, and refuses what it cannot have written.
-    pub fn decode(head: &mut Decoder<'_>, tail: &mut Decoder<'_>) -> Result<Self, Malformed> {
+    pub fn decode(head: &mut Decoder<'_>, tail: &mut Decoder<'_>) -> Result<Self, DecodeError> {
         let flags = head.byte("node")?;
         let node_name = head.bytes("node name")?;
         if !name::is_valid(node_name) || flags & UNKNOWN != 0 {
-            return Err(Malformed("node name"));
+            return Err(DecodeError("node name"));
         }
         let mode = head.uint32("mode")?;
         let (uid, gid) = (head.uint32("uid")?, head.uint32("gid")?);
         let mtime = Time { secs: head.int("mtime")?, nanos: head.u32("mtime")? };
         if mode > 0o7777 || mtime.nanos >= 1_000_000_000 {
-            return Err(Malformed("mode or mtime"));
+            return Err(DecodeError("mode or mtime"));
         }
         let links = if flags & HARD_LINKED != 0 { head.uint32("links")? } else { 1 };
         if flags & HARD_LINKED != 0 && links < 2 {
-            return Err(Malformed("links"));
+            return Err(DecodeError("links"));
         }
         let xattrs = if flags & WITH_XATTRS != 0 { decode_xattrs(head)? } else { Vec::new() };
         let mut kind = match flags & 0x07 {
@@ -145,7 +145,7 @@ impl Node {
             2 => {
                 let target = head.bytes("symlink")?;
                 if target.is_empty() || target.len() > TARGET_BYTES_MAX || target.contains(&0) {
-                    return Err(Malformed("symlink"));
+                    return Err(DecodeError("symlink"));
                 }
                 Kind::Symlink { target: target.to_vec() }
             }
@@ -153,23 +153,23 @@ impl Node {
             4 => Kind::Socket,
             5 => Kind::CharDevice { major: head.uint32("device")?, minor: head.uint32("device")? },
             6 => Kind::BlockDevice { major: head.uint32("device")?, minor: head.uint32("device")? },
-            _ => return Err(Malformed("node kind")),
+            _ => return Err(DecodeError("node kind")),
         };
         if flags & WITH_HOLES != 0 {
-            let Kind::File { size, holes, .. } = &mut kind else { return Err(Malformed("holes")) };
+            let Kind::File { size, holes, .. } = &mut kind else { return Err(DecodeError("holes")) };
             let count = head.count(2, "holes")?;
             if count == 0 {
-                return Err(Malformed("holes"));
+                return Err(DecodeError("holes"));
             }
             let mut end = 0u64;
             for number in 0..count {
                 let (distance, bytes) = (head.uint("hole")?, head.uint("hole")?);
                 // Two holes without data between them are one.
                 if bytes == 0 || distance == 0 && number > 0 {
-                    return Err(Malformed("hole"));
+                    return Err(DecodeError("hole"));
                 }
-                let start = end.checked_add(distance).ok_or(Malformed("hole"))?;
-                end = start.checked_add(bytes).filter(|end| end <= size).ok_or(Malformed("hole"))?;
+                let start = end.checked_add(distance).ok_or(DecodeError("hole"))?;
+                end = start.checked_add(bytes).filter(|end| end <= size).ok_or(DecodeError("hole"))?;
                 holes.push(Hole { start, bytes });
             }
         }
@@ -215,17 +215,17 @@ impl Totals {
 }
 
 /// Attributes in order of name, each once.
-fn decode_xattrs(head: &mut Decoder<'_>) -> Result<Vec<Xattr>, Malformed> {
+fn decode_xattrs(head: &mut Decoder<'_>) -> Result<Vec<Xattr>, DecodeError> {
     let count = head.count(2, "xattrs")?;
     let mut xattrs: Vec<Xattr> = Vec::new();
     for _ in 0..count {
         let (name, value) = (head.bytes("xattr")?, head.bytes("xattr")?);
         if !is_xattr_name(name) || xattrs.last().is_some_and(|(last, _)| &last[..] >= name) {
-            return Err(Malformed("name of an xattr"));
+            return Err(DecodeError("name of an xattr"));
         }
         xattrs.push((name.to_vec(), value.to_vec()));
     }
-    if xattrs.is_empty() { Err(Malformed("xattrs")) } else { Ok(xattrs) }
+    if xattrs.is_empty() { Err(DecodeError("xattrs")) } else { Ok(xattrs) }
 }
 
 /// True if a filesystem can have an attribute with this name.

@@ -102,7 +102,7 @@ fn take_in(layout: &Layout, db: Db, tables: &HashMap<OpId, PathBuf>, settled: &P
     let mut ingested = HashSet::new();
     // Of a first checkpoint, which has just been made, nothing is lost.
     let is_whole_store = base == Position::start() && tables.is_empty();
-    bases::index(&mut bases::Taking { db: &db, view: &view }, is_whole_store, |is_first, visit| {
+    bases::index(&mut bases::DbPlaces { db: &db, view: &view }, is_whole_store, |is_first, visit| {
         let mut are_whole = true;
         for id in &changes.order {
             match tables.get(&id.op()) {

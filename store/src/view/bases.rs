@@ -88,12 +88,12 @@ impl Places for InMemory<'_> {
 }
 
 /// A RocksDB that takes in the journal's tail of a view.
-pub(super) struct Taking<'a> {
+pub(super) struct DbPlaces<'a> {
     pub(super) db: &'a Db,
     pub(super) view: &'a View,
 }
 
-impl Places for Taking<'_> {
+impl Places for DbPlaces<'_> {
     fn put(&mut self, at: Location, directory: &Directory) -> Result<()> {
         self.db.put_locations(directory.entries.iter().map(|e| (e.id.key(), at)))
     }

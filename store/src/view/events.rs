@@ -9,7 +9,7 @@ use crate::{
     db::{Batch, Db, Family},
     error::Result,
     event::Event,
-    journal::{Entry, Logged},
+    journal::{Entry, JournalRecord},
 };
 
 /// Key of the last event's hash.
@@ -33,7 +33,7 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    pub(super) fn apply(&mut self, logged: &Logged) {
+    pub(super) fn apply(&mut self, logged: &JournalRecord) {
         if let Entry::Event(event) = &logged.entry {
             self.note(event);
         }

@@ -9,7 +9,7 @@ use crate::{
     db::{Batch, Db, Family},
     error::Result,
     event::{Event, NewEvent},
-    fold::{Changes, Checkpoints, Contents, Fold, Index, Kept, Standing, Visit},
+    fold::{Changes, Checkpoints, Contents, Fold, Index, Projection, SessionHead, Visit},
     id::Ulid,
     layout::Layout,
     maker::Maker,
@@ -59,17 +59,17 @@ impl Checkpoints for View {
 }
 
 /// What an index has of a fold.
-pub(super) fn kept(db: Option<&Db>) -> Kept<'_> {
-    Kept(db.map(|db| db as &dyn Index))
+pub(super) fn kept(db: Option<&Db>) -> Projection<'_> {
+    Projection(db.map(|db| db as &dyn Index))
 }
 
 impl View {
     /// The fold up to this view's place in the journal, and what the index has of it.
-    pub fn fold(&self) -> (&dyn Fold, Kept<'_>) {
+    pub fn fold(&self) -> (&dyn Fold, Projection<'_>) {
         (&*self.fold, self.kept())
     }
 
-    pub(super) fn kept(&self) -> Kept<'_> {
+    pub(super) fn kept(&self) -> Projection<'_> {
         kept(self.db.as_deref())
     }
 
@@ -92,7 +92,7 @@ impl View {
         events.of_key(self.db.as_deref(), key)
     }
 
-    pub(crate) fn standing(&self, session: &str) -> Result<Standing> {
+    pub(crate) fn standing(&self, session: &str) -> Result<SessionHead> {
         self.fold.standing(self.kept(), session)
     }
 

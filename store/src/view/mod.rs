@@ -31,7 +31,7 @@ use crate::{
     journal::{self, Entry, Gap, Journal, Position, Tail},
     keys::Ids,
     layout::Layout,
-    name::Shown as _,
+    name::NameExt as _,
     pack::Location,
     record::Checkpoint,
 };

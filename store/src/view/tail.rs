@@ -6,7 +6,7 @@ use super::PackState;
 use crate::{
     event::kind,
     id::{OpId, PackId, Ulid},
-    journal::{Entry, Logged},
+    journal::{Entry, JournalRecord},
     keys::Ids,
     pack::PackInfo,
     record::Checkpoint,
@@ -30,7 +30,7 @@ pub(super) struct Changes {
 }
 
 impl Changes {
-    pub(super) fn apply(&mut self, logged: &Logged, ids: &Ids) {
+    pub(super) fn apply(&mut self, logged: &JournalRecord, ids: &Ids) {
         match &logged.entry {
             Entry::Commit { record, packs, .. } => {
                 self.add_packs(packs);

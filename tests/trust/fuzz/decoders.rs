@@ -12,7 +12,7 @@ use parhelia_store::{
         self,
         import::{Limits, Reader},
     },
-    create::{self, AppendCache, Captured, FullWalk, ImportOptions, Seen, State, StateContent, StateFile},
+    create::{self, AppendCache, CapturedState, CapturedWorkspace, FullWalk, ImportOptions, State, StateContent, StateFile},
     format::STAT_CACHE_MAGIC,
     id::{BlobId, PackId},
     journal::{Journal, Position},
@@ -97,14 +97,14 @@ struct Beside(Vec<PathBuf>);
 impl State for Beside {
     fn begin(&mut self) {}
 
-    fn finish(&mut self, _seen: &Seen<'_>) -> Captured {
+    fn finish(&mut self, _seen: &CapturedWorkspace<'_>) -> CapturedState {
         let file = |path: &PathBuf| StateFile {
             path: path.file_name().unwrap().to_string_lossy().into_owned(),
             part: "beside".into(),
             content: StateContent::File { path: path.clone() },
             mtime: None,
         };
-        Captured { files: self.0.iter().map(file).collect(), ..Captured::default() }
+        CapturedState { files: self.0.iter().map(file).collect(), ..CapturedState::default() }
     }
 }
 

@@ -30,7 +30,7 @@ pub struct Review {
     /// Issues that its checkpoints are linked to by an agent or an import alone.
     pub asked_links: Vec<Link>,
     /// Entries that rules leave out of the checkpoint, so that no comparison shows them.
-    pub unseen: Unseen,
+    pub unseen: Exclusions,
     /// Possible secrets in these and in the newest one, each with its place and rule.
     pub secrets: Vec<String>,
     /// Turns of the conversation.
@@ -83,7 +83,7 @@ impl Review {
 
 mirror! {
     /// Everything that rules leave out of a checkpoint, beside the last one before it that a person approved.
-    pub struct Unseen of unseen::Unseen {
+    pub struct Exclusions of unseen::Exclusions {
         /// Entries that somebody's rules leave out, by rule.
         pub by_rule: Vec<LeftOutBy>,
         /// Entries that are left out because they can be made again, as their names and their neighbours say.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use parhelia_host::safety;
 use parhelia_life::{
     overwrite,
-    rollback::{self, Look, Preview, Rolled},
+    rollback::{self, Look, Preview, RollbackOutcome},
 };
 use parhelia_store::record;
 use schemars::JsonSchema;
@@ -17,12 +17,12 @@ use crate::{
     repository::Lack,
     show::{Show, mirror},
     shown,
-    tree::{Counts, Parted, Skipped},
+    tree::{Counts, SkippedEntry, SplitHardLink},
 };
 
 /// The outcome of `checkpoint create`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
-pub struct Created {
+pub struct CreateOutcome {
     /// The checkpoint: of one that was skipped, the unchanged one before it; null of a dry run.
     pub id: Option<String>,
     /// True if nothing was done.
@@ -51,7 +51,7 @@ pub struct Created {
     pub attributes: u64,
     /// The rest, of a checkpoint.
     #[serde(flatten)]
-    pub made: Option<Made>,
+    pub made: Option<NewCheckpoint>,
     /// Changes since the parent, of a dry run.
     #[serde(flatten)]
     pub changes: Option<Changes>,
@@ -59,7 +59,7 @@ pub struct Created {
 
 /// A checkpoint that was made.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Made {
+pub struct NewCheckpoint {
     /// Place in the chain of its ancestors, from 1.
     pub depth: u64,
     /// Epoch of the run; 0 outside runs.
@@ -110,7 +110,7 @@ pub struct Diff {
 
 /// The outcome of `checkpoint restore`.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Restored {
+pub struct RestoreOutcome {
     /// The checkpoint.
     pub id: String,
     /// True if nothing was done.
@@ -137,7 +137,7 @@ pub struct Restored {
     /// Entries that belong to the caller instead of their owner.
     pub foreign_owners: u64,
     /// Hard-linked files that were restored without some of their names.
-    pub parted: Vec<Parted>,
+    pub parted: Vec<SplitHardLink>,
     /// All the names of these that lie outside of what was restored.
     pub links_outside: Vec<String>,
 }
@@ -173,7 +173,7 @@ mirror! {
     }
 
     /// A conversation that goes back.
-    pub struct Spoken of rollback::Spoken {
+    pub struct ConversationEffect of rollback::ConversationEffect {
         /// Turns that it has now; null if it is gone.
         pub turns: Option<u64>,
         /// Turns that it has in the checkpoint.
@@ -211,7 +211,7 @@ pub struct RolledBack {
     /// True if the conversation goes back as well.
     pub with_conversation: bool,
     /// The conversation's way back, of a dry run.
-    pub conversation: Option<Spoken>,
+    pub conversation: Option<ConversationEffect>,
     /// Sentences that the user should know.
     pub notices: Vec<String>,
     /// Files that were kept aside of the conversation.
@@ -219,7 +219,7 @@ pub struct RolledBack {
     /// Paths that stay as they are, because the safety checkpoint does not have them.
     pub spared: Vec<String>,
     /// Entries that stay, because they cannot be put back, hold what is left alone, or are mounts, or because that was asked for.
-    pub left: Vec<Skipped>,
+    pub left: Vec<SkippedEntry>,
     /// Command that lets the agent go on.
     pub next: Option<String>,
     /// A sentence about a process that has the conversation open.
@@ -244,8 +244,8 @@ impl RolledBack {
     }
 
     /// A rollback that was done.
-    pub fn of(rolled: &Rolled) -> Self {
-        let Rolled { session, done, spared, left, .. } = rolled;
+    pub fn of(rolled: &RollbackOutcome) -> Self {
+        let RollbackOutcome { session, done, spared, left, .. } = rolled;
         RolledBack {
             target: done.target.to_string(),
             changed: true,
@@ -291,7 +291,7 @@ impl Stash {
 
 /// The outcome of `checkpoint verify`.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Verified {
+pub struct VerifyOutcome {
     /// The checkpoint.
     pub id: String,
     /// True if nothing is damaged.
@@ -320,9 +320,9 @@ pub struct Verified {
     pub problems: u64,
 }
 
-impl From<&parhelia_store::check::VerifyReport> for Verified {
+impl From<&parhelia_store::check::VerifyReport> for VerifyOutcome {
     fn from(report: &parhelia_store::check::VerifyReport) -> Self {
-        Verified {
+        VerifyOutcome {
             id: report.checkpoint.show(),
             ok: report.is_ok(),
             complete: report.is_complete(),

@@ -1,10 +1,10 @@
 //! Hooks in an agent's settings.
 
-use parhelia_agent::hooks::{Layer, Narrowed};
+use parhelia_agent::hooks::{Layer, MatcherGap};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use parhelia_store::name::Shown as _;
+use parhelia_store::name::NameExt as _;
 
 /// One file of settings that an agent reads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -55,9 +55,9 @@ pub struct NarrowedHook {
     pub left_out: Vec<String>,
 }
 
-impl From<&Narrowed> for NarrowedHook {
-    fn from(narrowed: &Narrowed) -> Self {
-        let Narrowed { event, matchers, left_out } = narrowed.clone();
+impl From<&MatcherGap> for NarrowedHook {
+    fn from(narrowed: &MatcherGap) -> Self {
+        let MatcherGap { event, matchers, left_out } = narrowed.clone();
         NarrowedHook { event, matchers, left_out }
     }
 }

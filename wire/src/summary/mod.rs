@@ -8,10 +8,15 @@ mod session;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-pub use checkpoint::{Created, Diff, LiveAgent, Made, Restored, RolledBack, Safety, Spoken, Stash, Status, Verified};
+pub use checkpoint::{
+    ConversationEffect, CreateOutcome, Diff, LiveAgent, NewCheckpoint, RestoreOutcome, RolledBack, Safety, Stash, Status,
+    VerifyOutcome,
+};
 pub use hooks::{HookLayer, LastHeard, NarrowedHook};
-pub use repository::{Check, Collection, CopiedStore, Exported, Imported};
-pub use session::{Decision, Elsewhere, Ended, Labelled, NotResumed, Prompted, Pruned, ResumedAll, SetAside};
+pub use repository::{Check, Collection, CopiedStore, ExportOutcome, ImportOutcome};
+pub use session::{
+    Decision, LabelOutcome, NotResumed, PromptOutcome, PruneOutcome, RemoteSession, ResumedAll, RunOutcome, SetAside,
+};
 
 use crate::{
     checkpoint::{Annotation, Link},
@@ -24,7 +29,7 @@ use crate::{
 pub enum Summary {
     /// The checkpoint that was made.
     #[serde(rename = "checkpoint create")]
-    CheckpointCreate(Box<Created>),
+    CheckpointCreate(Box<CreateOutcome>),
     /// The number of checkpoints.
     #[serde(rename = "checkpoint list")]
     CheckpointList {
@@ -114,7 +119,7 @@ pub enum Summary {
     },
     /// Numbers of a restore.
     #[serde(rename = "checkpoint restore")]
-    CheckpointRestore(Box<Restored>),
+    CheckpointRestore(Box<RestoreOutcome>),
     /// The outcome of a rollback.
     #[serde(rename = "checkpoint rollback")]
     CheckpointRollback(Box<RolledBack>),
@@ -123,7 +128,7 @@ pub enum Summary {
     CheckpointUndo(Box<RolledBack>),
     /// The outcome of a verification.
     #[serde(rename = "checkpoint verify")]
-    CheckpointVerify(Verified),
+    CheckpointVerify(VerifyOutcome),
     /// The checkpoints that were deleted.
     #[serde(rename = "checkpoint delete")]
     CheckpointDelete {
@@ -201,10 +206,10 @@ pub enum Summary {
     Status(Box<Status>),
     /// The end of an agent that this process has started.
     #[serde(rename = "session run")]
-    SessionRun(Ended),
+    SessionRun(RunOutcome),
     /// The end of an agent that has gone on.
     #[serde(rename = "session resume")]
-    SessionResume(Ended),
+    SessionResume(RunOutcome),
     /// The sessions of `--all`, by outcome.
     #[serde(rename = "session resume --all")]
     SessionResumeAll(ResumedAll),
@@ -240,16 +245,16 @@ pub enum Summary {
     },
     /// An agent in a container that has ended.
     #[serde(rename = "heartbeat")]
-    Heartbeat(Ended),
+    Heartbeat(RunOutcome),
     /// The labels of a session.
     #[serde(rename = "session label")]
-    SessionLabel(Labelled),
+    SessionLabel(LabelOutcome),
     /// A session that was set aside.
     #[serde(rename = "session pause")]
     SessionPause(SetAside),
     /// A live agent that was given a prompt.
     #[serde(rename = "session prompt")]
-    SessionPrompt(Prompted),
+    SessionPrompt(PromptOutcome),
     /// A session that is over for good.
     #[serde(rename = "session end")]
     SessionEnd(SetAside),
@@ -304,7 +309,7 @@ pub enum Summary {
     SessionContext(Box<crate::context::Context>),
     /// Numbers of what retention does.
     #[serde(rename = "session prune")]
-    SessionPrune(Pruned),
+    SessionPrune(PruneOutcome),
     /// A unit of systemd.
     #[serde(rename = "session unit")]
     SessionUnit {
@@ -545,7 +550,7 @@ pub enum Summary {
     },
     /// The outcome of a verification of the chain of events.
     #[serde(rename = "audit verify")]
-    AuditVerify(crate::audit::Verified),
+    AuditVerify(crate::audit::AuditReport),
     /// The outcome of a check, and of a repair before it.
     #[serde(rename = "check")]
     Check(Check),
@@ -557,10 +562,10 @@ pub enum Summary {
     Stats(Stats),
     /// The archive that was written.
     #[serde(rename = "export")]
-    Export(Exported),
+    Export(ExportOutcome),
     /// The checkpoint that was made of an archive.
     #[serde(rename = "import")]
-    Import(Imported),
+    Import(ImportOutcome),
     /// A mounted checkpoint.
     #[serde(rename = "mount")]
     Mount {

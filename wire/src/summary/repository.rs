@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::repository::{Checked, Collected, CollectionPlan, Repair, Salvage};
+use crate::repository::{CheckReport, CollectionPlan, CollectionReport, Repair, Salvage};
 
 /// The outcome of `check`.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -20,7 +20,7 @@ pub struct Check {
     pub salvage: Option<Salvage>,
     /// Numbers of the check; not there if a repair was only planned.
     #[serde(flatten)]
-    pub checked: Option<Checked>,
+    pub checked: Option<CheckReport>,
 }
 
 /// The outcome of `gc`.
@@ -32,12 +32,12 @@ pub struct Collection {
     pub plan: CollectionPlan,
     /// Numbers of what was done; not there of a dry run.
     #[serde(flatten)]
-    pub done: Option<Collected>,
+    pub done: Option<CollectionReport>,
 }
 
 /// The outcome of `export`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Exported {
+pub struct ExportOutcome {
     /// The checkpoint.
     pub id: String,
     /// File that was written.
@@ -58,7 +58,7 @@ pub struct Exported {
 
 /// The outcome of `import`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Imported {
+pub struct ImportOutcome {
     /// The checkpoint.
     pub id: String,
     /// Id of the session that it belongs to.

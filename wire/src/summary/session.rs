@@ -10,7 +10,7 @@ use crate::{checkpoint::Approval, show::Show};
 
 /// The end of an agent that this process has started; in tmux its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Ended {
+pub struct RunOutcome {
     /// The session.
     pub id: String,
     /// ULID of the run; null where none was begun.
@@ -25,10 +25,10 @@ pub struct Ended {
     pub waits: Option<String>,
 }
 
-impl Ended {
+impl RunOutcome {
     /// An agent that was started in tmux, and the reason for which it waits for somebody.
     pub fn in_tmux(id: String, run: String, alive: bool, waits: Option<Trouble>) -> Self {
-        Ended { id, run: Some(run), alive, waits: waits.show(), ..Ended::default() }
+        RunOutcome { id, run: Some(run), alive, waits: waits.show(), ..RunOutcome::default() }
     }
 }
 
@@ -61,7 +61,7 @@ pub struct ResumedAll {
     /// Sessions that were left alone.
     pub left: Vec<String>,
     /// Sessions that another machine or container may have.
-    pub elsewhere: Vec<Elsewhere>,
+    pub elsewhere: Vec<RemoteSession>,
 }
 
 /// A session that could not be resumed.
@@ -75,7 +75,7 @@ pub struct NotResumed {
 
 /// A session that another machine or container may have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Elsewhere {
+pub struct RemoteSession {
     /// The session.
     pub id: String,
     /// The machine or container.
@@ -104,7 +104,7 @@ pub struct SetAside {
 
 /// The outcome of `session label`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Labelled {
+pub struct LabelOutcome {
     /// The session.
     pub id: String,
     /// False if nothing was recorded.
@@ -115,14 +115,14 @@ pub struct Labelled {
 
 /// The outcome of `session prompt`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Prompted {
+pub struct PromptOutcome {
     /// The session.
     pub id: String,
 }
 
 /// The outcome of `session prune`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Pruned {
+pub struct PruneOutcome {
     /// True if nothing was done.
     pub dry_run: bool,
     /// Checkpoints that went, or would go.

@@ -5,7 +5,7 @@ use crate::transcript::{
     json::Object,
     limits::PATH_BYTES_MAX,
     parts::ToolCall,
-    story::{Change, Deed, Ended},
+    story::{Change, CommandOutcome, ToolAction},
 };
 
 /// Beginnings of results that say that a tool did not run.
@@ -19,29 +19,29 @@ const NOT_RUN: [&str; 6] = [
 ];
 
 /// The deed of a call that has its result; none where it did nothing that is told.
-pub(super) fn deed(call: &ToolCall, record: &Object, block: &Object) -> Option<Deed> {
+pub(super) fn deed(call: &ToolCall, record: &Object, block: &Object) -> Option<ToolAction> {
     let input = Object::parse(call.input.as_deref()?.as_bytes())?;
     let is_error = block.is_true("is_error");
     match call.name.as_str() {
         "Bash" => ran(&input, is_error, facts::content_text(block)),
-        "Edit" | "MultiEdit" | "Write" if !is_error => changed(call, &input, record).map(Deed::Changed),
-        "ExitPlanMode" if is_error => Some(Deed::Rejected(input.text("plan")?.into_owned())),
-        "WebFetch" if !is_error => input.name("url", PATH_BYTES_MAX).map(Deed::Fetched),
+        "Edit" | "MultiEdit" | "Write" if !is_error => changed(call, &input, record).map(ToolAction::Changed),
+        "ExitPlanMode" if is_error => Some(ToolAction::Rejected(input.text("plan")?.into_owned())),
+        "WebFetch" if !is_error => input.name("url", PATH_BYTES_MAX).map(ToolAction::Fetched),
         _ => None,
     }
 }
 
-fn ran(input: &Object, is_error: bool, output: String) -> Option<Deed> {
+fn ran(input: &Object, is_error: bool, output: String) -> Option<ToolAction> {
     let line = input.text("command")?.into_owned();
     if is_error && NOT_RUN.iter().any(|start| output.trim_start().starts_with(start)) {
         return None;
     }
     let ended = match is_error {
-        true => Ended::Failed,
-        false if input.is_true("run_in_background") => Ended::Unknown,
-        false => Ended::Passed,
+        true => CommandOutcome::Failed,
+        false if input.is_true("run_in_background") => CommandOutcome::Unknown,
+        false => CommandOutcome::Passed,
     };
-    Some(Deed::Ran { line, ended, output })
+    Some(ToolAction::Ran { line, ended, output })
 }
 
 fn changed(call: &ToolCall, input: &Object, record: &Object) -> Option<Change> {

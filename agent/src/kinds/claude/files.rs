@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use super::place::slug;
 use crate::{
-    kind::Located,
+    kind::TranscriptLocation,
     regular::{self, entries},
     transcript::raw::{BESIDE, RawSet, TRANSCRIPT, is_plain},
 };
@@ -37,7 +37,7 @@ const PLANS: &str = "plans";
 /// Bytes that are read of a transcript's end: every record there has the name of the conversation's plan.
 const TAIL_BYTES: u64 = 256 << 10;
 
-pub(super) fn beside(located: &Located, found: &mut RawSet) {
+pub(super) fn beside(located: &TranscriptLocation, found: &mut RawSet) {
     found.folder(&located.transcript.with_extension(""), Path::new(BESIDE));
     let Some(config) = &located.config else { return };
     for kind in BY_ID {
@@ -54,7 +54,7 @@ pub(super) fn beside(located: &Located, found: &mut RawSet) {
 }
 
 /// Adds the notes of the project.
-fn memory(located: &Located, found: &mut RawSet) {
+fn memory(located: &TranscriptLocation, found: &mut RawSet) {
     let Some(folder) = located.transcript.parent().map(|project| project.join(MEMORY)) else { return };
     let mut left = MEMORY_BYTES_MAX;
     for path in entries(&folder).unwrap_or_default().into_iter().take(MEMORY_FILES_MAX) {
@@ -67,7 +67,7 @@ fn memory(located: &Located, found: &mut RawSet) {
 }
 
 /// Adds the plans of the conversation.
-fn plans(located: &Located, config: &Path, found: &mut RawSet) {
+fn plans(located: &TranscriptLocation, config: &Path, found: &mut RawSet) {
     let names = plan_names(&located.transcript).unwrap_or_default();
     if names.is_empty() {
         return;
@@ -145,7 +145,7 @@ mod tests {
         write("todos/a2.json", "[]");
         write(".claude.json", "secret");
         std::os::unix::fs::symlink("/etc/passwd", config.join("projects/-w/a1/link")).unwrap();
-        let located = Located::by_session(&config, "a1").unwrap();
+        let located = TranscriptLocation::by_session(&config, "a1").unwrap();
         let set = RawSet::find(&located).unwrap();
         let found: Vec<_> = set.files.iter().map(|f| (f.name.to_str().unwrap(), f.bytes, f.torn_bytes)).collect();
         let expected = [
@@ -179,7 +179,7 @@ mod tests {
         for plan in ["quiet-lobster", "quiet-lobster-agent-1", "quiet-lobsters", "other"] {
             write(&format!("plans/{plan}.md"), b"# plan");
         }
-        let set = RawSet::find(&Located::by_session(&config, "a1").unwrap()).unwrap();
+        let set = RawSet::find(&TranscriptLocation::by_session(&config, "a1").unwrap()).unwrap();
         let found: Vec<_> = set.files.iter().map(|file| file.name.to_str().unwrap()).collect();
         assert_eq!(found, ["transcript.jsonl", "memory/MEMORY.md", "plans/quiet-lobster-agent-1.md", "plans/quiet-lobster.md"]);
         for file in &set.files {

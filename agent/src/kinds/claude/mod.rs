@@ -25,8 +25,8 @@ use crate::{
     folder::FolderNames,
     hooks::{Release, command::HookCommand, settings::settings_json},
     id::is_session_id,
-    kind::{Abilities, AgentKind, Argv, Events, Files, Hooks, Located, Transcript},
-    said::{Said, Unseen},
+    kind::{Abilities, AgentKind, Argv, Events, Files, Hooks, Transcript, TranscriptLocation},
+    said::{AgentProcess, UnseenAgent},
     secrets::SecretFiles,
     transcript::{index::Format, json::Object, raw::RawSet, records::Records},
     trouble::{Signs, Trouble},
@@ -288,15 +288,15 @@ impl Files for Claude {
 }
 
 impl Transcript for Claude {
-    fn said_by(&self, config: &Path, process: i32) -> Option<Said> {
+    fn said_by(&self, config: &Path, process: i32) -> Option<AgentProcess> {
         open::said_by(config, process)
     }
 
-    fn live(&self, config: &Path, conversation: &str) -> Vec<Said> {
+    fn live(&self, config: &Path, conversation: &str) -> Vec<AgentProcess> {
         open::live(config, conversation)
     }
 
-    fn unseen(&self, config: &Path, conversation: &str) -> Vec<Unseen> {
+    fn unseen(&self, config: &Path, conversation: &str) -> Vec<UnseenAgent> {
         open::unseen(config, conversation)
     }
 
@@ -308,14 +308,14 @@ impl Transcript for Claude {
         Format::Subagent
     }
 
-    fn located(&self, transcript: &Path) -> Option<Located> {
+    fn located(&self, transcript: &Path) -> Option<TranscriptLocation> {
         let id = transcript.file_stem().and_then(OsStr::to_str).filter(|_| transcript.extension() == Some(OsStr::new("jsonl")));
         let id = id.filter(|id| is_session_id(id))?;
         let projects =
             transcript.parent().and_then(Path::parent).filter(|folder| folder.file_name() == Some(OsStr::new(place::PROJECTS)));
         let config = projects.and_then(Path::parent).map(Path::to_owned);
         let (transcript, agent_session) = (transcript.to_owned(), id.to_owned());
-        Some(Located { kind: &Claude, transcript, agent_session, config, others: Vec::new() })
+        Some(TranscriptLocation { kind: &Claude, transcript, agent_session, config, others: Vec::new() })
     }
 
     fn copies(&self, config: &Path, conversation: &str) -> Result<Vec<PathBuf>> {
@@ -326,7 +326,7 @@ impl Transcript for Claude {
         place::transcript_path(config, folder, conversation)
     }
 
-    fn beside(&self, located: &Located, found: &mut RawSet) {
+    fn beside(&self, located: &TranscriptLocation, found: &mut RawSet) {
         files::beside(located, found);
     }
 

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::{
     process::{Identity, boot_time, sees_all, within_container},
     regular,
-    said::{Open, Said, Unseen},
+    said::{AgentProcess, Open, UnseenAgent},
 };
 
 /// The folder, in the agent's own, with a file for each of its processes.
@@ -20,20 +20,20 @@ const SESSIONS: &str = "sessions";
 const SAID_BYTES_MAX: u64 = 1 << 20;
 
 /// The words of a live process of the agent.
-pub(super) fn said_by(config: &Path, process: i32) -> Option<Said> {
-    Kept::read(&config.join(SESSIONS).join(format!("{process}.json")))?.live()
+pub(super) fn said_by(config: &Path, process: i32) -> Option<AgentProcess> {
+    ProcessFile::read(&config.join(SESSIONS).join(format!("{process}.json")))?.live()
 }
 
 /// The words of the live processes of the agent that have a conversation open.
-pub(super) fn live(config: &Path, conversation: &str) -> Vec<Said> {
-    let kept = files(config).filter_map(|path| Kept::read(&path)).filter(|kept| kept.conversation == conversation);
+pub(super) fn live(config: &Path, conversation: &str) -> Vec<AgentProcess> {
+    let kept = files(config).filter_map(|path| ProcessFile::read(&path)).filter(|kept| kept.conversation == conversation);
     // To look for one in a container takes a look at all processes.
-    kept.filter_map(Kept::live).collect()
+    kept.filter_map(ProcessFile::live).collect()
 }
 
 /// Agents that have a conversation open by their own status files of this boot, and whose processes cannot be seen from here. None if all of
 /// the machine's processes can be seen.
-pub(super) fn unseen(config: &Path, conversation: &str) -> Vec<Unseen> {
+pub(super) fn unseen(config: &Path, conversation: &str) -> Vec<UnseenAgent> {
     if sees_all() {
         return Vec::new();
     }
@@ -43,9 +43,9 @@ pub(super) fn unseen(config: &Path, conversation: &str) -> Vec<Unseen> {
         let modified = fs::metadata(path).and_then(|found| found.modified());
         modified.is_ok_and(|modified| modified + Duration::from_secs(1) >= booted)
     };
-    let kept = files(config).filter(|path| is_of_this_boot(path)).filter_map(|path| Kept::read(&path));
+    let kept = files(config).filter(|path| is_of_this_boot(path)).filter_map(|path| ProcessFile::read(&path));
     let found = kept.filter(|kept| kept.conversation == conversation);
-    let found = found.map(|kept| (Unseen { process: kept.process, start_time: kept.start_time }, kept.live()));
+    let found = found.map(|kept| (UnseenAgent { process: kept.process, start_time: kept.start_time }, kept.live()));
     found.filter(|(_, live)| live.is_none()).map(|(unseen, _)| unseen).collect()
 }
 /// The files that the agent's processes keep of themselves.
@@ -55,7 +55,7 @@ fn files(config: &Path) -> impl Iterator<Item = PathBuf> {
 }
 
 /// The file of an agent's process, whether that lives or not.
-struct Kept {
+struct ProcessFile {
     /// The process, as it is numbered in the namespace that it is in.
     process: i32,
     /// Its start, in clock ticks since boot, where it says so.
@@ -66,11 +66,11 @@ struct Kept {
     waits_for: Option<String>,
 }
 
-impl Kept {
+impl ProcessFile {
     fn read(path: &Path) -> Option<Self> {
         let said: Value = serde_json::from_slice(&regular::read(path, SAID_BYTES_MAX).ok()?).ok()?;
         let text = |name: &str| said[name].as_str().map(str::to_owned);
-        Some(Kept {
+        Some(ProcessFile {
             process: i32::try_from(said["pid"].as_i64()?).ok()?,
             start_time: text("procStart").and_then(|ticks| ticks.parse().ok()),
             conversation: text("sessionId")?,
@@ -81,13 +81,13 @@ impl Kept {
 
     /// The status of the process, if it lives and can be seen from here. A status without a start time is believed; one with a start time
     /// identifies the process also by its number in a container.
-    fn live(self) -> Option<Said> {
+    fn live(self) -> Option<AgentProcess> {
         let own = Identity::of(self.process).ok();
         let own = own.filter(|own| self.start_time.is_none_or(|start| start == own.start_time)).filter(Identity::is_alive);
         let process = own.or_else(|| within_container(self.process, self.start_time?))?;
         let open = if self.status.is_some() { Open::Ready } else { Open::Asked };
         let (conversation, is_certain) = (self.conversation, self.start_time.is_some());
-        Some(Said { process, conversation, open, status: self.status, waits_for: self.waits_for, is_certain })
+        Some(AgentProcess { process, conversation, open, status: self.status, waits_for: self.waits_for, is_certain })
     }
 }
 

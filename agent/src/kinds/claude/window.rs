@@ -6,12 +6,12 @@ use crate::transcript::{
     facts::{self, UserText},
     json::{self, Object},
     limits::NAME_BYTES_MAX,
-    reading::{Piece, Reading, What, about},
+    reading::{Piece, What, WindowBuilder, about},
     usage::Usage,
 };
 
 /// Adds a record of the agent itself.
-pub(crate) fn window(record: &Object, reading: &mut Reading) {
+pub(crate) fn window(record: &Object, reading: &mut WindowBuilder) {
     match record.text("type").as_deref() {
         Some("user") => user(record, reading),
         Some("assistant") => assistant(record, reading),
@@ -28,7 +28,7 @@ fn blocks<'a>(message: &Object<'a>) -> Vec<Object<'a>> {
     message.list("content").into_iter().filter_map(Object::of).collect()
 }
 
-fn user(record: &Object, reading: &mut Reading) {
+fn user(record: &Object, reading: &mut WindowBuilder) {
     let Some(message) = record.object("message") else { return };
     for block in blocks(&message).iter().filter(|block| block.text("type").as_deref() == Some("tool_result")) {
         let id = block.name("tool_use_id", NAME_BYTES_MAX);
@@ -43,7 +43,7 @@ fn user(record: &Object, reading: &mut Reading) {
     reading.add(what, &text);
 }
 
-fn assistant(record: &Object, reading: &mut Reading) {
+fn assistant(record: &Object, reading: &mut WindowBuilder) {
     let Some(message) = record.object("message") else { return };
     let model = message.name("model", NAME_BYTES_MAX);
     // The agent's own words about an error of the API; the model does not see them.
@@ -73,7 +73,7 @@ fn assistant(record: &Object, reading: &mut Reading) {
     }
 }
 
-fn attachment(record: &Object, reading: &mut Reading) {
+fn attachment(record: &Object, reading: &mut WindowBuilder) {
     if let Some((kind, text)) = facts::queued_text(record) {
         return reading.add(if kind == UserText::Prompt { What::Prompt } else { What::Told }, &text);
     }

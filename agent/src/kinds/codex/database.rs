@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use parhelia_name::Shown as _;
+use parhelia_name::NameExt as _;
 use rusqlite::{Connection, OpenFlags, params};
 
 use crate::{

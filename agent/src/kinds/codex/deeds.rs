@@ -4,7 +4,7 @@ use crate::transcript::{
     json::{self, Object},
     limits::{NAME_BYTES_MAX, PATH_BYTES_MAX},
     parts::ToolCall,
-    story::{Change, Deed, Ended, exit_code},
+    story::{Change, CommandOutcome, ToolAction, exit_code},
 };
 
 /// The tool that changes files, as the model calls it.
@@ -35,10 +35,10 @@ pub(super) fn output_of(payload: &Object) -> String {
 }
 
 /// The deeds of a call that has its result.
-pub(super) fn deeds(call: &ToolCall, payload: &Object, is_error: bool) -> Vec<Deed> {
+pub(super) fn deeds(call: &ToolCall, payload: &Object, is_error: bool) -> Vec<ToolAction> {
     let Some(input) = call.input.as_deref() else { return Vec::new() };
     if call.name == PATCHES && !is_error {
-        return changes(input).into_iter().map(Deed::Changed).collect();
+        return changes(input).into_iter().map(ToolAction::Changed).collect();
     }
     if !RUNS.contains(&call.name.as_str()) {
         return Vec::new();
@@ -53,12 +53,12 @@ pub(super) fn deeds(call: &ToolCall, payload: &Object, is_error: bool) -> Vec<De
         return Vec::new();
     }
     let ended = match code.or_else(|| exit_code(&told, &CODES)) {
-        Some(0) => Ended::Passed,
-        Some(_) => Ended::Failed,
-        None if is_error => Ended::Failed,
-        None => Ended::Unknown,
+        Some(0) => CommandOutcome::Passed,
+        Some(_) => CommandOutcome::Failed,
+        None if is_error => CommandOutcome::Failed,
+        None => CommandOutcome::Unknown,
     };
-    vec![Deed::Ran { line, ended, output }]
+    vec![ToolAction::Ran { line, ended, output }]
 }
 
 /// The line that a call runs: text, or the words of a command, of which a shell's last one is the line.

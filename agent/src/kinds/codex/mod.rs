@@ -21,7 +21,7 @@ use crate::{
     error::Result,
     folder::{ConfigFolder, FolderNames},
     hooks::{Release, command::HookCommand},
-    kind::{Abilities, AgentKind, Argv, Events, Files, Hooks, Located, Transcript},
+    kind::{Abilities, AgentKind, Argv, Events, Files, Hooks, Transcript, TranscriptLocation},
     secrets::{SecretFiles, SecretFolder},
     transcript::{
         index::Format,
@@ -200,17 +200,17 @@ impl Transcript for Codex {
         Format::Rollout
     }
 
-    fn located(&self, transcript: &Path) -> Option<Located> {
+    fn located(&self, transcript: &Path) -> Option<TranscriptLocation> {
         let agent_session = rollout::conversation_of(transcript)?.to_owned();
         let config = rollout::config_of(transcript).map(Path::to_owned);
-        Some(Located { kind: &Codex, transcript: transcript.to_owned(), agent_session, config, others: Vec::new() })
+        Some(TranscriptLocation { kind: &Codex, transcript: transcript.to_owned(), agent_session, config, others: Vec::new() })
     }
 
     fn copies(&self, config: &Path, conversation: &str) -> Result<Vec<PathBuf>> {
         rollout::copies(config, conversation)
     }
 
-    fn begun_since(&self, config: &Path, since: SystemTime, folder: &Path) -> Result<Vec<Located>> {
+    fn begun_since(&self, config: &Path, since: SystemTime, folder: &Path) -> Result<Vec<TranscriptLocation>> {
         let begun = rollout::begun_since(config, since, folder)?;
         Ok(begun.iter().filter_map(|path| self.located(path)).collect())
     }
@@ -230,7 +230,7 @@ impl Transcript for Codex {
     }
 
     /// Everything of a conversation is in its rollout; the databases beside it are made anew from that.
-    fn beside(&self, _located: &Located, _found: &mut RawSet) {}
+    fn beside(&self, _located: &TranscriptLocation, _found: &mut RawSet) {}
 
     fn destination(&self, name: &Path, config: &Path, folder: &Path, conversation: &str) -> Option<PathBuf> {
         (name.as_os_str() == OsStr::new(TRANSCRIPT)).then(|| self.place(config, folder, conversation))

@@ -4,14 +4,14 @@ use super::record::{prompt_of, text_of};
 use crate::transcript::{
     json::Object,
     limits::NAME_BYTES_MAX,
-    reading::{Reading, What, about},
+    reading::{What, WindowBuilder, about},
 };
 
 /// So many pieces are looked back over for the other record of a prompt.
 const NEAR: usize = 8;
 
 /// Adds a record.
-pub(crate) fn window(record: &Object, payload: &Object, reading: &mut Reading) {
+pub(crate) fn window(record: &Object, payload: &Object, reading: &mut WindowBuilder) {
     match record.text("type").as_deref() {
         Some("session_meta") => {
             let instructions =
@@ -29,7 +29,7 @@ pub(crate) fn window(record: &Object, payload: &Object, reading: &mut Reading) {
     }
 }
 
-fn event(payload: &Object, reading: &mut Reading) {
+fn event(payload: &Object, reading: &mut WindowBuilder) {
     if let Some(prompt) = prompt_of(payload) {
         // What the model sees of it may come first.
         match reading.last(NEAR).iter_mut().rev().find(|piece| piece.what == What::Told && piece.text == prompt) {
@@ -48,13 +48,14 @@ fn event(payload: &Object, reading: &mut Reading) {
     }
 }
 
-fn item(payload: &Object, reading: &mut Reading) {
+fn item(payload: &Object, reading: &mut WindowBuilder) {
     let id = payload.name("call_id", NAME_BYTES_MAX);
     match payload.text("type").as_deref() {
         Some("message") => {
             let text = text_of(payload);
-            let is_prompt =
-                |reading: &mut Reading| reading.last(NEAR).iter().any(|piece| piece.what == What::Prompt && piece.text == text);
+            let is_prompt = |reading: &mut WindowBuilder| {
+                reading.last(NEAR).iter().any(|piece| piece.what == What::Prompt && piece.text == text)
+            };
             if payload.text("role").as_deref() == Some("assistant") {
                 reading.add(What::Reply, &text);
             } else if !is_prompt(reading) {

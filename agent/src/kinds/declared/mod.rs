@@ -14,7 +14,7 @@ use crate::{
     declaration::{Data, Declaration, ID},
     error::Result,
     folder::{ConfigFolder, FolderNames},
-    kind::{Abilities, AgentKind, Argv, Events, Files, Hooks, Located, Transcript},
+    kind::{Abilities, AgentKind, Argv, Events, Files, Hooks, Transcript, TranscriptLocation},
     secrets::{SecretFiles, SecretFolder},
     transcript::{index::Format, raw::RawSet},
     trouble::{Signs, Trouble},
@@ -26,7 +26,7 @@ const NOWHERE: &str = "no-conversation";
 
 /// A kind of agent that was declared. What it is made of lives as long as the process.
 #[derive(Debug)]
-pub struct Declared {
+pub struct DeclaredKind {
     declaration: Declaration,
     name: &'static str,
     title: &'static str,
@@ -44,7 +44,7 @@ fn all_kept(texts: &[String]) -> &'static [&'static str] {
     Box::leak(texts.iter().map(|text| kept(text)).collect())
 }
 
-impl Declared {
+impl DeclaredKind {
     /// From its declaration.
     pub fn new(declaration: &Declaration, home: Option<&Path>) -> Self {
         let Data { variable, inside, home: in_home } = &declaration.data;
@@ -57,7 +57,7 @@ impl Declared {
             true => &[],
             false => Box::leak(Box::new([(Trouble::NoConversation, all_kept(&unknown))])),
         };
-        Declared {
+        DeclaredKind {
             name: kept(&declaration.name),
             title: kept(declaration.title.as_ref().unwrap_or(&declaration.name)),
             folder: FolderNames {
@@ -73,7 +73,7 @@ impl Declared {
     }
 }
 
-impl AgentKind for Declared {
+impl AgentKind for DeclaredKind {
     fn name(&self) -> &'static str {
         self.name
     }
@@ -97,7 +97,7 @@ impl AgentKind for Declared {
     }
 }
 
-impl Argv for Declared {
+impl Argv for DeclaredKind {
     fn program_name(&self) -> &str {
         self.declaration.programs.first().map_or(self.name, String::as_str)
     }
@@ -165,7 +165,7 @@ impl Argv for Declared {
     }
 }
 
-impl Hooks for Declared {
+impl Hooks for DeclaredKind {
     fn plugin(&self) -> Option<&Path> {
         self.plugin.as_deref()
     }
@@ -188,7 +188,7 @@ impl Hooks for Declared {
     }
 }
 
-impl Files for Declared {
+impl Files for DeclaredKind {
     fn folder_names(&self) -> FolderNames {
         self.folder
     }
@@ -207,7 +207,7 @@ impl Files for Declared {
     }
 }
 
-impl Transcript for Declared {
+impl Transcript for DeclaredKind {
     fn keeps_files(&self) -> bool {
         false
     }
@@ -216,7 +216,7 @@ impl Transcript for Declared {
         Format::Transcript
     }
 
-    fn located(&self, _transcript: &Path) -> Option<Located> {
+    fn located(&self, _transcript: &Path) -> Option<TranscriptLocation> {
         None
     }
 
@@ -228,7 +228,7 @@ impl Transcript for Declared {
         config.join(NOWHERE)
     }
 
-    fn beside(&self, _located: &Located, _found: &mut RawSet) {}
+    fn beside(&self, _located: &TranscriptLocation, _found: &mut RawSet) {}
 
     fn destination(&self, _name: &Path, _config: &Path, _folder: &Path, _conversation: &str) -> Option<PathBuf> {
         None

@@ -22,7 +22,7 @@ use crate::{
     error::Result,
     folder::{ConfigFolder, FolderNames},
     hooks::{command::is_ours, event::Kind},
-    kind::{Abilities, AgentKind, Argv, Events, Files, Hooks, Located, Transcript},
+    kind::{Abilities, AgentKind, Argv, Events, Files, Hooks, Transcript, TranscriptLocation},
     secrets::{SecretFiles, SecretFolder},
     transcript::{index::Format, raw::RawSet, records::Records},
     trouble::{Signs, Trouble},
@@ -242,10 +242,10 @@ impl Transcript for Gemini {
         Format::Chat
     }
 
-    fn located(&self, transcript: &Path) -> Option<Located> {
+    fn located(&self, transcript: &Path) -> Option<TranscriptLocation> {
         let agent_session = place::conversation_of(transcript)?;
         let config = place::config_of(transcript).map(Path::to_owned);
-        Some(Located { kind: &Gemini, transcript: transcript.to_owned(), agent_session, config, others: Vec::new() })
+        Some(TranscriptLocation { kind: &Gemini, transcript: transcript.to_owned(), agent_session, config, others: Vec::new() })
     }
 
     fn copies(&self, config: &Path, conversation: &str) -> Result<Vec<PathBuf>> {
@@ -256,7 +256,7 @@ impl Transcript for Gemini {
         place::place(config, folder, conversation)
     }
 
-    fn beside(&self, located: &Located, found: &mut RawSet) {
+    fn beside(&self, located: &TranscriptLocation, found: &mut RawSet) {
         place::beside(located, found);
     }
 
@@ -410,7 +410,7 @@ mod tests {
         assert_eq!(by_home.environment(None), [("GEMINI_CLI_HOME".to_owned(), Some("/h".into()))]);
         let chat = Path::new("/h/.gemini/tmp/projects/chats/session-2026-11-26T13-07-8b0e0f3c.jsonl");
         let found = ConfigFolder::of_transcript(chat).unwrap();
-        assert!(found.is_same(&by_home) && Located::from_hook(chat).unwrap().kind.name() == "gemini");
+        assert!(found.is_same(&by_home) && TranscriptLocation::from_hook(chat).unwrap().kind.name() == "gemini");
     }
 
     #[test]

@@ -17,7 +17,7 @@ use serde::Deserialize;
 use crate::{
     error::Result,
     id::{is_conversation_id, is_session_id},
-    kind::Located,
+    kind::TranscriptLocation,
     process::canonical,
     regular::{self, entries},
     transcript::raw::{BESIDE, RawSet, TRANSCRIPT, is_plain},
@@ -178,7 +178,7 @@ fn name_for(folder: &Path) -> String {
 /// | `session/subagents/…` | `chats/<id>/…` |
 /// | `work/…` | `<id>/…`: plans, tasks, trackers; only where the id is a UUID |
 /// | `tool-outputs/…` | `tool-outputs/session-<id>/…` |
-pub(super) fn beside(located: &Located, found: &mut RawSet) {
+pub(super) fn beside(located: &TranscriptLocation, found: &mut RawSet) {
     let Some(project) = project_of(&located.transcript).filter(|_| located.config.is_some()) else { return };
     for (name, folder) in folders(project, &located.agent_session) {
         found.folder(&folder, &name);
@@ -280,7 +280,7 @@ mod tests {
         write(&config.join(format!("tmp/w/tool-outputs/session-{ID}/o.txt")), "out");
         write(&config.join("tmp/w/tool-outputs/session-other/o.txt"), "another's");
         write(&config.join("oauth_creds.json"), "secret");
-        let located = Located::by_session(&config, ID).unwrap();
+        let located = TranscriptLocation::by_session(&config, ID).unwrap();
         assert_eq!((located.kind.name(), located.config.as_deref()), ("gemini", Some(&*config)));
         let set = RawSet::find(&located).unwrap();
         let names: Vec<_> = set.files.iter().map(|file| file.name.to_str().unwrap()).collect();

@@ -12,7 +12,7 @@ use crate::transcript::{
     json::{self, Object, clipped},
     limits::{INPUT_BYTES_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX, TODOS_MAX},
     message::{Call, Message, Role},
-    parts::{Phase, Repeated, Todo, ToolCall},
+    parts::{MessageCursor, Phase, Todo, ToolCall},
     usage::Usage,
 };
 
@@ -78,7 +78,7 @@ pub(super) fn result_of(call: &Object) -> String {
 }
 
 /// The messages in a record, their texts cut to so many bytes. What an earlier record of the same message had is left out.
-pub(crate) fn messages(record: &Object, repeated: &mut Repeated, bytes_max: usize) -> Vec<Message> {
+pub(crate) fn messages(record: &Object, repeated: &mut MessageCursor, bytes_max: usize) -> Vec<Message> {
     let said = |role, text: &str| Message {
         role,
         record: record.name("id", NAME_BYTES_MAX),

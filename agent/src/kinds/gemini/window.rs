@@ -4,11 +4,11 @@ use super::record::{has_results, result_of, text_of};
 use crate::transcript::{
     json::Object,
     limits::NAME_BYTES_MAX,
-    reading::{Reading, What, about},
+    reading::{What, WindowBuilder, about},
 };
 
 /// Adds a message. One that is written again adds what it got since.
-pub(crate) fn window(record: &Object, reading: &mut Reading) {
+pub(crate) fn window(record: &Object, reading: &mut WindowBuilder) {
     let id = record.name("id", NAME_BYTES_MAX);
     let is_new = id.as_ref().is_none_or(|id| reading.is_new(format!("message {id}")));
     let text = if is_new { text_of(record) } else { String::new() };
@@ -30,7 +30,7 @@ pub(crate) fn window(record: &Object, reading: &mut Reading) {
     }
 }
 
-fn called(call: &Object, reading: &mut Reading) {
+fn called(call: &Object, reading: &mut WindowBuilder) {
     let (Some(tool), Some(id)) = (call.name("name", NAME_BYTES_MAX), call.name("id", NAME_BYTES_MAX)) else { return };
     if reading.is_new(format!("call {id}")) {
         let about = call.object("args").and_then(|arguments| about(&arguments));

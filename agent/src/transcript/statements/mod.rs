@@ -126,7 +126,7 @@ impl Statements {
 
     /// Takes in a command line and what it printed.
     pub(super) fn printed(&mut self, line: &str, output: &str, turn: u64, at: u64) {
-        let mut above = Above::default();
+        let mut above = Headings::default();
         let lines = std::iter::once(line).chain(clipped(output, LOOKED_BYTES_MAX).lines().take(LINES_MAX));
         for line in lines {
             let line = clipped(line, 4 * STATEMENT_BYTES_MAX);
@@ -155,9 +155,9 @@ impl Statements {
 
 /// Headings that lines of a configuration stand below: `[name]`, and `name:` that is less indented.
 #[derive(Default)]
-struct Above<'a>(Vec<(usize, &'a str)>);
+struct Headings<'a>(Vec<(usize, &'a str)>);
 
-impl<'a> Above<'a> {
+impl<'a> Headings<'a> {
     /// A line that is none of those that are kept.
     fn passed(&mut self, line: &'a str) {
         let heading = line.split(" #").next().unwrap_or_default().trim();

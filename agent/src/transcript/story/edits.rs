@@ -156,7 +156,7 @@ impl Edits {
 
     /// A command was run that may have undone edits of this conversation.
     pub fn restored(&mut self, part: &Part, at: u64, failure: Option<&Failure>) {
-        let Some(restored) = Restored::of(part) else { return };
+        let Some(restored) = Pathspec::of(part) else { return };
         let committed_at = self.committed_at;
         let mut undone = self.take(|edit| edit.at > committed_at && restored.has(&edit.path));
         while let Some(first) = undone.first().map(|edit| edit.path.clone()) {
@@ -191,17 +191,17 @@ fn excerpt(text: &str) -> String {
 }
 
 /// Files that git put back to a commit.
-enum Restored {
+enum Pathspec {
     All,
     Paths(Vec<String>),
 }
 
-impl Restored {
+impl Pathspec {
     fn of(part: &Part) -> Option<Self> {
         let has = |flags: &[&str]| part.words.iter().any(|word| flags.contains(&word.as_str()));
         let behind_verb = || part.operands().skip(1).map(|path| path.trim_end_matches('/').to_owned()).collect::<Vec<_>>();
         let paths = if part.is(&["git", "reset"]) && has(&["--hard"]) {
-            return Some(Restored::All);
+            return Some(Pathspec::All);
         } else if part.is(&["git", "restore"]) && (!has(&["--staged", "-S"]) || has(&["--worktree", "-W"])) {
             behind_verb()
         } else if part.is(&["git", "checkout"]) && !has(&["-b", "-B"]) {
@@ -213,12 +213,12 @@ impl Restored {
         } else {
             return None;
         };
-        Some(if paths.iter().any(|path| path == ".") { Restored::All } else { Restored::Paths(paths) })
+        Some(if paths.iter().any(|path| path == ".") { Pathspec::All } else { Pathspec::Paths(paths) })
     }
 
     /// True if a file is meant, by its path or by that of a folder around it.
     fn has(&self, file: &str) -> bool {
-        let Restored::Paths(paths) = self else { return true };
+        let Pathspec::Paths(paths) = self else { return true };
         let is_meant = |path: &String| {
             let path = path.trim_start_matches("./");
             let inner = format!("/{}/", file.trim_matches('/'));

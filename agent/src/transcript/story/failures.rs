@@ -28,7 +28,7 @@ pub(super) struct Failure {
     /// The number of steps that are not listed.
     more_steps: u64,
     /// The words of what made it pass; none while nothing did.
-    pub passed: Option<Passed>,
+    pub passed: Option<Resolution>,
     /// The number of command lines that had ended when it failed last.
     pub ran: u64,
     /// Offset in the transcript of its last failure.
@@ -48,7 +48,7 @@ pub(super) enum Step {
 /// The end of a failure.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct Passed {
+pub(super) struct Resolution {
     /// The line that passed, where it is another one.
     pub line: Option<String>,
     /// The steps before it.
@@ -99,7 +99,7 @@ impl Failures {
         for failure in self.0.iter_mut().filter(|failure| failure.passed.is_none()) {
             let is_same = failure.hash == line.hash;
             if is_same || parts.iter().any(|part| part.covers(&failure.matter)) {
-                failure.passed = Some(Passed {
+                failure.passed = Some(Resolution {
                     line: (!is_same).then(|| line.shown.to_owned()),
                     steps: std::mem::take(&mut failure.steps),
                     more_steps: failure.more_steps,

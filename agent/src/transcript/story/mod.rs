@@ -1,7 +1,7 @@
 //! The story of a conversation: commands that ran and those that failed, what made them pass, edits that were undone, packages, commits,
 //! and documents that commands showed. It is told by what tools did, not by what the model says of it.
 //!
-//! Each kind of agent makes `Deed`s of its own tools' calls and results; this is the same for all. Lists are bounded, and lose their
+//! Each kind of agent makes `ToolAction`s of its own tools' calls and results; this is the same for all. Lists are bounded, and lose their
 //! oldest entries. Nothing here is exact: a command line is understood as far as its words go.
 
 mod command;
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use self::{
     edits::Change,
-    output::{Ended, exit_code},
+    output::{CommandOutcome, exit_code},
 };
 use self::{
     edits::Edits,
@@ -42,12 +42,12 @@ const SHOWING: [&str; 7] = ["cat", "head", "tail", "sed", "less", "bat", "nl"];
 
 /// Something that a tool did.
 #[derive(Clone, Debug)]
-pub(crate) enum Deed {
+pub(crate) enum ToolAction {
     /// It ran a command line.
     Ran {
         line: String,
         /// Its end.
-        ended: Ended,
+        ended: CommandOutcome,
         /// The text that it printed, with what the agent puts around that.
         output: String,
     },
@@ -87,42 +87,43 @@ pub struct Story {
 
 impl Story {
     /// Takes in what a tool did. `at` is the offset of the record that says so.
-    pub(super) fn did(&mut self, deed: Deed, at: u64) {
+    pub(super) fn did(&mut self, deed: ToolAction, at: u64) {
         match deed {
-            Deed::Ran { line, ended, output } => self.ran(&line, ended, &output, at),
-            Deed::Changed(change) => {
+            ToolAction::Ran { line, ended, output } => self.ran(&line, ended, &output, at),
+            ToolAction::Changed(change) => {
                 self.failures.step(&Step::Edited(change.path.clone()));
                 let why = self.failures.last().cloned();
                 self.edits.changed(change, at, why.as_ref());
             }
-            Deed::Rejected(plan) => {
+            ToolAction::Rejected(plan) => {
                 let title = plan.lines().map(|line| line.trim_start_matches('#').trim()).find(|line| !line.is_empty());
                 let title = clipped(title.unwrap_or("a plan"), DECISION_BYTES_MAX).to_owned();
                 push(&mut self.plans, Plan { title, at }, PLANS_MAX);
             }
-            Deed::Fetched(url) => self.read(redact::text(url.split(['?', '#']).next().unwrap_or_default())),
+            ToolAction::Fetched(url) => self.read(redact::text(url.split(['?', '#']).next().unwrap_or_default())),
         }
     }
 
-    fn ran(&mut self, line: &str, ended: Ended, output: &str, at: u64) {
+    fn ran(&mut self, line: &str, ended: CommandOutcome, output: &str, at: u64) {
         let parts = command::parts(line);
         if parts.is_empty() {
             return;
         }
-        let may_be_hidden = ended == Ended::Passed && command::may_hide_failure(line) && command::matter(&parts).is_some();
+        let may_be_hidden =
+            ended == CommandOutcome::Passed && command::may_hide_failure(line) && command::matter(&parts).is_some();
         let is_hidden = may_be_hidden && output::is_fault(output);
-        let ended = if is_hidden { Ended::Failed } else { ended };
+        let ended = if is_hidden { CommandOutcome::Failed } else { ended };
         self.ran += 1;
         let shown = one_line(line);
-        push(&mut self.commands, Command { command: shown.clone(), failed: ended == Ended::Failed }, COMMANDS_MAX);
+        push(&mut self.commands, Command { command: shown.clone(), failed: ended == CommandOutcome::Failed }, COMMANDS_MAX);
         let ran = Ran { parts: &parts, shown: &shown, hash: hash(line.trim()) };
         match ended {
-            Ended::Failed => self.failures.failed(&ran, || one_line(&output::error(output)), self.ran, at),
-            Ended::Passed => {
+            CommandOutcome::Failed => self.failures.failed(&ran, || one_line(&output::error(output)), self.ran, at),
+            CommandOutcome::Passed => {
                 self.failures.passed(&ran);
                 self.effects(&parts, &shown, output, at);
             }
-            Ended::Unknown => {}
+            CommandOutcome::Unknown => {}
         }
     }
 

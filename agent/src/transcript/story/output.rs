@@ -7,7 +7,7 @@ const LOOKED_BYTES_MAX: usize = 64 << 10;
 
 /// The end of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ended {
+pub(crate) enum CommandOutcome {
     /// It succeeded.
     Passed,
     Failed,

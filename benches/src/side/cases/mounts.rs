@@ -14,7 +14,7 @@ use crate::rng::Rng;
 use crate::side::cases::tree::SHORT_RUNS;
 use crate::side::lab::{Lab, QUICK_FILES};
 use crate::side::launch::{Job, Step, sync_filesystem};
-use crate::side::mounted::Mounted;
+use crate::side::mounted::MountGuard;
 use crate::side::tools::{Parhelia, Tool, own_program};
 
 /// The native tree among the tools.
@@ -198,7 +198,7 @@ fn random(lab: &mut Lab, input: &Input, tool: &'static str, root: Option<&PathBu
     mounted.map_or(Ok(()), |mounted| mounted.end().map(drop))
 }
 
-fn mount(lab: &Lab, parhelia: &Parhelia, input: &Input) -> Result<Mounted> {
+fn mount(lab: &Lab, parhelia: &Parhelia, input: &Input) -> Result<MountGuard> {
     parhelia.mount(&lab.runner, &input.at)?.ok_or_else(|| Error::new("parhelia does not mount"))
 }
 

@@ -6,7 +6,7 @@ use super::{Tool, empty, synced};
 use crate::error::Result;
 use crate::process::make_dir;
 use crate::side::launch::{Job, Outcome, Runner, Step};
-use crate::side::mounted::Mounted;
+use crate::side::mounted::MountGuard;
 
 /// borg with a local repository.
 #[derive(Debug)]
@@ -62,10 +62,10 @@ impl Tool for Borg {
         Ok(Some((synced(runner, &self.home, vec![step])?, to.to_owned())))
     }
 
-    fn mount(&self, runner: &Runner, at: &Path) -> Result<Option<Mounted>> {
+    fn mount(&self, runner: &Runner, at: &Path) -> Result<Option<MountGuard>> {
         let step = self.step("mount").args([self.archive()]).path(at);
         runner.run(&Job { steps: vec![step], sync: None })?;
-        Ok(Some(Mounted::of_daemon(at, at)))
+        Ok(Some(MountGuard::of_daemon(at, at)))
     }
 
     fn home(&self) -> &Path {

@@ -17,7 +17,7 @@ pub use parhelia::Parhelia;
 pub use restic::Restic;
 
 use super::launch::{Job, Outcome, Runner, Step};
-use super::mounted::Mounted;
+use super::mounted::MountGuard;
 use super::options::{Options, ToolName};
 use crate::error::{Context, Error, Result};
 use crate::process::{self, find_program};
@@ -45,7 +45,7 @@ pub trait Tool {
     }
 
     /// Mounts the last state on the empty folder `at`. Nothing, if the tool cannot.
-    fn mount(&self, _runner: &Runner, _at: &Path) -> Result<Option<Mounted>> {
+    fn mount(&self, _runner: &Runner, _at: &Path) -> Result<Option<MountGuard>> {
         Ok(None)
     }
 

@@ -8,12 +8,12 @@ use super::{Tool, empty, synced};
 use crate::error::{Context, Error, Result};
 use crate::process;
 use crate::side::launch::{Job, Outcome, Runner, Step};
-use crate::side::mounted::Mounted;
+use crate::side::mounted::MountGuard;
 use crate::walk;
 
 /// The outcome of a `checkpoint create`, from its summary.
 #[derive(Debug, Clone)]
-pub struct Created {
+pub struct CreateSummary {
     /// ULID of the checkpoint.
     pub id: String,
     /// The time for which the commit lock was held, in milliseconds, if the summary says so.
@@ -39,7 +39,7 @@ pub struct Parhelia {
     binary: PathBuf,
     home: PathBuf,
     /// The checkpoints that were created in this store, oldest first.
-    pub created: Vec<Created>,
+    pub created: Vec<CreateSummary>,
 }
 
 impl Parhelia {
@@ -132,13 +132,13 @@ fn check(path: &Path) -> Option<PathBuf> {
 }
 
 /// Reads the summary, the last line that a `create --json` writes.
-fn summary(output: &str) -> Result<Created> {
+fn summary(output: &str) -> Result<CreateSummary> {
     let last = output.lines().rfind(|line| !line.trim().is_empty());
     let last = last.ok_or_else(|| Error::new("parhelia: create printed no summary"))?;
     let value: Value = serde_json::from_str(last).context(|| format!("parhelia: understand the summary `{last}`"))?;
     let id = value.get("id").and_then(Value::as_str);
     let id = id.ok_or_else(|| Error::new(format!("parhelia: no `id` in the summary `{last}`")))?;
-    Ok(Created { id: id.to_owned(), lock_held_ms: value.get("lock_held_ms").and_then(Value::as_f64) })
+    Ok(CreateSummary { id: id.to_owned(), lock_held_ms: value.get("lock_held_ms").and_then(Value::as_f64) })
 }
 
 impl Tool for Parhelia {
@@ -180,14 +180,14 @@ impl Tool for Parhelia {
         synced(runner, &self.home, vec![step]).map(Some)
     }
 
-    fn mount(&self, runner: &Runner, at: &Path) -> Result<Option<Mounted>> {
+    fn mount(&self, runner: &Runner, at: &Path) -> Result<Option<MountGuard>> {
         let step = self.step(&["mount", "--json", self.last_id()?]).path(at);
         runner.run(&Job { steps: vec![step], sync: None })?;
         let said: Value = serde_json::from_str(runner.stdout()?.trim()).context(|| "parhelia: understand what mount said")?;
         let process =
             said.get("process").and_then(Value::as_u64).ok_or_else(|| Error::new("parhelia: no `process` of the mount"))?;
         let log = said.get("log").and_then(Value::as_str).map(PathBuf::from);
-        Ok(Some(Mounted::of_process(process, log, at)))
+        Ok(Some(MountGuard::of_process(process, log, at)))
     }
 
     fn home(&self) -> &Path {

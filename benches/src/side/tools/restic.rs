@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::{Tool, empty, synced};
 use crate::error::{Context, Result};
 use crate::side::launch::{Job, Outcome, Runner, Step};
-use crate::side::mounted::Mounted;
+use crate::side::mounted::MountGuard;
 
 /// restic with a local repository.
 #[derive(Debug)]
@@ -56,10 +56,10 @@ impl Tool for Restic {
         Ok(Some((outcome, to.join(below))))
     }
 
-    fn mount(&self, _runner: &Runner, at: &Path) -> Result<Option<Mounted>> {
+    fn mount(&self, _runner: &Runner, at: &Path) -> Result<Option<MountGuard>> {
         let below = self.tree.strip_prefix("/").context(|| "find the mounted tree")?;
         let shown = at.join("snapshots/latest").join(below);
-        Mounted::of_child(self.step("mount").path(at), at, &shown).map(Some)
+        MountGuard::of_child(self.step("mount").path(at), at, &shown).map(Some)
     }
 
     fn home(&self) -> &Path {

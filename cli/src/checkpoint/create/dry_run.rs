@@ -3,10 +3,10 @@
 use std::os::unix::ffi::OsStrExt;
 
 use parhelia_ledger::LedgerView as _;
-use parhelia_life::{listed::Listed, rollback};
+use parhelia_life::{listed::PathList, rollback};
 use parhelia_screen::human;
 use parhelia_store::{Store, create::Options, diff::Summary, omitted::Reason};
-use parhelia_wire::{self as wire, Line, summary::Created};
+use parhelia_wire::{self as wire, Line, summary::CreateOutcome};
 
 use crate::{
     changed,
@@ -18,7 +18,7 @@ use crate::{
 const LEFT_OUT_MAX: usize = 10;
 
 /// Looks, and prints. Writes nothing.
-pub fn run(context: &mut Context, store: &Store, options: &Options, listed: Option<Listed>) -> Result<Code> {
+pub fn run(context: &mut Context, store: &Store, options: &Options, listed: Option<PathList>) -> Result<Code> {
     let view = store.view();
     let known = view.session(&options.session)?;
     let head = view.head(&options.session)?;
@@ -63,7 +63,7 @@ pub fn run(context: &mut Context, store: &Store, options: &Options, listed: Opti
         tell!("parhelia: {}", changed::omission_text(omission));
     }
     let number = |is: &dyn Fn(&Reason) -> bool| unread.iter().filter(|omission| is(&omission.reason)).count() as u64;
-    context.out.summary(wire::Summary::CheckpointCreate(Box::new(Created {
+    context.out.summary(wire::Summary::CheckpointCreate(Box::new(CreateOutcome {
         dry_run: true,
         session: options.session.clone(),
         workspace,
@@ -76,7 +76,7 @@ pub fn run(context: &mut Context, store: &Store, options: &Options, listed: Opti
         changing: number(&|reason| matches!(reason, Reason::Changing)),
         attributes: number(&|reason| matches!(reason, Reason::Attributes(_))),
         changes: Some((&summary).into()),
-        ..Created::default()
+        ..CreateOutcome::default()
     })))?;
     Ok(if unread.is_empty() { Code::Done } else { Code::Partly })
 }

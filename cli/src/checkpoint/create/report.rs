@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use parhelia_host::state::CONVERSATION;
-use parhelia_life::checkpoint::{Made, SavedWork};
+use parhelia_life::checkpoint::{CheckpointReport, SavedWork};
 use parhelia_screen::human;
 use parhelia_store::{
     Store,
@@ -14,7 +14,7 @@ use parhelia_store::{
 use parhelia_wire::{
     Line, Summary,
     checkpoint::PartState,
-    summary::{self, Created},
+    summary::{self, CreateOutcome},
 };
 
 use crate::{
@@ -34,7 +34,13 @@ const PROBLEMS_SHOWN: usize = 20;
 
 /// Prints the outcome. Returns the exit code that says whether the checkpoint is whole, and has everything that was listed: `missing` is what
 /// was listed and is not in it.
-pub fn print(context: &mut Context, store: &Store, made: &Made, missing: &[Omission], began: Instant) -> Result<Code> {
+pub fn print(
+    context: &mut Context,
+    store: &Store,
+    made: &CheckpointReport,
+    missing: &[Omission],
+    began: Instant,
+) -> Result<Code> {
     let outcome = &made.outcome;
     let id = outcome.checkpoint.id();
     if let Some(e) = made.unverified() {
@@ -101,7 +107,7 @@ fn omissions(context: &mut Context, omissions: &[Omission]) -> Result<()> {
 }
 
 /// The checkpoint in two or three lines; with `--quiet` its id alone.
-fn result(context: &mut Context, store: &Store, made: &Made, left_out: &LeftOut, began: Instant) -> Result<()> {
+fn result(context: &mut Context, store: &Store, made: &CheckpointReport, left_out: &LeftOut, began: Instant) -> Result<()> {
     let outcome = &made.outcome;
     let checkpoint = &outcome.checkpoint;
     let record = &checkpoint.record;
@@ -145,7 +151,7 @@ fn problems(report: &VerifyReport, id: &str) {
 }
 
 /// Names what keeps the checkpoint from being the session's newest whole state.
-fn shortfalls(made: &Made, left_out: &LeftOut) {
+fn shortfalls(made: &CheckpointReport, left_out: &LeftOut) {
     let record = &made.outcome.checkpoint.record;
     if record.fenced {
         tell!(
@@ -176,11 +182,11 @@ fn shortfalls(made: &Made, left_out: &LeftOut) {
     }
 }
 
-fn created(made: &Made, left_out: &LeftOut, began: Instant) -> Created {
+fn created(made: &CheckpointReport, left_out: &LeftOut, began: Instant) -> CreateOutcome {
     let outcome = &made.outcome;
     let checkpoint = &outcome.checkpoint;
     let record = &checkpoint.record;
-    Created {
+    CreateOutcome {
         id: Some(checkpoint.id()),
         dry_run: false,
         session: record.session.clone(),
@@ -194,7 +200,7 @@ fn created(made: &Made, left_out: &LeftOut, began: Instant) -> Created {
         unreadable: left_out.unreadable,
         changing: left_out.changing,
         attributes: left_out.attributes,
-        made: Some(summary::Made {
+        made: Some(summary::NewCheckpoint {
             depth: record.depth,
             epoch: record.epoch,
             fenced: record.fenced,

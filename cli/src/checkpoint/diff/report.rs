@@ -5,13 +5,13 @@ use parhelia_ledger::Marks;
 use parhelia_life::environment::packages;
 use parhelia_screen::human;
 use parhelia_store::{Store, record::Checkpoint};
-use parhelia_wire::diff::{Compared, Comparison};
+use parhelia_wire::diff::{Comparison, ComparisonSide};
 use serde_json::Value;
 
 use crate::{env, exit::Result, output::Output};
 
 /// A checkpoint and its marks.
-pub struct Told {
+pub struct MarkedCheckpoint {
     /// The checkpoint with its record.
     pub checkpoint: Checkpoint,
     /// Statements about it since, its approval among them.
@@ -20,8 +20,8 @@ pub struct Told {
 
 /// Two checkpoints side by side.
 pub struct DiffReport<'a> {
-    old: &'a Told,
-    new: &'a Told,
+    old: &'a MarkedCheckpoint,
+    new: &'a MarkedCheckpoint,
     environment: environment::Diff,
 }
 
@@ -35,8 +35,8 @@ fn cost(checkpoint: &Checkpoint) -> Option<f64> {
 
 impl<'a> DiffReport<'a> {
     /// Compares two.
-    pub fn new(store: &Store, old: &'a Told, new: &'a Told) -> Self {
-        let of = |told: &'a Told| told.checkpoint.record.environment.as_ref();
+    pub fn new(store: &Store, old: &'a MarkedCheckpoint, new: &'a MarkedCheckpoint) -> Self {
+        let of = |told: &'a MarkedCheckpoint| told.checkpoint.record.environment.as_ref();
         let packages = [old, new].map(|told| packages(store, &told.checkpoint));
         let environment = environment::diff(of(old), of(new), (packages[0].as_deref(), packages[1].as_deref()));
         DiffReport { old, new, environment }
@@ -99,8 +99,8 @@ impl<'a> DiffReport<'a> {
     pub fn for_programs(&self) -> Comparison {
         let (from, to) = (self.old.checkpoint.record.created_at, self.new.checkpoint.record.created_at);
         Comparison {
-            old: Compared::of(&self.old.checkpoint, &self.old.marks),
-            new: Compared::of(&self.new.checkpoint, &self.new.marks),
+            old: ComparisonSide::of(&self.old.checkpoint, &self.old.marks),
+            new: ComparisonSide::of(&self.new.checkpoint, &self.new.marks),
             seconds: to.duration_since(from).as_secs(),
             environment: self.environment.changes.iter().map(Into::into).collect(),
             environment_unknown: self.environment.unknown.iter().map(|part| (*part).to_owned()).collect(),

@@ -1,12 +1,12 @@
 //! The plan and the outcome of `checkpoint restore`, as they are printed.
 
-use parhelia_life::restore::{Planned, Restored};
+use parhelia_life::restore::{Restore, RestoreOutcome};
 use parhelia_screen::human;
-use parhelia_store::name::Shown as _;
+use parhelia_store::name::NameExt as _;
 use parhelia_store::{
     progress::Progress,
     record::Checkpoint,
-    restore::{Counts, Plan, RestoreChange, Skipped},
+    restore::{Counts, Plan, RestoreChange, SkippedEntry},
 };
 use parhelia_wire::{self as wire, Line, Summary, tree::Action};
 
@@ -20,10 +20,10 @@ use crate::{
 };
 
 /// Prints what would be done.
-pub fn dry_run(context: &mut Context, checkpoint: &Checkpoint, planned: &Planned<'_>) -> Result<Code> {
+pub fn dry_run(context: &mut Context, checkpoint: &Checkpoint, planned: &Restore<'_>) -> Result<Code> {
     let plan = planned.plan();
     print_changes(context, plan)?;
-    let skipped: Vec<Skipped> = plan.blocked().collect();
+    let skipped: Vec<SkippedEntry> = plan.blocked().collect();
     print_left(context, &skipped)?;
     planned.ensure_of_use()?;
     let counts = counts_text(&plan.summary.counts, "to write", skipped.len());
@@ -31,7 +31,7 @@ pub fn dry_run(context: &mut Context, checkpoint: &Checkpoint, planned: &Planned
     for (folder, session) in planned.secured() {
         context.out.remark(format!("Would first make a safety checkpoint of {} (session {session}).", shown(folder)))?;
     }
-    context.out.summary(Summary::CheckpointRestore(Box::new(wire::summary::Restored {
+    context.out.summary(Summary::CheckpointRestore(Box::new(wire::summary::RestoreOutcome {
         id: checkpoint.id(),
         dry_run: true,
         target: plan.summary.target.clone(),
@@ -63,8 +63,14 @@ fn named(paths: &[String]) -> String {
 }
 
 /// Says what was done.
-pub fn print(context: &mut Context, args: &Args, checkpoint: &Checkpoint, restored: &Restored, progress: Bar) -> Result<()> {
-    let Restored { target, report, safeties, live, unsecured } = restored;
+pub fn print(
+    context: &mut Context,
+    args: &Args,
+    checkpoint: &Checkpoint,
+    restored: &RestoreOutcome,
+    progress: Bar,
+) -> Result<()> {
+    let RestoreOutcome { target, report, safeties, live, unsecured } = restored;
     for parted in report.parted.iter().take(PARTED_MAX) {
         let others = if parted.outside.len() == 1 {
             "its other name in the checkpoint lies"
@@ -92,7 +98,7 @@ pub fn print(context: &mut Context, args: &Args, checkpoint: &Checkpoint, restor
     restored.ensure_of_use(checkpoint)?;
     let counts = counts_text(&report.counts, "written", report.skipped.len());
     context.out.remark(format!("Restored {} to {}: {counts}.", checkpoint.id(), shown(target)))?;
-    context.out.summary(Summary::CheckpointRestore(Box::new(wire::summary::Restored {
+    context.out.summary(Summary::CheckpointRestore(Box::new(wire::summary::RestoreOutcome {
         id: checkpoint.id(),
         dry_run: false,
         target: target.shown(),

@@ -4,13 +4,13 @@ use jiff::Timestamp;
 use parhelia_ledger::Session;
 use parhelia_life::{
     overview,
-    resume::{Background, ResumeRequest, Unasked, in_background, set_aside, unasked},
+    resume::{Background, Objection, ResumeRequest, in_background, set_aside, unasked},
 };
 use parhelia_screen::human;
 use parhelia_store::Store;
 use parhelia_wire::{
     Summary,
-    summary::{Elsewhere, NotResumed, ResumedAll},
+    summary::{NotResumed, RemoteSession, ResumedAll},
 };
 
 use super::Args;
@@ -34,11 +34,11 @@ pub(super) fn run(context: &mut Context, args: &Args) -> Result<Code> {
     }
     for session in missing.dead {
         if let Some(why) = unasked(&store, &host, &session, args.prompt.as_deref())? {
-            if matches!(why, Unasked::Policy { .. }) {
+            if matches!(why, Objection::Policy { .. }) {
                 set_aside(&store, &session, &why)?;
             }
             let next = match why {
-                Unasked::UnknownCommand => "`parhelia session show {}` says more",
+                Objection::UnknownCommand => "`parhelia session show {}` says more",
                 _ => "`parhelia session resume {}` does it",
             };
             tell!("parhelia: session {} is left alone: {why}; {}", session.id, next.replace("{}", &session.id));
@@ -66,7 +66,7 @@ pub(super) fn run(context: &mut Context, args: &Args) -> Result<Code> {
         all => format!("Resumed {} of {}.", resumed.len(), human::count(all as u64, "session")),
     })?;
     let code = if failed.is_empty() { Code::Done } else { Code::Partly };
-    let of = |(session, host, until): &(Session, String, Timestamp)| Elsewhere {
+    let of = |(session, host, until): &(Session, String, Timestamp)| RemoteSession {
         id: session.id.clone(),
         host: host.clone(),
         until: until.to_string(),

@@ -6,9 +6,9 @@ use parhelia_ledger::Session;
 use parhelia_life::review_report::Review;
 use parhelia_screen::human;
 use parhelia_screen::{log, shell};
-use parhelia_store::{Store, clock, name::Shown as _};
+use parhelia_store::{Store, clock, name::NameExt as _};
 
-use super::{Then, caller::AtTerminal, decide, print};
+use super::{FollowUp, caller::AtTerminal, decide, print};
 use crate::{
     ask::{ask, is_agreed},
     context::Context,
@@ -20,7 +20,7 @@ use crate::{
 const QUESTION: &str = "[a]pprove, [r]eject, [d]iff, [l]og, [s]hell, [c]ontinue, or [q]uit? ";
 
 /// Prints it, and does what is answered until something ends it.
-pub fn review(context: &mut Context, store: Arc<Store>, session: Session) -> Result<Then> {
+pub fn review(context: &mut Context, store: Arc<Store>, session: Session) -> Result<FollowUp> {
     let review = Review::of(&store, session)?;
     print::report(context, &store, &review)?;
     context.out.line("")?;
@@ -41,16 +41,16 @@ pub fn review(context: &mut Context, store: Arc<Store>, session: Session) -> Res
             "d" | "diff" => diff(context, &store, &review)?,
             "l" | "log" => list(context, &store, &review)?,
             "s" | "shell" => open_shell(context, &store, &review)?,
-            "c" | "continue" => return Ok(Then::Continue),
+            "c" | "continue" => return Ok(FollowUp::Continue),
             // Nothing is answered at the end of input as well.
-            "q" | "quit" | "" => return Ok(Then::Done(Code::Done)),
+            "q" | "quit" | "" => return Ok(FollowUp::Done(Code::Done)),
             _ => {}
         }
     }
 }
 
-fn decided(code: Result<Code>) -> Result<Then> {
-    code.map(Then::Done)
+fn decided(code: Result<Code>) -> Result<FollowUp> {
+    code.map(FollowUp::Done)
 }
 
 fn given(reason: String) -> Option<String> {

@@ -50,7 +50,7 @@ impl How {
 }
 
 /// The step after a review.
-enum Then {
+enum FollowUp {
     Done(Code),
     /// The session is resumed.
     Continue,
@@ -67,19 +67,19 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let session = store.view().session_named(&name)?;
     let id = session.id.clone();
     let then = match How::of(context, args) {
-        How::Printed => Then::Done(print::print(context, &store, &Review::of(&store, session)?)?),
+        How::Printed => FollowUp::Done(print::print(context, &store, &Review::of(&store, session)?)?),
         How::ByLine => line::review(context, Arc::new(store), session)?,
         How::OnScreen => on_screen(context, Arc::new(store), session)?,
     };
     // From here on signals are the resumed agent's.
     drop(handled);
     match then {
-        Then::Done(code) => Ok(code),
-        Then::Continue => resume::run(context, &resume::Args::of(id)),
+        FollowUp::Done(code) => Ok(code),
+        FollowUp::Continue => resume::run(context, &resume::Args::of(id)),
     }
 }
 
-fn on_screen(context: &mut Context, store: Arc<Store>, session: Session) -> Result<Then> {
+fn on_screen(context: &mut Context, store: Arc<Store>, session: Session) -> Result<FollowUp> {
     let caller = AtTerminal::new(context)?;
     let Outcome { next, decisions } = review(&caller, store.clone(), session).map_err(|error| match error {
         parhelia_screen::Error::Session(error) => Failure::Session(error),
@@ -89,8 +89,8 @@ fn on_screen(context: &mut Context, store: Arc<Store>, session: Session) -> Resu
         decide::tell(context, &store, *checkpoint, *verdict, decided)?;
     }
     match next {
-        Next::Quit => Ok(Then::Done(Code::Done)),
-        Next::Continue => Ok(Then::Continue),
+        Next::Quit => Ok(FollowUp::Done(Code::Done)),
+        Next::Continue => Ok(FollowUp::Continue),
         Next::Stopped => Err(Error::Cancelled.into()),
     }
 }

@@ -11,7 +11,7 @@ use parhelia_store::{Result, clock, record::Checkpoint, view::View as StoreState
 use ulid::Ulid;
 
 use crate::filesystem::{
-    Outdated,
+    Invalidation,
     store::{file_name::file_name, inode::Inode, numbers::Numbers, tags::Tags},
 };
 
@@ -124,9 +124,9 @@ impl Catalogue {
     }
 
     /// Everything that the kernel may have been told of an earlier state and that is not so in this one.
-    pub fn outdated(&self, before: &Catalogue) -> Vec<Outdated> {
+    pub fn outdated(&self, before: &Catalogue) -> Vec<Invalidation> {
         let mut outdated = Vec::new();
-        let mut name = |folder: Inode, name: &[u8]| outdated.push(Outdated::Name(folder.number(), name.to_vec()));
+        let mut name = |folder: Inode, name: &[u8]| outdated.push(Invalidation::Name(folder.number(), name.to_vec()));
         for (session_name, was) in &before.sessions {
             let folder = Inode::Session(was.number);
             let Some(is) = self.sessions.get(session_name) else {
@@ -155,7 +155,7 @@ impl Catalogue {
         let changed = before.folders().filter(|folder| !self.has_same_list(before, *folder));
         let gone = before.by_number.keys().filter(|number| !self.by_number.contains_key(number));
         let folders = changed.chain(gone.map(|number| Inode::Entry(*number, 0)));
-        outdated.extend(folders.map(|folder| Outdated::Inode(folder.number())));
+        outdated.extend(folders.map(|folder| Invalidation::Inode(folder.number())));
         outdated
     }
 

@@ -33,7 +33,7 @@ use crate::{
     content::Content,
     fault::Fault,
     filesystem::{
-        FOREVER, Line, Needs, Outdated, ReadOnlyFilesystem, Shown, Space, entry,
+        EntryReply, FOREVER, Invalidation, Line, Needs, ReadOnlyFilesystem, Space, entry,
         store::{catalogue::Catalogue, inode::Inode, numbers::Numbers, open::Open},
     },
     readahead::{Entry, Next, Readahead, Scope, Source},
@@ -48,10 +48,10 @@ const MANIFEST: &[u8] = b"manifest.json";
 
 /// The state from which new lists are made.
 #[derive(Default)]
-struct Renewing {
+struct RefreshState {
     numbers: Numbers,
     /// Everything that the kernel was told and that is not so any more.
-    outdated: Vec<Outdated>,
+    outdated: Vec<Invalidation>,
 }
 
 /// Renders the `manifest.json` of a checkpoint.
@@ -64,7 +64,7 @@ pub struct StoreFilesystem {
     content: Content,
     catalogue: RwLock<Arc<Catalogue>>,
     /// Held while new lists are made.
-    renewing: Mutex<Renewing>,
+    renewing: Mutex<RefreshState>,
     open: Mutex<LruCache<u64, Arc<Open>>>,
     owner: (u32, u32),
     acls: bool,
@@ -84,7 +84,7 @@ impl StoreFilesystem {
         manifest: Manifest,
         readahead: Arc<Readahead>,
     ) -> Result<Self> {
-        let mut renewing = Renewing::default();
+        let mut renewing = RefreshState::default();
         let state = store.refresh()?;
         let catalogue = Catalogue::new(state, None, &mut renewing.numbers)?;
         Ok(StoreFilesystem {
@@ -193,7 +193,7 @@ impl ReadOnlyFilesystem for StoreFilesystem {
         Needs { xattrs: true, holes: true, fresh_folders: true, acls: self.acls }
     }
 
-    fn lookup(&self, folder: u64, name: &[u8]) -> Result<Result<Shown, Duration>, Fault> {
+    fn lookup(&self, folder: u64, name: &[u8]) -> Result<Result<EntryReply, Duration>, Fault> {
         match self.inode(folder)? {
             Inode::Entry(number, 0) if name == MANIFEST => {
                 let catalogue = self.fresh()?;
@@ -227,7 +227,7 @@ impl ReadOnlyFilesystem for StoreFilesystem {
         }
     }
 
-    fn attr(&self, ino: u64) -> Result<Shown, Fault> {
+    fn attr(&self, ino: u64) -> Result<EntryReply, Fault> {
         match self.inode(ino)? {
             Inode::Entry(number, 0) => {
                 let catalogue = self.fresh()?;
@@ -319,7 +319,7 @@ impl ReadOnlyFilesystem for StoreFilesystem {
         self.content.share(shares);
     }
 
-    fn outdated(&self) -> Result<Vec<Outdated>, Fault> {
+    fn outdated(&self) -> Result<Vec<Invalidation>, Fault> {
         self.fresh()?;
         Ok(mem::take(&mut locked(&self.renewing).outdated))
     }

@@ -14,7 +14,7 @@ use crate::{
     fault::Fault,
     tree::{
         nodes::positions_of,
-        preorder::{Found, PreorderTree},
+        preorder::{PreorderTree, TreeEntry},
     },
 };
 
@@ -71,14 +71,14 @@ impl StoreFilesystem {
     }
 
     /// An entry inside a checkpoint.
-    pub(super) fn found(&self, number: u64, position: u64) -> Result<(Arc<Open>, Found), Fault> {
+    pub(super) fn found(&self, number: u64, position: u64) -> Result<(Arc<Open>, TreeEntry), Fault> {
         let open = self.opened(number)?;
         let found = open.tree.locate(position)?.ok_or(Fault::Stale)?;
         Ok((open, found))
     }
 
     /// The entry that an inode number of a checkpoint's tree stands for; anything else is no file.
-    pub(super) fn entry(&self, ino: u64) -> Result<(Arc<Open>, Found), Fault> {
+    pub(super) fn entry(&self, ino: u64) -> Result<(Arc<Open>, TreeEntry), Fault> {
         match Inode::from_number(ino) {
             Some(Inode::Entry(number, position)) => self.found(number, position),
             Some(_) => Err(Fault::Invalid),

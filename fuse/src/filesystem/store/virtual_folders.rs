@@ -12,7 +12,7 @@ use super::StoreFilesystem;
 use crate::{
     fault::Fault,
     filesystem::{
-        FOREVER, Shown, entry,
+        EntryReply, FOREVER, entry,
         store::{
             catalogue::{Catalogue, LATEST},
             file_name::file_name,
@@ -51,7 +51,7 @@ impl StoreFilesystem {
         }
     }
 
-    pub(super) fn folder(&self, catalogue: &Catalogue, inode: Inode) -> Result<Shown, Fault> {
+    pub(super) fn folder(&self, catalogue: &Catalogue, inode: Inode) -> Result<EntryReply, Fault> {
         let subfolders = match inode {
             Inode::Root => 3,
             Inode::Sessions => catalogue.sessions.len(),
@@ -66,27 +66,27 @@ impl StoreFilesystem {
             _ => 0,
         };
         let attr = self.virtual_attr(inode, FileType::Directory, 0, subfolders as u64 + 2, catalogue.changed_at(inode));
-        Ok(Shown { attr, ttl: FOREVER, generation: 0 })
+        Ok(EntryReply { attr, ttl: FOREVER, generation: 0 })
     }
 
-    pub(super) fn link(&self, catalogue: &Catalogue, inode: Inode, number: u64) -> Result<Shown, Fault> {
+    pub(super) fn link(&self, catalogue: &Catalogue, inode: Inode, number: u64) -> Result<EntryReply, Fault> {
         self.link_at(catalogue, inode, number, 0)
     }
 
     /// The link of a tag, by its own number.
-    pub(super) fn tag_link(&self, catalogue: &Catalogue, number: u64) -> Result<Shown, Fault> {
+    pub(super) fn tag_link(&self, catalogue: &Catalogue, number: u64) -> Result<EntryReply, Fault> {
         let link = catalogue.tags.links.get(&number).ok_or(Fault::Stale)?;
         self.link_at(catalogue, Inode::TagLink(number), link.checkpoint, link.depth)
     }
 
-    fn link_at(&self, catalogue: &Catalogue, inode: Inode, number: u64, depth: usize) -> Result<Shown, Fault> {
+    fn link_at(&self, catalogue: &Catalogue, inode: Inode, number: u64, depth: usize) -> Result<EntryReply, Fault> {
         let checkpoint = catalogue.checkpoint(number).ok_or(Fault::Stale)?;
         let bytes = self.target(inode, checkpoint, depth).len() as u64;
         let attr = self.virtual_attr(inode, FileType::Symlink, bytes, 1, created(checkpoint));
         Ok(shown_of(checkpoint, attr))
     }
 
-    fn tag_entry(&self, catalogue: &Catalogue, entry: TagEntry) -> Result<Shown, Fault> {
+    fn tag_entry(&self, catalogue: &Catalogue, entry: TagEntry) -> Result<EntryReply, Fault> {
         match entry {
             TagEntry::Folder(number) => self.folder(catalogue, Inode::TagFolder(number)),
             TagEntry::Link(number) => self.tag_link(catalogue, number),
@@ -103,14 +103,14 @@ impl StoreFilesystem {
         }
     }
 
-    pub(super) fn manifest_shown(&self, number: u64, checkpoint: &Checkpoint) -> Shown {
+    pub(super) fn manifest_shown(&self, number: u64, checkpoint: &Checkpoint) -> EntryReply {
         let bytes = (self.manifest)(&self.store, checkpoint).len() as u64;
         let inode = Inode::Manifest(number);
         shown_of(checkpoint, self.virtual_attr(inode, FileType::RegularFile, bytes, 1, created(checkpoint)))
     }
 
     /// The folder of a checkpoint as its session's folder lists it. To list it, it need not be opened.
-    pub(super) fn checkpoint_shown(&self, number: u64, checkpoint: &Checkpoint) -> Shown {
+    pub(super) fn checkpoint_shown(&self, number: u64, checkpoint: &Checkpoint) -> EntryReply {
         let inode = Inode::Entry(number, 0);
         let parts = checkpoint.record.parts.values().filter(|part| matches!(part, Part::Captured));
         let links = parts.count() as u64 + 2;
@@ -120,7 +120,7 @@ impl StoreFilesystem {
     }
 
     /// The entry of a virtual folder with this name.
-    pub(super) fn virtual_child(&self, catalogue: &Catalogue, folder: Inode, name: &[u8]) -> Result<Option<Shown>, Fault> {
+    pub(super) fn virtual_child(&self, catalogue: &Catalogue, folder: Inode, name: &[u8]) -> Result<Option<EntryReply>, Fault> {
         match folder {
             Inode::Root => {
                 let inode =
@@ -159,7 +159,7 @@ impl StoreFilesystem {
         catalogue: &Catalogue,
         folder: Inode,
         from: u64,
-    ) -> Result<Vec<(u64, Vec<u8>, Shown)>, Fault> {
+    ) -> Result<Vec<(u64, Vec<u8>, EntryReply)>, Fault> {
         let mut lines = Vec::new();
         match folder {
             Inode::Root => {
@@ -214,7 +214,7 @@ impl StoreFilesystem {
     }
 
     /// The session folder that a checkpoint is in.
-    pub(super) fn session_of(&self, catalogue: &Catalogue, number: u64) -> Result<Shown, Fault> {
+    pub(super) fn session_of(&self, catalogue: &Catalogue, number: u64) -> Result<EntryReply, Fault> {
         let checkpoint = catalogue.checkpoint(number).ok_or(Fault::Stale)?;
         let name = file_name(&checkpoint.record.session);
         let session = catalogue.sessions.get(&name).ok_or(Fault::Stale)?;
@@ -223,8 +223,8 @@ impl StoreFilesystem {
 }
 
 /// An entry of a checkpoint as the kernel is told of it. It is so until the kernel is told that the checkpoint is gone.
-fn shown_of(checkpoint: &Checkpoint, attr: FileAttr) -> Shown {
-    Shown { attr, ttl: FOREVER, generation: entry::generation(checkpoint.record.id) }
+fn shown_of(checkpoint: &Checkpoint, attr: FileAttr) -> EntryReply {
+    EntryReply { attr, ttl: FOREVER, generation: entry::generation(checkpoint.record.id) }
 }
 
 fn created(checkpoint: &Checkpoint) -> SystemTime {

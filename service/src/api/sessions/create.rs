@@ -18,7 +18,7 @@ use parhelia_life::{
 };
 use parhelia_oversight::{labels, review::acts::note_begun};
 use parhelia_store::{
-    name::{self, Shown as _},
+    name::{self, NameExt as _},
     view::View,
 };
 use parhelia_wire::session as wire;
@@ -28,8 +28,8 @@ use serde::{Deserialize, Serialize};
 use super::{labels::labels_of, of};
 use crate::problem::Problem;
 use crate::{
-    api::{extract::Given, operation::Operation, own, warnings::Warnings},
-    app::{App, Shared, work},
+    api::{extract::JsonBody, operation::Operation, own, warnings::Warnings},
+    app::{App, AppState, work},
     caller::{Caller, Peer},
     start,
 };
@@ -93,7 +93,7 @@ pub fn operation() -> Operation {
 async fn create(
     State(app): State<App>,
     Extension(peer): Extension<Peer>,
-    Given(new): Given<NewSession>,
+    JsonBody(new): JsonBody<NewSession>,
 ) -> Result<Response, Problem> {
     let place = match (&new.workspace, &new.agent_folder) {
         (Some(folder), None) => start::Place::Workspace(absolute(folder)?),
@@ -168,7 +168,7 @@ fn folder(place: &start::Place) -> Option<PathBuf> {
 
 /// The session that is there instead of a new one, where such a one is wanted. Fails where a new one would be one too many.
 fn there(
-    app: &Shared,
+    app: &AppState,
     view: &View,
     (new, place): (&LaunchRequest, &start::Place),
     if_absent: bool,

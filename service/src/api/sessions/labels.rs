@@ -12,7 +12,7 @@ use serde::Deserialize;
 use super::{One, of};
 use crate::{
     api::{
-        extract::{Given, Named},
+        extract::{JsonBody, PathParameters},
         operation::{Answer, Operation},
         warnings::Warnings,
     },
@@ -47,8 +47,8 @@ pub(super) fn labels_of(given: &BTreeMap<String, String>) -> Result<Vec<Label>, 
 async fn label(
     State(app): State<App>,
     Extension(peer): Extension<Peer>,
-    Named(name): Named<String>,
-    Given(asked): Given<Labels>,
+    PathParameters(name): PathParameters<String>,
+    JsonBody(asked): JsonBody<Labels>,
 ) -> Answer<One> {
     let remove = asked.remove.iter().map(|key| key.parse()).collect::<Result<Vec<Key>, Refusal>>()?;
     let set = labels_of(&asked.set)?;

@@ -33,12 +33,12 @@ struct Sessions {
     /// Journal sequence up to which this is true: `changed_after` gives what changes later.
     sequence: u64,
     /// Messages about sessions that were not delivered, as of a few seconds ago.
-    outbox: Undelivered,
+    outbox: OutboxCounts,
 }
 
 /// Messages that were not delivered.
 #[derive(Debug, Serialize, JsonSchema)]
-struct Undelivered {
+struct OutboxCounts {
     /// Number of those that wait.
     waiting: u64,
     /// Number of those that are not tried again by themselves.
@@ -48,7 +48,7 @@ struct Undelivered {
 /// The sessions that are wanted.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Listed {
+struct SessionsQuery {
     /// True to leave out sessions that have ended.
     #[serde(default)]
     open: bool,
@@ -65,11 +65,11 @@ struct Listed {
 /// Route and description of `listSessions`.
 pub fn operation() -> Operation {
     Operation::get("/v1/sessions", "listSessions", "Sessions, the one that changed last first, by pages.", get(list))
-        .query::<Listed>()
+        .query::<SessionsQuery>()
         .gives::<Sessions>()
 }
 
-async fn list(State(app): State<App>, Parameters(listed): Parameters<Listed>) -> Answer<Sessions> {
+async fn list(State(app): State<App>, Parameters(listed): Parameters<SessionsQuery>) -> Answer<Sessions> {
     let cursor = match (listed.changed_after, listed.before.map(Cursor::of_number)) {
         (Some(_), Some(_)) => return Err(Problem::usage("give either `before` or `changed_after`")),
         (Some(sequence), None) => Some(Cursor::Since { sequence }),
@@ -86,7 +86,7 @@ async fn list(State(app): State<App>, Parameters(listed): Parameters<Listed>) ->
         let sessions = seen.iter().map(|(seen, count)| wire::Session::of(&seen.session, &seen.overview, *count)).collect();
         let (before, sequence) = (next.map(Cursor::number), view.end().sequence);
         let Backlog { waiting, failed, .. } = app.verdicts.backlog();
-        let outbox = Undelivered { waiting, failed };
+        let outbox = OutboxCounts { waiting, failed };
         Ok(Json(Sessions { sessions, before, sequence, outbox }))
     })
     .await

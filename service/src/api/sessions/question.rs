@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::{One, of};
 use crate::{
     api::{
-        extract::{Given, Named},
+        extract::{JsonBody, PathParameters},
         operation::{Answer, Operation},
         warnings::Warnings,
     },
@@ -24,7 +24,7 @@ use crate::{
 
 /// A question of an agent, or a permission that it asks for.
 #[derive(Debug, Serialize, JsonSchema)]
-struct Asked {
+struct AgentQuestion {
     /// Name of the question and of what the pane shows, for the answer.
     question: String,
     /// Thing that it waits for, if it says so.
@@ -36,7 +36,7 @@ struct Asked {
 /// An answer.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Answered {
+struct QuestionReply {
     /// The question that is answered, as it was shown: if the pane shows something else by now, nothing is typed.
     question: String,
     /// A text, which is pasted first.
@@ -54,7 +54,7 @@ pub fn question_operation() -> Operation {
         "What the agent of a session asks a person: the text of its pane of tmux. 409 if it does not wait for an answer.",
         get(question),
     )
-    .gives::<Asked>()
+    .gives::<AgentQuestion>()
     .with_problem(409)
 }
 
@@ -66,15 +66,15 @@ pub fn answer_operation() -> Operation {
         "Answers what the agent of a session asks, by typing into its pane of tmux. No agent may.",
         post(answer),
     )
-    .takes::<Answered>()
+    .takes::<QuestionReply>()
     .gives::<One>()
 }
 
-async fn question(State(app): State<App>, Named(name): Named<String>) -> Answer<Asked> {
+async fn question(State(app): State<App>, PathParameters(name): PathParameters<String>) -> Answer<AgentQuestion> {
     work(&app, move |app| {
         let session = app.store.refresh()?.session_named(&name)?;
         let Question { waits_for, screen, id } = answer::question(&app.store, &session)?;
-        Ok(Json(Asked { question: id, waits_for, screen }))
+        Ok(Json(AgentQuestion { question: id, waits_for, screen }))
     })
     .await
 }
@@ -82,8 +82,8 @@ async fn question(State(app): State<App>, Named(name): Named<String>) -> Answer<
 async fn answer(
     State(app): State<App>,
     Extension(peer): Extension<Peer>,
-    Named(name): Named<String>,
-    Given(given): Given<Answered>,
+    PathParameters(name): PathParameters<String>,
+    JsonBody(given): JsonBody<QuestionReply>,
 ) -> Answer<One> {
     let keys = given.keys.iter().map(|key| key.parse()).collect::<Result<Vec<answer::Key>>>()?;
     let typed = answer::Answer { text: given.text, keys };

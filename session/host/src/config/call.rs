@@ -91,7 +91,7 @@ pub struct Call {
 
 /// A setting that does not count.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ignored {
+pub struct IgnoredSetting {
     /// The file that it stands in; none of a variable.
     pub file: Option<PathBuf>,
     /// The place where it stands, with its line, or the variable.

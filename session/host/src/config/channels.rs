@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, ffi::OsString, fs, path::PathBuf};
 
-use parhelia_store::name::Shown as _;
+use parhelia_store::name::NameExt as _;
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 
 /// A longer file holds no secret, in bytes.

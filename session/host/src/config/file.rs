@@ -1,6 +1,6 @@
 //! One configuration file: its settings with their lines.
 
-use parhelia_store::name::Shown as _;
+use parhelia_store::name::NameExt as _;
 use parhelia_store::name::step::Step;
 use std::{
     fs,

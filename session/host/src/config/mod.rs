@@ -29,13 +29,13 @@ use std::{
 };
 
 use parhelia_agent::declaration::Declaration;
-use parhelia_store::name::Shown as _;
+use parhelia_store::name::NameExt as _;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub use crate::policy::Approval;
 use crate::{Error, Result};
-pub use call::{Call, Ignored};
+pub use call::{Call, IgnoredSetting};
 pub use cost::Cost;
 pub use file::declared;
 pub use integrations::Integrations;
@@ -136,7 +136,7 @@ pub struct ConfigFiles {
 
 /// Configuration in force.
 #[derive(Clone, Debug)]
-pub struct Loaded {
+pub struct LoadedConfig {
     /// The configuration in force.
     pub config: Config,
     /// Every option, in the table's order.
@@ -144,7 +144,7 @@ pub struct Loaded {
     /// The files that were read, in rising order.
     pub files: Vec<PathBuf>,
     /// What a project's file and a call from inside an agent say that does not count.
-    pub ignored: Vec<Ignored>,
+    pub ignored: Vec<IgnoredSetting>,
 }
 
 type Env<'a> = &'a dyn Fn(&str) -> Option<OsString>;
@@ -182,7 +182,7 @@ impl ConfigFiles {
 
 /// Reads all of it. Unknown options and values that do not fit are errors in the user's own files; elsewhere they are passed over, as options
 /// are that a project or a call may not set.
-pub fn load(places: &ConfigFiles, env: Env) -> Result<Loaded> {
+pub fn load(places: &ConfigFiles, env: Env) -> Result<LoadedConfig> {
     let mut set = Settings::default();
     set.file(places.user.as_deref(), Level::User, false)?;
     set.project(places.project.as_deref());
@@ -204,7 +204,7 @@ pub fn load(places: &ConfigFiles, env: Env) -> Result<Loaded> {
         let origin = effective.iter().find(|found| found.key == key).map(|found| &found.origin);
         return Err(Error::Config { place: place(origin), reason: format!("`{key}`: {why}") });
     }
-    Ok(Loaded { config, effective, files, ignored })
+    Ok(LoadedConfig { config, effective, files, ignored })
 }
 
 /// What was set so far, and where.
@@ -212,7 +212,7 @@ pub fn load(places: &ConfigFiles, env: Env) -> Result<Loaded> {
 struct Settings {
     values: BTreeMap<&'static str, (Value, Origin)>,
     files: Vec<PathBuf>,
-    ignored: Vec<Ignored>,
+    ignored: Vec<IgnoredSetting>,
 }
 
 impl Settings {
@@ -245,10 +245,12 @@ impl Settings {
         };
         self.files.push(path.to_owned());
         let (mut settings, mut note) = (Vec::new(), |error: Error| match error {
-            Error::Config { place, reason } => self.ignored.push(Ignored { file: Some(path.to_owned()), place, why: reason }),
+            Error::Config { place, reason } => {
+                self.ignored.push(IgnoredSetting { file: Some(path.to_owned()), place, why: reason })
+            }
             error => {
                 let (file, place) = (Some(path.to_owned()), path.shown().to_string());
-                self.ignored.push(Ignored { file, place, why: error.to_string() });
+                self.ignored.push(IgnoredSetting { file, place, why: error.to_string() });
             }
         });
         match found {
@@ -272,7 +274,7 @@ impl Settings {
         for (name, text) in &call.variables {
             let Some(option) = OPTIONS.iter().find(|option| option.variables.contains(&name.as_str())) else {
                 let why = "from inside an agent, it is as the agent's user had it".into();
-                self.ignored.push(Ignored { file: None, place: place_of(name), why });
+                self.ignored.push(IgnoredSetting { file: None, place: place_of(name), why });
                 continue;
             };
             let name = option.variables.iter().copied().find(|known| known == name).unwrap_or_default();
@@ -282,7 +284,7 @@ impl Settings {
             };
             match asked {
                 Ok(asked) => self.tighten(option, asked, Origin::Environment { name }),
-                Err(error) => self.ignored.push(Ignored { file: None, place: place_of(name), why: error.to_string() }),
+                Err(error) => self.ignored.push(IgnoredSetting { file: None, place: place_of(name), why: error.to_string() }),
             }
         }
     }
@@ -290,7 +292,7 @@ impl Settings {
     fn tighten(&mut self, option: &'static Opt, asked: Value, origin: Origin) {
         let now = self.values.get(option.key).map_or_else(|| (option.default)(), |(value, _)| value.clone());
         if !option.inside.allows(option.kind, &now, &asked) {
-            self.ignored.push(Ignored { file: None, place: place(Some(&origin)), why: call::looser(option) });
+            self.ignored.push(IgnoredSetting { file: None, place: place(Some(&origin)), why: call::looser(option) });
         } else if now != asked {
             self.values.insert(option.key, (asked, origin));
         }

@@ -9,8 +9,8 @@ use std::{
     time::Duration,
 };
 
-use parhelia_agent::mcp::Configured;
-use parhelia_store::name::Shown as _;
+use parhelia_agent::mcp::ServerConfig;
+use parhelia_store::name::NameExt as _;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -46,7 +46,7 @@ pub struct McpServer {
 
 impl Mcp {
     /// True if a server over HTTP may be asked for its state, and be given it: the user says so, and a project's file cannot say where it is.
-    pub fn asks_over_http(&self, name: &str, configured: Option<&Configured>) -> bool {
+    pub fn asks_over_http(&self, name: &str, configured: Option<&ServerConfig>) -> bool {
         self.servers.get(name).is_some_and(|server| server.supports_checkpoint)
             && configured.is_some_and(|configured| !configured.is_projects)
     }

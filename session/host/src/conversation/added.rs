@@ -24,7 +24,7 @@ const SEAM_BYTES: u64 = 4096;
 
 /// The conversation that a checkpoint adds to that of an older one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Added {
+pub struct Delta {
     /// True if it continues the older one. Otherwise it is another one, or was rewritten, or the older checkpoint has none; all of it is
     /// read.
     pub continues: bool,
@@ -44,7 +44,7 @@ pub fn read(
     new: &Checkpoint,
     text_bytes_max: usize,
     each: impl FnMut(Message),
-) -> Result<Option<Added>> {
+) -> Result<Option<Delta>> {
     let Some(newer) = transcript(store, new)? else { return Ok(None) };
     let older = old.map(|old| transcript(store, old)).transpose()?.flatten();
     let from = match &older {
@@ -55,7 +55,7 @@ pub fn read(
     let start = wanted.max(newer.size().saturating_sub(READ_BYTES_MAX));
     let bytes = range(&newer, start, newer.size())?;
     messages::read(bytes.as_slice(), text_bytes_max, each).at("read", TRANSCRIPT.as_ref())?;
-    Ok(Some(Added {
+    Ok(Some(Delta {
         continues: from.is_some(),
         has_older: older.is_some(),
         bytes: newer.size() - start,

@@ -8,7 +8,7 @@ use std::{
 
 use parhelia_store::{
     clock,
-    create::{Captured, StateContent, StateFile},
+    create::{CapturedState, StateContent, StateFile},
     files::{self, How},
     id::OpId,
     record::Consistency,
@@ -20,7 +20,9 @@ use crate::{
     Result,
     state::{CONVERSATION, file},
 };
-use parhelia_agent::transcript::{Activity, Conversation, Located, Summary, Turn, conversation, files::RawSet, prefix::Check};
+use parhelia_agent::transcript::{
+    Activity, Conversation, Summary, TranscriptLocation, Turn, conversation, files::RawSet, prefix::Check,
+};
 
 /// Version of `conversation.json`.
 const SCHEMA: u32 = 1;
@@ -32,7 +34,7 @@ pub const STREAM: &str = "stream_json";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// A transcript, as the agent keeps them.
-    Transcript(Located),
+    Transcript(TranscriptLocation),
     /// The output of a headless agent with `--output-format stream-json`. No agent can resume from it.
     Stream {
         /// The file that holds it.
@@ -50,7 +52,7 @@ impl Source {
         }
     }
 
-    fn capture(&self, previous: Option<Conversation>) -> Result<conversation::Captured> {
+    fn capture(&self, previous: Option<Conversation>) -> Result<conversation::Capture> {
         match self {
             Source::Transcript(located) => Ok(Conversation::capture(previous, located, Check::Seam)?),
             Source::Stream { log, .. } => Ok(Conversation::capture_stream(previous, log, Check::Seam)?),
@@ -82,13 +84,13 @@ impl Source {
 }
 
 /// The summary of a conversation as it is now, up to its last whole record.
-pub fn summary_now(located: Located, cache: &Path) -> Result<Summary> {
-    Ok(Conversing::look(&Source::Transcript(located), cache)?.found.conversation.summary())
+pub fn summary_now(located: TranscriptLocation, cache: &Path) -> Result<Summary> {
+    Ok(LiveConversation::look(&Source::Transcript(located), cache)?.found.conversation.summary())
 }
 
 /// The content of `conversation.json`. Turns may be thousands, so they are written directly, without a [`Value`] in between.
 #[derive(Serialize)]
-struct Told<'a> {
+struct ConversationIndex<'a> {
     schema: u32,
     captured_at: String,
     summary: &'a Summary,
@@ -99,8 +101,8 @@ struct Told<'a> {
 
 /// A conversation that was looked at.
 #[derive(Debug)]
-pub struct Conversing {
-    found: conversation::Captured,
+pub struct LiveConversation {
+    found: conversation::Capture,
     source: Source,
 }
 
@@ -112,12 +114,12 @@ fn consistency(activity: Activity) -> Consistency {
     }
 }
 
-impl Conversing {
+impl LiveConversation {
     /// Cuts it at a record boundary, and brings its index up to that.
     pub fn look(source: &Source, cache: &Path) -> Result<Self> {
         // An index that cannot be read is made anew.
         let previous = read(&source.index_path(cache)).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
-        Ok(Conversing { found: source.capture(previous)?, source: source.clone() })
+        Ok(LiveConversation { found: source.capture(previous)?, source: source.clone() })
     }
 
     /// Looks again: what did the agent do meanwhile? Gives the index as it is now, where it is another one.
@@ -134,7 +136,7 @@ impl Conversing {
     }
 
     /// Gives everything to a checkpoint, and the index back.
-    pub fn take(self, captured: &mut Captured) -> Conversation {
+    pub fn take(self, captured: &mut CapturedState) -> Conversation {
         let summary = self.found.conversation.summary();
         let mut record = summary.record_conversation();
         let (field, path) = self.source.told();
@@ -161,7 +163,7 @@ impl Conversing {
                 mtime: None,
             });
         }
-        let index = Told {
+        let index = ConversationIndex {
             schema: SCHEMA,
             captured_at: clock::timestamp().to_string(),
             summary: &summary,

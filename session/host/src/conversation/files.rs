@@ -2,7 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "puts a conversation where the agent looks for it")]
 
-use parhelia_store::name::Shown as _;
+use parhelia_store::name::NameExt as _;
 use std::{
     collections::HashSet,
     fs::{self, File},
@@ -14,7 +14,7 @@ use std::{
 use parhelia_agent::{
     durable, kind, regular,
     transcript::{
-        Located,
+        TranscriptLocation,
         files::{RawSet, TRANSCRIPT},
     },
 };
@@ -52,7 +52,7 @@ pub(super) fn write_files(
     let mut moved = Vec::new();
     if extent == (Extent::All { is_whole: true }) {
         let names: HashSet<&Path> = files.iter().map(|(path, _)| Path::new(path)).collect();
-        let located = Located::from_hook(place);
+        let located = TranscriptLocation::from_hook(place);
         let there = located.and_then(|located| RawSet::find(&located)).map(|set| set.files).unwrap_or_default();
         // What has a name that no checkpoint holds is left.
         let is_its = |name: &Path| !kind.is_shared(name) && !names.contains(name) && name.to_str().is_some();

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use parhelia_agent::{environment, folder::ConfigFolder, kinds::KINDS, transcript::Located};
+use parhelia_agent::{environment, folder::ConfigFolder, kinds::KINDS, transcript::TranscriptLocation};
 use parhelia_ledger::{Session, Tmux};
 use parhelia_store::record::{Cause, Rules, Trigger};
 
@@ -112,7 +112,8 @@ impl Conversation {
             Some(id) => known.iter().find(|found| found.id == id),
             None => known.last(),
         };
-        let seen = entry.and_then(|entry| entry.seen_at()).filter(|path| path.exists() && Located::from_hook(path).is_ok());
+        let seen =
+            entry.and_then(|entry| entry.seen_at()).filter(|path| path.exists() && TranscriptLocation::from_hook(path).is_ok());
         match (seen, id.or(entry.map(|entry| entry.id.as_str()))) {
             (Some(path), _) => Conversation::Transcript(path),
             // Without the agent's folder, the conversation counts as not found, and not as none.
@@ -123,15 +124,15 @@ impl Conversation {
 
     /// The conversation of a transcript that somebody names. Fails where there is none.
     pub fn named_file(path: PathBuf) -> Result<Self> {
-        Located::from_hook(&path)?;
+        TranscriptLocation::from_hook(&path)?;
         Ok(Conversation::Transcript(path))
     }
 
     /// The conversation of an id that somebody names, in the first of the caller's folders of agents that has it. Fails where none does.
     pub fn named_id(id: &str, host: &dyn Host) -> Result<Self> {
-        let mut found = Located::by_session(Path::new(""), id).map(|_| PathBuf::new());
+        let mut found = TranscriptLocation::by_session(Path::new(""), id).map(|_| PathBuf::new());
         for config in KINDS.into_iter().filter_map(|kind| Some(ConfigFolder::of(kind, |name| host.variable(name))?.path)) {
-            found = found.or_else(|_| Located::by_session(&config, id).map(|_| config));
+            found = found.or_else(|_| TranscriptLocation::by_session(&config, id).map(|_| config));
         }
         Ok(Conversation::Of { config: found?, id: id.to_owned() })
     }
@@ -148,9 +149,9 @@ impl Conversation {
                 let id = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
                 let config = path.parent().unwrap_or(Path::new("")).to_owned();
                 let gone = parhelia_agent::Error::NoTranscript { agent_session: id.clone(), config };
-                (if path.exists() { Located::from_hook(path) } else { Err(gone) }, id)
+                (if path.exists() { TranscriptLocation::from_hook(path) } else { Err(gone) }, id)
             }
-            Conversation::Of { config, id } => (Located::by_session(config, id), id.clone()),
+            Conversation::Of { config, id } => (TranscriptLocation::by_session(config, id), id.clone()),
         };
         let is_it = |known: &parhelia_ledger::Conversation| known.id == id && known.turn_count > Some(0);
         let had_turns = session.is_some_and(|session| session.conversations.iter().any(is_it));

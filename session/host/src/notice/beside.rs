@@ -2,7 +2,7 @@
 
 /// Another session that a new one is begun beside.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Beside {
+pub enum Overlap {
     /// It has the same conversation.
     #[error("the conversation is also session {session}'s")]
     Conversation {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use parhelia_store::name::Shown as _;
+use parhelia_store::name::NameExt as _;
 
 /// The state of a repository that a workflow has met.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,7 +1,7 @@
 //! What became of an agent's own folder that was moved.
 
 use parhelia_agent::folder::ConfigFolder;
-use parhelia_store::name::Shown as _;
+use parhelia_store::name::NameExt as _;
 
 /// It in words, behind its path.
 pub(super) fn text(to: &ConfigFolder, (is_gone, has_rest, has_it): (bool, bool, bool)) -> String {

@@ -5,7 +5,7 @@ use parhelia_store::id::Ulid;
 /// A rollback that was interrupted, and what becomes of it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Unfinished {
+pub enum InterruptedRollback {
     /// A rollback was interrupted.
     #[error("session {session}: a rollback to {target} was interrupted, and files of two states are in its workspace")]
     RollbackInterrupted {

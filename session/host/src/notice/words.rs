@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use parhelia_agent::folder::ConfigFolder;
-use parhelia_store::{id::Ulid, name::Shown as _};
+use parhelia_store::{id::Ulid, name::NameExt as _};
 
 /// A safety checkpoint that failed: whether somebody interrupted it, and the one that was made all the same.
 pub(super) fn not_secured(is_interrupted: bool, made: Option<Ulid>) -> String {

@@ -3,7 +3,7 @@
 use parhelia_store::name::step::Step;
 use std::path::PathBuf;
 
-use parhelia_store::name::Shown as _;
+use parhelia_store::name::NameExt as _;
 
 /// The reason for which a phase or a memory is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -13,7 +13,7 @@ use parhelia_agent::{
     kind::Kind,
     kinds::KINDS,
     process::{RUN_MARKER, SESSION_MARKER, command_of},
-    transcript::Located,
+    transcript::TranscriptLocation,
 };
 use parhelia_ledger::{LedgerView as _, Place, Run, Session};
 use parhelia_store::{Store, name};
@@ -93,7 +93,7 @@ fn moved_to(host: &dyn Host, session: &Session, recorded: &ConfigFolder) -> Opti
 
 /// Bytes of a conversation's transcript in an agent's own folder; none where it has none.
 fn bytes_of(folder: &ConfigFolder, conversation: &str) -> Option<u64> {
-    let found = Located::by_session(&folder.path, conversation).ok()?;
+    let found = TranscriptLocation::by_session(&folder.path, conversation).ok()?;
     Some(found.transcript.metadata().ok()?.len())
 }
 

@@ -71,7 +71,7 @@ pub struct Begin {
     /// The process that starts the agent and waits for it.
     pub launcher: Option<Identity>,
     /// The place of a run that this machine does not see; none of one that is here.
-    pub elsewhere: Option<Elsewhere>,
+    pub elsewhere: Option<RemoteLocation>,
     /// The agent folder of which a new session's workspace is a copy.
     pub agent_folder: Option<PathBuf>,
     /// The variables that its launch has; none where that is not known.
@@ -84,14 +84,14 @@ pub struct Begin {
 
 /// The place of a run that this machine does not see.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Elsewhere {
+pub struct RemoteLocation {
     /// The machine.
     pub host: String,
     /// The container there; none outside of one.
     pub container: Option<String>,
 }
 
-impl Elsewhere {
+impl RemoteLocation {
     /// The holder of its lease.
     fn holder(&self) -> String {
         format!("{}/{}", self.host, self.container.as_deref().unwrap_or("api"))
@@ -172,7 +172,7 @@ fn fields(begin: &Begin) -> Result<serde_json::Map<String, Value>> {
         "conversation": begin.conversation,
     });
     let Value::Object(mut fields) = fields else { return Err(Error::Invalid("a run's fields are no object".into())) };
-    if let Some(Elsewhere { host, container }) = &begin.elsewhere {
+    if let Some(RemoteLocation { host, container }) = &begin.elsewhere {
         // Nothing of it is asked for here: only its lease tells whether it lives.
         fields.extend([("host", json!(host)), ("boot_id", Value::Null), (PID_NAMESPACE, json!(ELSEWHERE))].map(owned));
         fields.extend(container.iter().map(|container| ("container".to_owned(), json!(container))));

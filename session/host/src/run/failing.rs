@@ -16,7 +16,7 @@ pub const FAILING: &str = "failing";
 
 /// Checkpoints that failed, one after the other.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failing {
+pub struct FailureStreak {
     /// The time of the first failure.
     pub since: Timestamp,
     /// The number of failures.
@@ -26,7 +26,7 @@ pub struct Failing {
 }
 
 /// The checkpoints of a session that have failed since one was made.
-pub fn failing(session: &Session) -> Option<Failing> {
+pub fn failing(session: &Session) -> Option<FailureStreak> {
     session.extra.get(FAILING).and_then(|value| serde_json::from_value(value.clone()).ok())
 }
 
@@ -37,7 +37,7 @@ pub fn note_checkpoint(store: &Store, session: &str, failed: Option<&str>, actor
     let now = match (failed, before) {
         (None, None) => return Ok(()),
         (None, Some(_)) => Value::Null,
-        (Some(reason), before) => json!(Failing {
+        (Some(reason), before) => json!(FailureStreak {
             since: before.as_ref().map_or_else(clock::timestamp, |before| before.since),
             count: before.map_or(0, |before| before.count) + 1,
             reason: reason.to_owned(),

@@ -29,12 +29,12 @@ pub use agent::{
     RunHooks, agent_in, agent_of_event, agent_to_start, config_for, dead_hooks, environment_of, has_agent, here, hooks_for,
     hooks_of, kind_of, moved_folder, other_folder, others_in, stranger_in_newest,
 };
-pub use begin::{AGENT_FOLDER, Begin, Elsewhere, begin, end, is_resumed_by_agent, new_session_id, started, taken_on};
+pub use begin::{AGENT_FOLDER, Begin, RemoteLocation, begin, end, is_resumed_by_agent, new_session_id, started, taken_on};
 pub use begin::{end_unheard, why_over};
 pub use command::{Commands, commands_of};
 pub use current::Current;
 pub use end_agent::end_agent;
-pub use failing::{FAILING, Failing, failing, note_checkpoint};
+pub use failing::{FAILING, FailureStreak, failing, note_checkpoint};
 pub use find::agent_among;
 pub use find::{
     Agents, CONFIG_FOLDER, Sender, above, config_of, config_of_session, conversation_of, current, has_agent_among, is_nested,

@@ -18,7 +18,7 @@ use parhelia_store::{
 };
 use serde_json::Value;
 
-use super::{Changed, File};
+use super::{ChangedFile, File};
 use parhelia_host::Result;
 
 /// More files are not read: a text of the usual length has room for a few.
@@ -83,7 +83,7 @@ pub(super) fn rank(path: &[u8], edited: &HashSet<Vec<u8>>) -> u8 {
 }
 
 /// Changes as they are told, with the lines of the first ones counted.
-pub(super) fn told(store: &Store, changes: &[TreeChange]) -> Vec<Changed> {
+pub(super) fn told(store: &Store, changes: &[TreeChange]) -> Vec<ChangedFile> {
     let options = TextOptions { bytes_max: DIFF_BYTES_MAX, ..TextOptions::default() };
     let read = store_content(store);
     let mut told = Vec::with_capacity(changes.len());
@@ -93,7 +93,7 @@ pub(super) fn told(store: &Store, changes: &[TreeChange]) -> Vec<Changed> {
             false => None,
         };
         let lines = lines.and_then(|lines| if let Text::Lines(lines) = lines { Some(lines) } else { None });
-        told.push(Changed { path: path(change), mark: change.kind.letter(), lines });
+        told.push(ChangedFile { path: path(change), mark: change.kind.letter(), lines });
     }
     told
 }

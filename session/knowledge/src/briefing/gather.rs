@@ -1,7 +1,7 @@
 //! Gathers the input of a briefing from the conversation, git and the workspace as they are now. A checkpoint stands in for whatever is
 //! missing.
 
-use parhelia_store::name::Shown as _;
+use parhelia_store::name::NameExt as _;
 use std::path::Path;
 
 use parhelia_ledger::Session;
@@ -10,8 +10,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    Ended, Input, Pending, Why, files,
-    now::{self, Now},
+    Ending, Input, PendingCall, Why, files,
+    now::{self, PresentState},
 };
 use crate::summary;
 use parhelia_agent::{briefing::is_ours, git, transcript::story::Approach};
@@ -87,10 +87,10 @@ pub fn gather(store: &Store, request: &BriefingRequest<'_>) -> Result<Input> {
     let is_amid = said.is_some_and(|said| said["phase"] == "thinking" || said["phase"] == "in_tool");
     let last = last.as_ref();
     input.ended = match () {
-        () if is_amid || !input.pending.is_empty() => Ended::Interrupted,
-        () if last.is_some_and(run::ended_unseen) => Ended::Unseen,
-        () if last.is_some_and(run::was_killed) => Ended::Interrupted,
-        () => Ended::Told,
+        () if is_amid || !input.pending.is_empty() => Ending::Interrupted,
+        () if last.is_some_and(run::ended_unseen) => Ending::Unseen,
+        () if last.is_some_and(run::was_killed) => Ending::Interrupted,
+        () => Ending::Told,
     };
     let Some(checkpoint) = checkpoint else { return Ok(input) };
     input.checkpoint = checkpoint.id();
@@ -128,7 +128,7 @@ fn said(store: &Store, checkpoint: Option<&Checkpoint>, conversation: Option<&st
     Ok(kept.filter(is_its))
 }
 
-fn from_git(input: &mut Input, checkpoint: Option<&Checkpoint>, found: &Now) {
+fn from_git(input: &mut Input, checkpoint: Option<&Checkpoint>, found: &PresentState) {
     let then = checkpoint.and_then(|checkpoint| checkpoint.record.git.as_ref());
     let text = |name: &str| then.and_then(|git| git.get(name)).and_then(Value::as_str).map(str::to_owned);
     match &found.git {
@@ -297,7 +297,7 @@ fn from_conversation(input: &mut Input, conversation: &Value, checkpoint: Option
     let calls = conversation["pending_tool_calls"].as_array().cloned().unwrap_or_default();
     input.pending = calls
         .iter()
-        .map(|call| Pending {
+        .map(|call| PendingCall {
             tool: call["name"].as_str().unwrap_or("a tool").to_owned(),
             input: call["input"].as_str().or_else(|| call["path"].as_str()).unwrap_or_default().to_owned(),
         })

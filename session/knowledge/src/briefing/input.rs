@@ -29,7 +29,7 @@ impl Why {
 
 /// A tool call without a result.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Pending {
+pub struct PendingCall {
     /// Name of the tool, as the agent calls it.
     pub tool: String,
     /// Its arguments, in a line.
@@ -38,7 +38,7 @@ pub struct Pending {
 
 /// A changed file of the workspace, for a briefing.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Changed {
+pub struct ChangedFile {
     /// From the workspace folder.
     pub path: String,
     /// `A`, `D`, `M`, `R`, `T` or `m`, as `checkpoint diff` marks it.
@@ -64,7 +64,7 @@ pub struct File {
 
 /// The way in which a session's last run ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Ended {
+pub enum Ending {
     /// By itself, or at somebody's wish.
     #[default]
     Told,
@@ -88,7 +88,7 @@ pub struct Input {
     /// A sentence with the reason for the checkpoint.
     pub ending: Option<String>,
     /// The way in which the last run ended.
-    pub ended: Ended,
+    pub ended: Ending,
     /// A summary of the work so far.
     pub summary: String,
     /// A summary by a model; none where the agent remembers the conversation.
@@ -110,7 +110,7 @@ pub struct Input {
     /// Questions that are open.
     pub open_questions: Vec<String>,
     /// Tool calls that had no result.
-    pub pending: Vec<Pending>,
+    pub pending: Vec<PendingCall>,
     /// The conversation's file, which the above is from.
     pub transcript: Option<String>,
     /// Facts about the resume that the agent should know, such as processes that were stopped.
@@ -118,9 +118,9 @@ pub struct Input {
     /// The session's first checkpoint.
     pub first: String,
     /// Changes from the first checkpoint until now.
-    pub changes: Vec<Changed>,
+    pub changes: Vec<ChangedFile>,
     /// Those of the changes that are later than the checkpoint.
-    pub since: Vec<Changed>,
+    pub since: Vec<ChangedFile>,
     /// Files that git calls changed: the first of them, each with a mark where it is deleted.
     pub uncommitted: Vec<String>,
     /// The number of further uncommitted files.

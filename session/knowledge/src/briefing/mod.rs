@@ -13,5 +13,5 @@ mod tests;
 
 pub use earlier::{earlier, render_with};
 pub use gather::{BriefingRequest, gather};
-pub use input::{Changed, Ended, File, Input, Pending, Why};
+pub use input::{ChangedFile, Ending, File, Input, PendingCall, Why};
 pub use render::{Injection, LeftOut, render};

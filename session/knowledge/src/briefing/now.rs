@@ -24,7 +24,7 @@ use super::files;
 use crate::context::plain;
 use parhelia_agent::{
     git::{self, State},
-    transcript::Located,
+    transcript::TranscriptLocation,
 };
 use parhelia_host::{Result, conversation::summary_now, state::state_json};
 
@@ -37,7 +37,7 @@ const CONVERSATIONS_MAX: usize = 4;
 
 /// The present state. A part that could not be read in time is none.
 #[derive(Debug, Default)]
-pub(super) struct Now {
+pub(super) struct PresentState {
     /// The conversation, as `conversation.json` sums it up.
     pub conversation: Option<Value>,
     /// The workspace's repository.
@@ -71,16 +71,16 @@ pub(super) struct LookRequest<'a> {
 }
 
 /// Something that is done beside.
-struct Beside<T>(Option<Receiver<T>>);
+struct Task<T>(Option<Receiver<T>>);
 
-impl<T: Send + 'static> Beside<T> {
+impl<T: Send + 'static> Task<T> {
     fn begin(work: impl FnOnce() -> T + Send + 'static) -> Self {
         let (send, receive) = channel();
         let started = thread::Builder::new().spawn(move || {
             // Nobody may wait any more.
             let _ = send.send(work());
         });
-        Beside(started.ok().map(|_| receive))
+        Task(started.ok().map(|_| receive))
     }
 
     fn by(self, until: Instant) -> Option<T> {
@@ -89,15 +89,15 @@ impl<T: Send + 'static> Beside<T> {
 }
 
 /// Finds out the present state, in threads beside each other; a part that takes longer than `LIMIT` is none.
-pub(super) fn look(store: &Store, wanted: LookRequest<'_>) -> Now {
+pub(super) fn look(store: &Store, wanted: LookRequest<'_>) -> PresentState {
     let until = Instant::now() + LIMIT;
     let cache = store.layout().cache();
-    let conversation = wanted.transcript.and_then(|path| Located::from_hook(path).ok()).map(|located| {
-        Beside::begin(move || summary_now(located, &cache).ok().and_then(|summary| serde_json::to_value(summary).ok()))
+    let conversation = wanted.transcript.and_then(|path| TranscriptLocation::from_hook(path).ok()).map(|located| {
+        Task::begin(move || summary_now(located, &cache).ok().and_then(|summary| serde_json::to_value(summary).ok()))
     });
     let then = wanted.checkpoint.and_then(|checkpoint| checkpoint.record.git.as_ref()?.get("head")?.as_str().map(str::to_owned));
     let (workspace, environment) = (wanted.workspace.to_owned(), wanted.git);
-    let git = Beside::begin(move || {
+    let git = Task::begin(move || {
         let state = git::state(&workspace, &environment, LIMIT).ok().flatten();
         let head = state.as_ref().and_then(|state| state.head.clone());
         let compared = then.zip(head).and_then(|(then, now)| git::compared(&workspace, &environment, &then, &now, LIMIT));
@@ -105,13 +105,13 @@ pub(super) fn look(store: &Store, wanted: LookRequest<'_>) -> Now {
     });
     let place = store.path().to_owned();
     let (session, checkpoint, workspace) = (wanted.session.clone(), wanted.checkpoint.cloned(), wanted.workspace.to_owned());
-    let changes = Beside::begin(move || {
+    let changes = Task::begin(move || {
         // A view of its own, which does not end with the one that waits.
         let store = parhelia_ledger::open(&place, &OpenOptions::default()).ok()?;
         changes(&store, &session, checkpoint.as_ref()?, &workspace).ok()
     });
     let (git, head) = git.by(until).unwrap_or_default();
-    Now {
+    PresentState {
         conversation: conversation.and_then(|beside| beside.by(until)).flatten(),
         git,
         head,
@@ -181,7 +181,9 @@ fn written(store: &Store, session: &Session, workspace: &Path) -> Result<HashSet
     let context = head.map(|head| state_json(store, &head, "context.json")).transpose()?.flatten();
     let mut found = context.as_ref().map(files::edited).unwrap_or_default();
     for transcript in session.conversations.iter().rev().take(CONVERSATIONS_MAX).filter_map(Conversation::seen_at) {
-        let Some(said) = Located::from_hook(&transcript).ok().and_then(|at| summary_now(at, &store.layout().cache()).ok()) else {
+        let Some(said) =
+            TranscriptLocation::from_hook(&transcript).ok().and_then(|at| summary_now(at, &store.layout().cache()).ok())
+        else {
             continue;
         };
         let inner = said.files_modified.iter().map(|path| plain(&workspace.join(path)));

@@ -9,7 +9,7 @@ use parhelia_agent::{
 use parhelia_store::name;
 
 use super::{
-    input::{Changed, Ended, File, Input, Why},
+    input::{ChangedFile, Ending, File, Input, Why},
     statements,
 };
 use crate::budget::{Budget, characters, tokens};
@@ -218,7 +218,7 @@ impl Page<'_> {
         self.list_changes("Of these, since the checkpoint", &input.since, &command, 6);
     }
 
-    fn list_changes(&mut self, title: &str, changes: &[Changed], command: &str, part: usize) {
+    fn list_changes(&mut self, title: &str, changes: &[ChangedFile], command: &str, part: usize) {
         if changes.is_empty() {
             return;
         }
@@ -327,9 +327,9 @@ fn head(input: &Input) -> String {
     let text = match input.why {
         Why::Resumed => {
             let ended = match input.ended {
-                Ended::Told => "is",
-                Ended::Unseen => "ended, nobody saw how, and is",
-                Ended::Interrupted => "was interrupted and is",
+                Ending::Told => "is",
+                Ending::Unseen => "ended, nobody saw how, and is",
+                Ending::Interrupted => "was interrupted and is",
             };
             format!("{SAME_CONVERSATION}{session}) {ended} resumed{from}.")
         }
@@ -364,7 +364,7 @@ fn about(input: &Input) -> String {
     text
 }
 
-fn change_line(change: &Changed) -> String {
+fn change_line(change: &ChangedFile) -> String {
     match change.lines {
         // Of a file whose metadata alone has changed.
         Some((0, 0)) => format!("{} {}\n", change.mark, change.path),

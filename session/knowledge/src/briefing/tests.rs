@@ -9,7 +9,7 @@ fn input() -> Input {
         checkpoint: "01M810FC4JG4CPG7SNVR8ZK719".into(),
         first: "01M7ZZZZZZZZZZZZZZZZZZZZZZ".into(),
         age: Some("3 minutes ago".into()),
-        ended: Ended::Interrupted,
+        ended: Ending::Interrupted,
         summary: "Wrote the parser; two tests fail.".into(),
         task: Some("Make the tests pass".into()),
         next_steps: vec!["look at test_b".into(), "run\nall tests".into()],
@@ -17,8 +17,8 @@ fn input() -> Input {
         failed_approaches: vec!["`make` (2 times): error 2 (passed after: edits of a.rs)".into()],
         blockers: vec!["`make deploy` fails: no key".into()],
         open_questions: vec!["are tabs allowed?".into()],
-        pending: vec![Pending { tool: "Bash".into(), input: "make test".into() }],
-        changes: vec![Changed { path: "src/a.rs".into(), mark: 'M', lines: Some((3, 1)) }],
+        pending: vec![PendingCall { tool: "Bash".into(), input: "make test".into() }],
+        changes: vec![ChangedFile { path: "src/a.rs".into(), mark: 'M', lines: Some((3, 1)) }],
         uncommitted: vec!["src/a.rs".into()],
         files: vec![file("src/a.rs", "fn a() {}\n"), file("notes.md", "```\ncode\n```")],
         folder: "/work".into(),
@@ -72,7 +72,7 @@ fn what_was_quoted_is_no_section() {
 fn what_does_not_fit_is_named_with_its_command() {
     let mut input = input();
     input.files.insert(0, file("src/big one.rs", &"x = 1;\n".repeat(3000)));
-    input.changes = (0..500).map(|i| Changed { path: format!("src/file{i}.rs"), mark: 'A', lines: None }).collect();
+    input.changes = (0..500).map(|i| ChangedFile { path: format!("src/file{i}.rs"), mark: 'A', lines: None }).collect();
     let said = render(&input, Budget::default());
     assert!(said.text.contains("`parhelia checkpoint cat '01M810FC4JG4CPG7SNVR8ZK719:src/big one.rs'`"), "{}", said.text);
     assert!(said.text.contains("more changes: `parhelia checkpoint diff 01M7ZZZZZZZZZZZZZZZZZZZZZZ 01M810FC4JG4CPG7SNVR8ZK719`"));
@@ -104,19 +104,19 @@ fn words_of_a_model_are_marked_and_bounded() {
 
 #[test]
 fn what_ended_is_not_called_interrupted_and_lost_prompts_are_named() {
-    for (ended, words) in [(Ended::Told, "is resumed"), (Ended::Unseen, "ended, nobody saw how, and is resumed")] {
+    for (ended, words) in [(Ending::Told, "is resumed"), (Ending::Unseen, "ended, nobody saw how, and is resumed")] {
         let ended = Input { ended, queued: vec!["and then the docs".into()], ..input() };
         let said = render(&ended, Budget::default()).text;
         assert!(!said.contains("was interrupted") && said.contains(&format!("This session (demo) {words}")), "{said}");
     }
-    let ended = Input { ended: Ended::Told, queued: vec!["and then the docs".into()], ..input() };
+    let ended = Input { ended: Ending::Told, queued: vec!["and then the docs".into()], ..input() };
     let said = render(&ended, Budget::default()).text;
     assert!(said.contains("## Prompts that were typed and lost") && said.contains("- and then the docs\n"), "{said}");
 }
 
 #[test]
 fn what_has_changed_since_the_checkpoint_is_told_apart() {
-    let since = vec![Changed { path: "src/b.rs".into(), mark: 'A', lines: None }];
+    let since = vec![ChangedFile { path: "src/b.rs".into(), mark: 'A', lines: None }];
     let said = render(&Input { since, ..input() }, Budget::default()).text;
     let (session, since) = said.split_once("## Of these, since the checkpoint\n").unwrap();
     assert!(session.contains("## Changes in this session\nM src/a.rs +3 -1\n") && since.starts_with("A src/b.rs\n"), "{said}");
@@ -170,7 +170,7 @@ proptest! {
             blockers: items.clone(),
             uncommitted: items,
             files: files.iter().map(|(path, text)| file(path, text)).collect(),
-            changes: changes.iter().map(|path| Changed { path: path.clone(), mark: 'M', lines: None }).collect(),
+            changes: changes.iter().map(|path| ChangedFile { path: path.clone(), mark: 'M', lines: None }).collect(),
             ..input()
         };
         let said = render(&input, budget);

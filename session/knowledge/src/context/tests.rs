@@ -79,11 +79,11 @@ fn nothing_outside_the_workspace_is_read() {
             .unwrap();
     let fits: BTreeMap<_, _> = context.files.iter().map(|file| (file.path.rsplit('/').next().unwrap(), file.fit)).collect();
     let expected = [
-        ("folder", Fit::NotAFile),
-        ("fifo", Fit::NotAFile),
-        ("link", Fit::NotAFile),
-        ("hostname", Fit::Outside),
-        ("secret", Fit::Outside),
+        ("folder", Eligibility::NotAFile),
+        ("fifo", Eligibility::NotAFile),
+        ("link", Eligibility::NotAFile),
+        ("hostname", Eligibility::Outside),
+        ("secret", Eligibility::Outside),
     ];
     for (name, fit) in expected.iter().take(4) {
         assert_eq!(fits.get(name), Some(fit), "{name}");

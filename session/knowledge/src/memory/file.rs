@@ -9,7 +9,7 @@ use std::{
 
 use jiff::Timestamp;
 use parhelia_ledger::Session;
-use parhelia_store::{files::Folder, name::Shown as _};
+use parhelia_store::{files::Folder, name::NameExt as _};
 use rustix::fs::{FlockOperation, flock};
 
 use super::{

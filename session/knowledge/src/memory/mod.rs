@@ -63,7 +63,7 @@ pub struct New {
 
 /// Something that was remembered.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Kept {
+pub struct SavedEntry {
     /// Section that it was put in, by its key.
     pub section: Section,
     /// The entry as the document has it now.
@@ -80,7 +80,7 @@ pub fn read(store: &Path, project: &Project, now: Timestamp) -> Result<Memory> {
 }
 
 /// Remembers something.
-pub fn save(store: &Store, host: &dyn Host, project: &Project, new: &New) -> Result<Kept> {
+pub fn save(store: &Store, host: &dyn Host, project: &Project, new: &New) -> Result<SavedEntry> {
     let run = belongs_to(store, host)?;
     let is_agent = run.is_some() || is_agent(store, host)?;
     let by = if is_agent { AddedBy::Agent } else { AddedBy::Person };
@@ -94,7 +94,13 @@ pub fn save(store: &Store, host: &dyn Host, project: &Project, new: &New) -> Res
 }
 
 /// Remembers something for the agent of a session, whoever has started the process that asks.
-pub fn save_for_agent(store: &Store, host: &dyn Host, project: &Project, new: &New, session: Option<String>) -> Result<Kept> {
+pub fn save_for_agent(
+    store: &Store,
+    host: &dyn Host,
+    project: &Project,
+    new: &New,
+    session: Option<String>,
+) -> Result<SavedEntry> {
     add(&store.layout().root, project, new, (AddedBy::Agent, session), host.now())
 }
 
@@ -123,7 +129,13 @@ fn is_agent(store: &Store, host: &dyn Host) -> Result<bool> {
 }
 
 /// Remembers something that somebody has found out in a session.
-fn add(store: &Path, project: &Project, new: &New, (by, session): (AddedBy, Option<String>), now: Timestamp) -> Result<Kept> {
+fn add(
+    store: &Path,
+    project: &Project,
+    new: &New,
+    (by, session): (AddedBy, Option<String>),
+    now: Timestamp,
+) -> Result<SavedEntry> {
     ensure_sane(new)?;
     let (section, key) = Section::of(&new.key);
     let entry = Entry {
@@ -153,7 +165,7 @@ fn add(store: &Path, project: &Project, new: &New, (by, session): (AddedBy, Opti
             same.key_files.extend(more);
             let same = same.clone();
             let contradicts = memory.knowledge.contradictory(section, &same).into_iter().cloned().collect();
-            return Ok((has_changed, Kept { section, entry: same, contradicts, is_new: false }));
+            return Ok((has_changed, SavedEntry { section, entry: same, contradicts, is_new: false }));
         }
         if new.replaces {
             let is_kept = |other: &Entry| by == AddedBy::Agent && other.added_by != AddedBy::Agent;
@@ -161,7 +173,7 @@ fn add(store: &Path, project: &Project, new: &New, (by, session): (AddedBy, Opti
         }
         known.push(entry.clone());
         let contradicts = memory.knowledge.contradictory(section, &entry).into_iter().cloned().collect();
-        Ok((true, Kept { section, entry, contradicts, is_new: true }))
+        Ok((true, SavedEntry { section, entry, contradicts, is_new: true }))
     })
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use parhelia_agent::{environment::redact, git::Repository, process::canonical};
 use parhelia_ledger::Session;
-use parhelia_store::name::Shown as _;
+use parhelia_store::name::NameExt as _;
 
 /// A project, to which workspaces belong by a given name, their repository's remote, or their folder.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use parhelia_agent::transcript::story::NO_STEP;
 use parhelia_ledger::{LedgerView as _, Session};
 use parhelia_store::Store;
 
-use super::{AddedBy, Kept, New, add, document::Memory, ensure_person, file, project::Project};
+use super::{AddedBy, New, SavedEntry, add, document::Memory, ensure_person, file, project::Project};
 use crate::summary::{self, Summary};
 use parhelia_host::{Host, KnowledgeRefusal, Refusal, Result};
 
@@ -107,7 +107,7 @@ fn named<'a>(found: &'a [Suggestion], id: &str) -> Result<&'a Suggestion> {
 }
 
 /// Remembers a suggestion, as a person wants it.
-pub fn accept(store: &Store, host: &dyn Host, project: &Project, memory: &Memory, id: &str) -> Result<Kept> {
+pub fn accept(store: &Store, host: &dyn Host, project: &Project, memory: &Memory, id: &str) -> Result<SavedEntry> {
     ensure_person(store, host, "memory suggest --accept")?;
     let found = suggestions(store, project, memory)?;
     let suggestion = named(&found, id)?;

@@ -21,11 +21,11 @@ fn scratch() -> Scratch {
 }
 
 impl Scratch {
-    fn save(&self, key: &str, text: &str) -> Kept {
+    fn save(&self, key: &str, text: &str) -> SavedEntry {
         self.try_save(New { key: key.into(), text: text.into(), ..New::default() }).unwrap()
     }
 
-    fn try_save(&self, new: New) -> Result<Kept> {
+    fn try_save(&self, new: New) -> Result<SavedEntry> {
         save(&self.store, &NOBODY, &self.project, &new)
     }
 

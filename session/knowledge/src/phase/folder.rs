@@ -29,7 +29,7 @@ pub struct Folder {
 
 /// A phase checkpoint, and its file.
 #[derive(Clone, Debug)]
-pub struct Saved {
+pub struct PhaseFile {
     /// The checkpoint.
     pub phase: Phase,
     /// Path of its JSON file, in the folder of phase checkpoints.
@@ -64,14 +64,14 @@ impl Folder {
     }
 
     /// All of them, the newest first. What is no phase checkpoint is passed over.
-    pub fn list(&self) -> Result<Vec<Saved>> {
+    pub fn list(&self) -> Result<Vec<PhaseFile>> {
         let mut found = in_threads(&self.names()?, read);
         found.sort_by(|one, other| (other.phase.created_at, &other.file).cmp(&(one.phase.created_at, &one.file)));
         Ok(found)
     }
 
     /// The newest one that is not completed. Of the others, no more is read than is needed to tell.
-    pub fn newest_incomplete(&self) -> Result<Option<Saved>> {
+    pub fn newest_incomplete(&self) -> Result<Option<PhaseFile>> {
         let head = |file: &Path| {
             let head: Head = serde_json::from_slice(&regular::read(file, FILE_BYTES_MAX).ok()?).ok()?;
             (!head.completed).then(|| (head.created_at, file.to_owned()))
@@ -82,7 +82,7 @@ impl Folder {
     }
 
     /// The one with an id.
-    pub fn find(&self, id: &str) -> Result<Option<Saved>> {
+    pub fn find(&self, id: &str) -> Result<Option<PhaseFile>> {
         let mut names = self.names()?;
         // Its file has the id in its name, unless another program has made it.
         let suffix = format!("-{id}.json");
@@ -91,7 +91,7 @@ impl Folder {
     }
 
     /// Writes one, in the place of the file that it had.
-    pub fn write(&self, phase: &Phase, file: Option<&Path>, _turn: &Turn) -> Result<Saved> {
+    pub fn write(&self, phase: &Phase, file: Option<&Path>, _turn: &Turn) -> Result<PhaseFile> {
         phase.ensure_valid()?;
         let mut bytes = serde_json::to_vec_pretty(phase).map_err(|e| Error::Invalid(format!("it is no JSON: {e}")))?;
         bytes.push(b'\n');
@@ -111,11 +111,11 @@ impl Folder {
         if written.is_err() {
             let _ = fs::remove_file(&draft);
         }
-        written.map(|()| Saved { phase: phase.clone(), file })
+        written.map(|()| PhaseFile { phase: phase.clone(), file })
     }
 
     /// Removes the file of a phase checkpoint; one that is gone already is no failure.
-    pub fn remove(&self, saved: &Saved, _turn: &Turn) -> Result<()> {
+    pub fn remove(&self, saved: &PhaseFile, _turn: &Turn) -> Result<()> {
         match fs::remove_file(&saved.file) {
             Err(e) if e.kind() != ErrorKind::NotFound => Err(e).at("remove", &saved.file),
             _ => Ok(()),
@@ -148,7 +148,7 @@ fn in_threads<T: Send>(files: &[PathBuf], read: impl Fn(&Path) -> Option<T> + Sy
     })
 }
 
-fn read(file: &Path) -> Option<Saved> {
+fn read(file: &Path) -> Option<PhaseFile> {
     let phase = Phase::read(&regular::read(file, FILE_BYTES_MAX).ok()?).ok()?;
-    Some(Saved { phase, file: file.to_owned() })
+    Some(PhaseFile { phase, file: file.to_owned() })
 }

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::Home;
-use parhelia_host::job::{Job, Looked};
+use parhelia_host::job::{Job, JobOutput};
 
 /// The part that holds them.
 const PHASES: &str = "phases";
@@ -16,7 +16,7 @@ pub fn job(home: Home, since: Timestamp) -> Option<Job> {
     home.exists().then(|| Job::new(PHASES, move || looked(&home, since).map_err(|e| e.to_string())))
 }
 
-fn looked(home: &Home, since: Timestamp) -> parhelia_host::Result<Option<Looked>> {
+fn looked(home: &Home, since: Timestamp) -> parhelia_host::Result<Option<JobOutput>> {
     let mut found = home.list(None)?;
     found.retain(|saved| saved.phase.created_at >= since);
     let mut left = BYTES_MAX;
@@ -26,5 +26,5 @@ fn looked(home: &Home, since: Timestamp) -> parhelia_host::Result<Option<Looked>
         Some((format!("{PHASES}/{}", saved.phase.file_name()), bytes))
     });
     let files: Vec<(String, Vec<u8>)> = files.collect();
-    Ok((!files.is_empty()).then(|| Looked { files, ..Looked::default() }))
+    Ok((!files.is_empty()).then(|| JobOutput { files, ..JobOutput::default() }))
 }

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value};
 
-pub use folder::Saved;
+pub use folder::PhaseFile;
 pub use job::job;
 pub use state::{Criterion, CriterionStatus, PHASES_MAX, Phase};
 
@@ -45,7 +45,7 @@ pub struct PhaseRequest {
 
 /// Something that was done, and what beside it was not: the reasons, in words.
 #[derive(Debug)]
-pub struct Done<T> {
+pub struct PhaseOutcome<T> {
     /// The result.
     pub what: T,
     /// The seed or the log could not be written. Neither is a reason to fail.
@@ -82,7 +82,7 @@ impl Home {
     }
 
     /// Makes one.
-    pub fn create(&self, request: PhaseRequest, now: Timestamp) -> Result<Done<Saved>> {
+    pub fn create(&self, request: PhaseRequest, now: Timestamp) -> Result<PhaseOutcome<PhaseFile>> {
         // F-010's programs know no more of a time than its milliseconds.
         let now = Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now);
         let phase = Phase {
@@ -108,30 +108,30 @@ impl Home {
         let pointed = seed::point(&self.seed(), &phase.id);
         let more = [("phase", phase.phase.as_str().into()), ("phaseNumber", phase.phase_number.into())];
         let logged = self.logged("checkpoint_created", &phase, now, &more);
-        Ok(Done { what: saved, troubles: troubles([pointed, logged]) })
+        Ok(PhaseOutcome { what: saved, troubles: troubles([pointed, logged]) })
     }
 
     /// The one with an id.
-    pub fn load(&self, id: &str) -> Result<Saved> {
+    pub fn load(&self, id: &str) -> Result<PhaseFile> {
         self.checkpoints().find(id)?.ok_or_else(|| {
             Refusal::Knowledge(KnowledgeRefusal::NoPhase { id: id.to_owned(), folder: self.0.join("checkpoints") }).into()
         })
     }
 
     /// All of them, or those that are completed or not, the newest first.
-    pub fn list(&self, completed: Option<bool>) -> Result<Vec<Saved>> {
+    pub fn list(&self, completed: Option<bool>) -> Result<Vec<PhaseFile>> {
         let mut found = self.checkpoints().list()?;
         found.retain(|saved| completed.is_none_or(|completed| saved.phase.completed == completed));
         Ok(found)
     }
 
     /// The newest one that is not completed. Its phase does not matter: the last phase, too, may have been interrupted.
-    pub fn incomplete(&self) -> Result<Option<Saved>> {
+    pub fn incomplete(&self) -> Result<Option<PhaseFile>> {
         self.checkpoints().newest_incomplete()
     }
 
     /// Marks one as completed.
-    pub fn complete(&self, id: &str, now: Timestamp) -> Result<Done<Saved>> {
+    pub fn complete(&self, id: &str, now: Timestamp) -> Result<PhaseOutcome<PhaseFile>> {
         let folder = self.checkpoints();
         let turn = folder.turn()?;
         let mut saved = self.load(id)?;
@@ -139,16 +139,16 @@ impl Home {
         let saved = folder.write(&saved.phase, Some(&saved.file), &turn)?;
         let forgotten = seed::forget(&self.seed(), &|other| other == id);
         let logged = self.logged("checkpoint_completed", &saved.phase, now, &[]);
-        Ok(Done { what: saved, troubles: troubles([forgotten, logged]) })
+        Ok(PhaseOutcome { what: saved, troubles: troubles([forgotten, logged]) })
     }
 
     /// Removes those that are older than some time, completed ones first.
-    pub fn clean_up(&self, older_than: SignedDuration, now: Timestamp) -> Result<Done<Vec<Saved>>> {
+    pub fn clean_up(&self, older_than: SignedDuration, now: Timestamp) -> Result<PhaseOutcome<Vec<PhaseFile>>> {
         let folder = self.checkpoints();
         let mut old = folder.list()?;
         old.retain(|saved| now.duration_since(saved.phase.created_at) > older_than);
         if old.is_empty() {
-            return Ok(Done { what: old, troubles: Vec::new() });
+            return Ok(PhaseOutcome { what: old, troubles: Vec::new() });
         }
         let turn = folder.turn()?;
         old.sort_by_key(|saved| (!saved.phase.completed, saved.phase.created_at));
@@ -156,7 +156,7 @@ impl Home {
             folder.remove(saved, &turn)?;
         }
         let forgotten = seed::forget(&self.seed(), &|id| old.iter().any(|saved| saved.phase.id == id));
-        Ok(Done { what: old, troubles: troubles([forgotten]) })
+        Ok(PhaseOutcome { what: old, troubles: troubles([forgotten]) })
     }
 
     fn logged(&self, action: &str, phase: &Phase, now: Timestamp, more: &[(&str, Value)]) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use parhelia_agent::edited::{Edited, edit};
+use parhelia_agent::edited::{EditOutcome, edit};
 use serde_json::Value;
 
 use parhelia_host::Result;
@@ -34,11 +34,11 @@ fn change(seed: &Path, changes: &dyn Fn(&mut serde_json::Map<String, Value>) -> 
             return Err("it has no object `state`".into());
         };
         if !changes(state) {
-            return Ok(Edited::Unchanged);
+            return Ok(EditOutcome::Unchanged);
         }
         let mut text = serde_json::to_string_pretty(&value).map_err(|e| e.to_string())?;
         text.push('\n');
-        Ok(Edited::Changed(text))
+        Ok(EditOutcome::Changed(text))
     })?;
     Ok(())
 }

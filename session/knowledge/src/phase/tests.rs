@@ -21,7 +21,7 @@ impl Fixture {
         Fixture { _folder: folder, home: Home::at(root.clone()), root }
     }
 
-    fn create(&self, phase: &str, number: u8, seconds: i64) -> Saved {
+    fn create(&self, phase: &str, number: u8, seconds: i64) -> PhaseFile {
         let done = self.home.create(request(phase, number), at(seconds)).unwrap();
         assert_eq!(done.troubles, Vec::<String>::new());
         done.what
@@ -62,7 +62,7 @@ fn request(phase: &str, number: u8) -> PhaseRequest {
     }
 }
 
-fn ids(saved: &[Saved]) -> Vec<&str> {
+fn ids(saved: &[PhaseFile]) -> Vec<&str> {
     saved.iter().map(|saved| saved.phase.id.as_str()).collect()
 }
 

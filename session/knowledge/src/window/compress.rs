@@ -17,7 +17,7 @@ pub fn compress(pieces: &[Piece], bounds: &Bounds, count: Count) -> Vec<Piece> {
     if costs.iter().fold(0_usize, |sum, cost| sum.saturating_add(*cost)) <= bounds.total {
         return pieces.to_vec();
     }
-    let mut kept = Kept { pieces: Vec::new(), left: bounds.total, count };
+    let mut kept = Selection { pieces: Vec::new(), left: bounds.total, count };
     kept.lasting(pieces, bounds);
     let spoken: Vec<usize> = (0..pieces.len()).filter(|at| !is_lasting(&pieces[*at])).collect();
     let from = kept.recent(pieces, &spoken, &costs, bounds.recent);
@@ -36,13 +36,13 @@ fn is_lasting(piece: &Piece) -> bool {
     matches!(piece.what, What::System | What::Summary) || piece.what == What::Told && Share::of(piece) != Share::Recent
 }
 
-struct Kept<'a> {
+struct Selection<'a> {
     pieces: Vec<(usize, Piece)>,
     left: usize,
     count: Count<'a>,
 }
 
-impl Kept<'_> {
+impl Selection<'_> {
     /// Adds a piece, cut to what a share has room for. Returns the tokens that it takes.
     fn add_cut(&mut self, at: usize, piece: &Piece, room: usize) -> usize {
         let room = room.min(self.left);

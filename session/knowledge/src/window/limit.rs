@@ -4,7 +4,7 @@ use parhelia_agent::transcript::window::Windows;
 
 /// The source of a size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Known {
+pub enum LimitSource {
     /// `context.window_tokens`.
     Configured,
     /// The agent's transcript.
@@ -15,14 +15,14 @@ pub enum Known {
     Assumed,
 }
 
-impl Known {
+impl LimitSource {
     /// Its name in objects for programs.
     pub fn name(self) -> &'static str {
         match self {
-            Known::Configured => "configured",
-            Known::Reported => "reported",
-            Known::ByModel => "model",
-            Known::Assumed => "assumed",
+            LimitSource::Configured => "configured",
+            LimitSource::Reported => "reported",
+            LimitSource::ByModel => "model",
+            LimitSource::Assumed => "assumed",
         }
     }
 }
@@ -33,7 +33,7 @@ pub struct Limit {
     /// Size of the window, in tokens.
     pub tokens: u64,
     /// Its source.
-    pub known: Known,
+    pub known: LimitSource,
 }
 
 const ASSUMED: u64 = 200_000;
@@ -58,16 +58,16 @@ impl Limit {
     /// The size of a conversation's window. `configured` is 0 where the model decides.
     pub fn of(windows: &Windows, configured: u64) -> Limit {
         if configured > 0 {
-            return Limit { tokens: configured, known: Known::Configured };
+            return Limit { tokens: configured, known: LimitSource::Configured };
         }
         if let Some(tokens) = windows.limit_tokens {
-            return Limit { tokens, known: Known::Reported };
+            return Limit { tokens, known: LimitSource::Reported };
         }
         let found = Limit::of_model(windows.model.as_deref().unwrap_or_default());
         let before = windows.before.as_ref().and_then(|before| before.reported_tokens);
         // Claude Code does not write down that a model was chosen with its larger window.
         match windows.now.reported_tokens.max(before) {
-            Some(reported) if reported > found.tokens => Limit { tokens: reported.max(MILLION), known: Known::Assumed },
+            Some(reported) if reported > found.tokens => Limit { tokens: reported.max(MILLION), known: LimitSource::Assumed },
             _ => found,
         }
     }
@@ -76,12 +76,12 @@ impl Limit {
         let model = model.to_lowercase();
         let name = model.rsplit('/').next().unwrap_or_default();
         if name.ends_with("[1m]") {
-            return Limit { tokens: MILLION, known: Known::ByModel };
+            return Limit { tokens: MILLION, known: LimitSource::ByModel };
         }
         let found = WINDOWS.iter().find(|(start, _)| name.starts_with(start));
-        found.map_or(Limit { tokens: ASSUMED, known: Known::Assumed }, |(_, tokens)| Limit {
+        found.map_or(Limit { tokens: ASSUMED, known: LimitSource::Assumed }, |(_, tokens)| Limit {
             tokens: *tokens,
-            known: Known::ByModel,
+            known: LimitSource::ByModel,
         })
     }
 }
@@ -99,15 +99,15 @@ mod tests {
             let limit = Limit::of(&Windows { now, model: Some(model.into()), ..Windows::default() }, configured);
             (limit.tokens, limit.known)
         };
-        assert_eq!(of("claude-opus-4-5", None, 0), (200_000, Known::ByModel));
-        assert_eq!(of("claude-opus-5-5", None, 0), (1_000_000, Known::ByModel));
-        assert_eq!(of("claude-opus-4-5", Some(300_000), 0), (1_000_000, Known::Assumed));
-        assert_eq!(of("claude-sonnet-4-5[1m]", None, 0), (1_000_000, Known::ByModel));
-        assert_eq!(of("openai/GPT-5.2-codex", None, 0), (400_000, Known::ByModel));
-        assert_eq!(of("gemini-3-pro", Some(5), 0), (1_048_576, Known::ByModel));
-        assert_eq!(of("another", None, 0), (200_000, Known::Assumed));
-        assert_eq!(of("claude-opus-4-5", Some(300_000), 50_000), (50_000, Known::Configured));
+        assert_eq!(of("claude-opus-4-5", None, 0), (200_000, LimitSource::ByModel));
+        assert_eq!(of("claude-opus-5-5", None, 0), (1_000_000, LimitSource::ByModel));
+        assert_eq!(of("claude-opus-4-5", Some(300_000), 0), (1_000_000, LimitSource::Assumed));
+        assert_eq!(of("claude-sonnet-4-5[1m]", None, 0), (1_000_000, LimitSource::ByModel));
+        assert_eq!(of("openai/GPT-5.2-codex", None, 0), (400_000, LimitSource::ByModel));
+        assert_eq!(of("gemini-3-pro", Some(5), 0), (1_048_576, LimitSource::ByModel));
+        assert_eq!(of("another", None, 0), (200_000, LimitSource::Assumed));
+        assert_eq!(of("claude-opus-4-5", Some(300_000), 50_000), (50_000, LimitSource::Configured));
         let reported = Windows { limit_tokens: Some(272_000), model: Some("gpt-5".into()), ..Windows::default() };
-        assert_eq!(Limit::of(&reported, 0), Limit { tokens: 272_000, known: Known::Reported });
+        assert_eq!(Limit::of(&reported, 0), Limit { tokens: 272_000, known: LimitSource::Reported });
     }
 }

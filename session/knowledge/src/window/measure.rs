@@ -4,15 +4,15 @@ use parhelia_agent::transcript::window::{Piece, Window, Windows};
 
 use crate::budget;
 
-use super::{ACT_ABOVE_PERCENT, Bounds, Limit, Share, compress, density, tokenizer, tokenizer::Counted};
+use super::{ACT_ABOVE_PERCENT, Bounds, Limit, Share, compress, density, tokenizer, tokenizer::Accuracy};
 
 /// The tokens of pieces, by share.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Measured {
+pub struct TokenShares {
     shares: [u64; Share::ALL.len()],
 }
 
-impl Measured {
+impl TokenShares {
     /// The tokens of a share.
     pub fn tokens(&self, share: Share) -> u64 {
         self.shares[share as usize]
@@ -25,8 +25,8 @@ impl Measured {
 }
 
 /// Counts the tokens of pieces, by share of the window.
-pub fn measure(pieces: &[Piece]) -> Measured {
-    let mut measured = Measured::default();
+pub fn measure(pieces: &[Piece]) -> TokenShares {
+    let mut measured = TokenShares::default();
     for (share, text) in pieces.iter().flat_map(Share::parts) {
         measured.shares[share as usize] += tokenizer::count(text) as u64;
     }
@@ -39,11 +39,11 @@ pub struct Report {
     /// The model's API name, as the transcript has it; none where it does not tell.
     pub model: Option<String>,
     /// The truth of the measured numbers.
-    pub counted: Counted,
+    pub counted: Accuracy,
     /// The size of the window.
     pub limit: Limit,
     /// Tokens of what the transcript shows, by share.
-    pub measured: Measured,
+    pub measured: TokenShares,
     /// Tokens in the window as the agent reported them, with what no transcript shows, such as descriptions of tools.
     pub reported_tokens: Option<u64>,
     /// The compressed conversation; none where the window has room.
@@ -106,7 +106,7 @@ pub fn report(windows: &Windows, configured: u64) -> Report {
     });
     Report {
         model: windows.model.clone(),
-        counted: Counted::of(windows.model.as_deref()),
+        counted: Accuracy::of(windows.model.as_deref()),
         limit,
         reported_tokens: *reported_tokens,
         compressed_tokens: compressed.as_deref().map(|pieces| measure(pieces).total()),

@@ -9,28 +9,28 @@ use crate::budget;
 
 /// The truth of a number of tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Counted {
+pub enum Accuracy {
     /// The model has this tokenizer.
     Exactly,
     /// The model's tokenizer is not public.
     Estimated,
 }
 
-impl Counted {
+impl Accuracy {
     /// The truth of numbers for a model.
     pub fn of(model: Option<&str>) -> Self {
         let model = model.unwrap_or_default().to_lowercase();
         let name = model.rsplit('/').next().unwrap_or_default();
         let is_openai =
             ["gpt-4o", "gpt-4.1", "gpt-5", "gpt-oss", "o1", "o3", "o4", "codex"].iter().any(|start| name.starts_with(start));
-        if is_openai { Counted::Exactly } else { Counted::Estimated }
+        if is_openai { Accuracy::Exactly } else { Accuracy::Estimated }
     }
 
     /// Its name in objects for programs.
     pub fn name(self) -> &'static str {
         match self {
-            Counted::Exactly => "exact",
-            Counted::Estimated => "estimate",
+            Accuracy::Exactly => "exact",
+            Accuracy::Estimated => "estimate",
         }
     }
 }

@@ -14,7 +14,7 @@ use std::{
 
 use parhelia_ledger::{BY_PRICES, PRINTED, Session};
 use parhelia_store::{
-    create::{Captured, Seen, State},
+    create::{CapturedState, CapturedWorkspace, State},
     name,
     record::{Consistency, Part},
     tree::Kind,
@@ -29,13 +29,13 @@ use parhelia_host::{
     config,
     conversation::{
         Source,
-        current::{self, Conversing},
+        current::{self, LiveConversation},
     },
-    job::{Job, Running},
+    job::{Job, RunningJob},
     state::{CONTEXT, CONVERSATION, SESSION_STATE, file, set_part},
 };
 use parhelia_knowledge::{
-    context::{self, Fit},
+    context::{self, Eligibility},
     summary,
 };
 
@@ -55,7 +55,7 @@ pub fn session_state(session: &str, workspace: &Path, run: Option<(&str, u64)>, 
 
 /// The parts to capture.
 #[derive(Clone, Debug, Default)]
-pub struct Wanted {
+pub struct CaptureParts {
     /// The conversation, or the reason why it was not found, with which the part fails; none if the session has no conversation.
     pub conversation: Option<Result<Source, String>>,
     /// The content of `session_state.json`. None for a folder that no agent works in.
@@ -78,22 +78,22 @@ pub struct Wanted {
 /// Captures a session's state, together with a workspace.
 #[derive(Debug)]
 pub struct Capture {
-    wanted: Wanted,
-    before: Option<Result<Conversing, String>>,
-    running: Vec<Running>,
+    wanted: CaptureParts,
+    before: Option<Result<LiveConversation, String>>,
+    running: Vec<RunningJob>,
     warnings: Vec<String>,
 }
 
 impl State for Capture {
     fn begin(&mut self) {
         self.running = self.wanted.jobs.iter().map(Job::start).collect();
-        let look = |source: &Source| Conversing::look(source, &self.wanted.cache).map_err(|e| e.to_string());
+        let look = |source: &Source| LiveConversation::look(source, &self.wanted.cache).map_err(|e| e.to_string());
         let conversation = self.wanted.conversation.as_ref();
         self.before = conversation.map(|source| source.as_ref().map_err(String::clone).and_then(look));
     }
 
-    fn finish(&mut self, seen: &Seen<'_>) -> Captured {
-        let mut captured = Captured::default();
+    fn finish(&mut self, seen: &CapturedWorkspace<'_>) -> CapturedState {
+        let mut captured = CapturedState::default();
         let running = std::mem::take(&mut self.running);
         let (conversation, later) = self.take_conversation(&mut captured);
         let wanted = &self.wanted;
@@ -122,9 +122,9 @@ impl State for Capture {
     }
 }
 
-impl Wanted {
+impl CaptureParts {
     /// Tells the cost that the agent has printed, where its transcript has none, or one of less.
-    fn tell_printed(&self, captured: &mut Captured) {
+    fn tell_printed(&self, captured: &mut CapturedState) {
         let id = captured.conversation.as_ref().and_then(|record| record["agent_session_id"].as_str());
         let Some(printed) = id.and_then(|id| self.printed.get(id)) else { return };
         let Some(usage) = captured.usage.as_mut() else { return };
@@ -135,7 +135,7 @@ impl Wanted {
     }
 
     /// Tells the cost by the prices of the models, where the agent does not.
-    fn price(&self, conversation: &Conversation, captured: &mut Captured) {
+    fn price(&self, conversation: &Conversation, captured: &mut CapturedState) {
         let Some(usage) = captured.usage.as_mut().filter(|usage| usage["cost_estimate_usd"].is_null()) else { return };
         if let Some(cost) = self.cost.of(&conversation.usage_by_model()) {
             usage["cost_estimate_usd"] = json!(cost);
@@ -144,7 +144,7 @@ impl Wanted {
     }
 
     /// Sums up the session. A session whose user does not want to have it told what was done has no summary.
-    fn summarize(&self, conversation: Option<&Conversation>, git: Option<&git::State>, captured: &mut Captured) {
+    fn summarize(&self, conversation: Option<&Conversation>, git: Option<&git::State>, captured: &mut CapturedState) {
         let (Some((workspace, settings)), Some(conversation)) = (&self.context, conversation) else { return };
         let session = self.session_state.as_ref().and_then(|state| state["session"].as_str());
         let Some(session) = session.filter(|_| settings.capture_analysis) else { return };
@@ -162,8 +162,8 @@ impl Wanted {
         &self,
         conversation: Option<&Conversation>,
         git: Option<&git::State>,
-        seen: &Seen<'_>,
-        captured: &mut Captured,
+        seen: &CapturedWorkspace<'_>,
+        captured: &mut CapturedState,
     ) -> Vec<String> {
         let Some((workspace, settings)) = &self.context else { return Vec::new() };
         let mut warnings = Vec::new();
@@ -180,7 +180,7 @@ impl Wanted {
 
 impl Capture {
     /// Captures this.
-    pub fn new(wanted: Wanted) -> Self {
+    pub fn new(wanted: CaptureParts) -> Self {
         Capture { wanted, before: None, running: Vec::new(), warnings: Vec::new() }
     }
 
@@ -190,7 +190,7 @@ impl Capture {
     }
 
     /// The conversation as it was cut, and its index as it is now, where that is another one.
-    fn take_conversation(&mut self, captured: &mut Captured) -> (Option<Conversation>, Option<Conversation>) {
+    fn take_conversation(&mut self, captured: &mut CapturedState) -> (Option<Conversation>, Option<Conversation>) {
         let looked = self.before.take();
         let outcome = looked.as_ref().map_or(Ok(false), |looked| looked.as_ref().map(|_| true).map_err(String::clone));
         set_part(&mut captured.parts, CONVERSATION, outcome);
@@ -207,8 +207,9 @@ impl Capture {
 
 /// Names the blobs that the checkpoint holds: a file may have changed between the walk and the listing, and one that is too large to be shown
 /// was not read for the listing at all.
-fn agree(listed: &mut context::Context, seen: &Seen<'_>) {
-    let may_be_held = |fit| matches!(fit, Fit::Fits | Fit::OverFileCap | Fit::OverTotalCap | Fit::Unreadable);
+fn agree(listed: &mut context::Context, seen: &CapturedWorkspace<'_>) {
+    let may_be_held =
+        |fit| matches!(fit, Eligibility::Fits | Eligibility::OverFileCap | Eligibility::OverTotalCap | Eligibility::Unreadable);
     let files = listed.files.iter_mut().filter(|file| may_be_held(file.fit));
     let mut files: Vec<(Vec<u8>, &mut context::File)> = files.map(|file| (name::parse(&file.path), file)).collect();
     // In this order each folder is read once, however many of its files are listed.

@@ -10,10 +10,10 @@ use parhelia_store::{
     record::Checkpoint,
 };
 
-use super::{Capture, Wanted, session_state, tmux_job};
+use super::{Capture, CaptureParts, session_state, tmux_job};
 use crate::{
     mcp::{self, Around},
-    place::Standing,
+    place::FolderIdentity,
 };
 use parhelia_host::{
     Host, Observer, Result,
@@ -31,9 +31,9 @@ pub(crate) fn take<'a>(
     host: &'a dyn Host,
     request: &'a CheckpointRequest<'a>,
     observer: &'a dyn Observer,
-) -> Result<(Draft<'a>, scan::Opened)> {
+) -> Result<(Draft<'a>, scan::BookResult)> {
     let session = store.view().session(request.session)?;
-    let standing = Standing::of_captured(session.as_ref(), request.workspace);
+    let standing = FolderIdentity::of_captured(session.as_ref(), request.workspace);
     let (judge, book) = scan::open(store, &request.config.secrets)?;
     let options = Options { judge, ..options(host, request, session.as_ref(), &standing) };
     let mut capture = Capture::new(wanted(store, host, request, session.as_ref()));
@@ -73,7 +73,7 @@ pub(crate) fn warn_if_shorter(draft: &Draft<'_>) {
     }
 }
 
-fn options(host: &dyn Host, request: &CheckpointRequest<'_>, known: Option<&Session>, standing: &Standing) -> Options {
+fn options(host: &dyn Host, request: &CheckpointRequest<'_>, known: Option<&Session>, standing: &FolderIdentity) -> Options {
     // Somebody who restores into a workspace that was moved has not said that the session goes on there.
     let is_elsewhere = known.and_then(|known| known.workspace.as_ref()).is_some_and(|place| place.folder() != request.workspace);
     let is_safety = request.cause.is_safety();
@@ -113,7 +113,7 @@ fn servers_job(store: &Store, host: &dyn Host, request: &CheckpointRequest<'_>, 
 }
 
 /// Everything that is captured beside the workspace.
-fn wanted(store: &Store, host: &dyn Host, request: &CheckpointRequest<'_>, known: Option<&Session>) -> Wanted {
+fn wanted(store: &Store, host: &dyn Host, request: &CheckpointRequest<'_>, known: Option<&Session>) -> CaptureParts {
     let (workspace, cache) = (request.workspace, store.layout().cache());
     let git = git::Environment::new(&|name| host.variable(name), workspace, &cache);
     let mut jobs = vec![git_job(workspace.to_owned(), git, request.config.capture.git_timeout())];
@@ -129,7 +129,7 @@ fn wanted(store: &Store, host: &dyn Host, request: &CheckpointRequest<'_>, known
     // What an older run captures does not come from the session's head.
     let is_current = request.run.is_none_or(|(_, epoch)| known.is_none_or(|known| epoch >= known.epoch));
     let by_model = (is_agents && is_current).then(|| summary::model::for_next(store, &request.config.summary, request.session));
-    Wanted {
+    CaptureParts {
         by_model: by_model.flatten(),
         conversation,
         printed: known.map(printed).unwrap_or_default(),

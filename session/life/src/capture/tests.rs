@@ -9,8 +9,8 @@ use parhelia_store::{
 use serde_json::json;
 
 use super::*;
-use parhelia_agent::transcript::Located;
-use parhelia_host::job::Looked;
+use parhelia_agent::transcript::TranscriptLocation;
+use parhelia_host::job::JobOutput;
 
 struct Fixture {
     dir: tempfile::TempDir,
@@ -38,16 +38,16 @@ impl Fixture {
         writeln!(file, "{record}").unwrap();
     }
 
-    fn capture(&self) -> Wanted {
-        Wanted {
-            conversation: Some(Ok(Source::Transcript(Located::from_hook(&self.transcript()).unwrap()))),
+    fn capture(&self) -> CaptureParts {
+        CaptureParts {
+            conversation: Some(Ok(Source::Transcript(TranscriptLocation::from_hook(&self.transcript()).unwrap()))),
             session_state: Some(json!({ "session": "s" })),
             cache: self.store.layout().cache(),
-            ..Wanted::default()
+            ..CaptureParts::default()
         }
     }
 
-    fn create(&self, wanted: Wanted) -> Outcome {
+    fn create(&self, wanted: CaptureParts) -> Outcome {
         let options = Options { workspace: self.dir.path().join("work"), session: "s".into(), ..Options::default() };
         create::run_with(&self.store, &options, &FullWalk, &mut Capture::new(wanted), &()).unwrap()
     }
@@ -151,7 +151,7 @@ impl<F: Fn()> State for Between<F> {
         self.0.begin();
     }
 
-    fn finish(&mut self, seen: &Seen<'_>) -> Captured {
+    fn finish(&mut self, seen: &CapturedWorkspace<'_>) -> CapturedState {
         (self.1)();
         self.0.finish(seen)
     }
@@ -214,17 +214,17 @@ fn parts_that_fail_are_named_and_absent_ones_are_absent() {
     let f = fixture();
     let mut capture = f.capture();
     let nowhere = f.transcript().with_file_name("none.jsonl");
-    capture.conversation = Some(Ok(Source::Transcript(Located::from_hook(&nowhere).unwrap())));
+    capture.conversation = Some(Ok(Source::Transcript(TranscriptLocation::from_hook(&nowhere).unwrap())));
     capture.jobs = vec![
         Job::new("tmux", || Ok(None)),
         Job::new("environment", || Err("no time".into())),
         Job::new("git", || {
             let files = vec![("git.json".to_owned(), b"{}".to_vec())];
-            Ok(Some(Looked {
+            Ok(Some(JobOutput {
                 files,
                 environment: Some(json!({ "python_version": "3" })),
                 error: Some("half".into()),
-                ..Looked::default()
+                ..JobOutput::default()
             }))
         }),
     ];
@@ -262,7 +262,7 @@ fn files_that_the_session_worked_on_are_named_by_their_blobs() {
     // What is too large is not read for the list, but the checkpoint holds it.
     for caps in [(3, 1000), (1000, 3)] {
         let settings = config::Context { max_file_bytes: caps.0, max_total_bytes: caps.1, ..settings.clone() };
-        let mut capture = Capture::new(Wanted { context: Some((f.dir.path().join("work"), settings)), ..f.capture() });
+        let mut capture = Capture::new(CaptureParts { context: Some((f.dir.path().join("work"), settings)), ..f.capture() });
         let options = Options { workspace: f.dir.path().join("work"), session: "s".into(), ..Options::default() };
         let outcome = create::run_with(&f.store, &options, &FullWalk, &mut capture, &()).unwrap();
         let listed: Value = serde_json::from_slice(&f.state(&outcome, "context.json")).unwrap();

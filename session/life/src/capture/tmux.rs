@@ -6,7 +6,7 @@ use parhelia_agent::tmux::{self, Limits, Server};
 use parhelia_ledger::Tmux;
 use serde_json::{Value, json};
 
-use parhelia_host::job::{Job, Looked};
+use parhelia_host::job::{Job, JobOutput};
 
 /// The folder of `state` with what tmux showed.
 pub const TMUX_FOLDER: &str = "tmux";
@@ -29,6 +29,6 @@ pub fn tmux_job(place: Tmux, workspace: &Path) -> Job {
         let mut files = vec![(format!("{TMUX_FOLDER}/{TMUX_FILE}"), serde_json::to_vec_pretty(&state).unwrap_or_default())];
         files.extend(found.scrollback.into_iter().map(|text| (format!("{TMUX_FOLDER}/{}", text.name), text.bytes)));
         let error = (!found.problems.is_empty()).then(|| found.problems.join("; "));
-        Ok(Some(Looked { files, error, ..Looked::default() }))
+        Ok(Some(JobOutput { files, error, ..JobOutput::default() }))
     })
 }

@@ -15,10 +15,15 @@ use parhelia_oversight::{approval::automatic, scan};
 ///
 /// A folder that has taken the place of the session's is captured, which is said; the session's recorded folder stays, so that resuming and rolling
 /// back go on to refuse it.
-pub fn make(store: &Store, host: &dyn Host, request: &CheckpointRequest<'_>, observer: &dyn Observer) -> Result<Made> {
+pub fn make(
+    store: &Store,
+    host: &dyn Host,
+    request: &CheckpointRequest<'_>,
+    observer: &dyn Observer,
+) -> Result<CheckpointReport> {
     let (mut draft, book) = capture::take(store, host, request, observer)?;
     if draft.outcome.skipped {
-        return Ok(Made::of(draft, None));
+        return Ok(CheckpointReport::of(draft, None));
     }
     verification::verify_new(&mut draft);
     capture::warn_if_large(&draft);
@@ -28,12 +33,12 @@ pub fn make(store: &Store, host: &dyn Host, request: &CheckpointRequest<'_>, obs
     verification::record_findings(&draft);
     summary::renew(&draft);
     let thinned = retention::thin_after(&draft);
-    Ok(Made::of(draft, thinned))
+    Ok(CheckpointReport::of(draft, thinned))
 }
 
 /// A checkpoint that was made, and whether it is whole.
 #[derive(Debug)]
-pub struct Made {
+pub struct CheckpointReport {
     /// The checkpoint, or where nothing had changed the last one.
     pub outcome: Outcome,
     /// The finding of its verification, or why it could not be verified; it is committed all the same. None where nothing had changed, and
@@ -48,10 +53,10 @@ pub struct Made {
     pub thinned: Option<retention::RetentionReport>,
 }
 
-impl Made {
+impl CheckpointReport {
     fn of(draft: Draft<'_>, thinned: Option<retention::RetentionReport>) -> Self {
         let Draft { outcome, verified, scan, notice, .. } = draft;
-        Made { outcome, verified, scan, notice, thinned }
+        CheckpointReport { outcome, verified, scan, notice, thinned }
     }
 
     /// The parts that could not be captured, each with why.

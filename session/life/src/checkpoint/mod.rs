@@ -7,7 +7,7 @@ mod make;
 mod saved;
 mod spool;
 
-pub use make::{Made, make};
+pub use make::{CheckpointReport, make};
 pub use parhelia_host::draft::{CheckpointRequest, Conversation};
 pub use saved::SavedWork;
-pub use spool::Spooled;
+pub use spool::SpoolFile;

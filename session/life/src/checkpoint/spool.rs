@@ -15,12 +15,12 @@ use parhelia_host::{Error, Result};
 
 /// A copy of a stream; removed when this is dropped.
 #[derive(Debug)]
-pub struct Spooled(PathBuf);
+pub struct SpoolFile(PathBuf);
 
-impl Spooled {
+impl SpoolFile {
     /// Copies a stream to its end.
     pub fn of(store: &Store, stream: &mut dyn Read) -> Result<Self> {
-        let spooled = Spooled(store.layout().cache().join(format!("{}.stream.tmp", Ulid::generate())));
+        let spooled = SpoolFile(store.layout().cache().join(format!("{}.stream.tmp", Ulid::generate())));
         let failed = |source| Error::Io { action: "copy standard input to", path: spooled.0.clone(), source };
         files::open(&spooled.0, How::New).and_then(|mut file| io::copy(stream, &mut file)).map_err(failed)?;
         Ok(spooled)
@@ -32,7 +32,7 @@ impl Spooled {
     }
 }
 
-impl Drop for Spooled {
+impl Drop for SpoolFile {
     fn drop(&mut self) {
         let _ = files::remove(&self.0);
     }

@@ -8,10 +8,10 @@ use parhelia_store::{
 };
 
 use super::last::of_session;
-use crate::checkpoint::Made;
+use crate::checkpoint::CheckpointReport;
 use parhelia_host::{
     Host, Observer, Refusal, Result, intent,
-    notice::{Notice, Unfinished},
+    notice::{InterruptedRollback, Notice},
     run::{self, Current, Life, RunHooks},
 };
 use parhelia_oversight::review::acts;
@@ -20,7 +20,7 @@ use parhelia_oversight::review::acts;
 #[derive(Debug)]
 pub struct Over {
     /// The last checkpoint, or why none was made; none where no agent was alive.
-    pub made: Option<Result<Made>>,
+    pub made: Option<Result<CheckpointReport>>,
     /// True if its agent is alive, and was left alone.
     pub is_alive: bool,
     /// True if an event of that agent's hooks has come, which make checkpoints of it.
@@ -68,7 +68,8 @@ pub fn end(store: &Store, host: &dyn Host, session: &Session, leave_agent: bool,
         (!run::is_finishing(run)).then(|| run::why_over(run, By::End.reason()))
     })?;
     if let Some(intent) = intent::open(&session) {
-        observer.warn(&Notice::Unfinished(Unfinished::RollbackInterrupted { session: session.id, target: intent.target }));
+        observer
+            .warn(&Notice::Unfinished(InterruptedRollback::RollbackInterrupted { session: session.id, target: intent.target }));
     }
     Ok(Over { made, is_alive: life.is_alive(), has_hooks: hooks == Some(RunHooks::Heard), unknown })
 }

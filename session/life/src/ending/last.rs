@@ -8,7 +8,7 @@ use parhelia_store::{
 };
 
 use crate::{
-    checkpoint::{CheckpointRequest, Conversation, Made, make},
+    checkpoint::{CheckpointReport, CheckpointRequest, Conversation, make},
     environment, rollback,
 };
 use parhelia_host::{
@@ -25,7 +25,7 @@ pub fn of_session(
     run: Option<&Run>,
     (trigger, cause, detail): (Trigger, Cause, &str),
     observer: &dyn Observer,
-) -> Result<Made> {
+) -> Result<CheckpointReport> {
     let place = session.workspace.as_ref().map(Place::folder);
     let workspace = place.ok_or_else(|| Refusal::NoWorkspace { session: session.id.clone() })?;
     let turn = rollback::take_turn(store, host, &session.id, store.lock_timeout(), observer)?;

@@ -7,5 +7,5 @@ mod stop;
 
 pub use end::{Over, end};
 pub use last::of_session;
-pub use pause::{Paused, pause};
-pub use stop::{Stopped, stop};
+pub use pause::{PauseOutcome, pause};
+pub use stop::{StopOutcome, stop};

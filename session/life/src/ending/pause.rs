@@ -10,7 +10,7 @@ use parhelia_store::{
 };
 
 use super::last::of_session;
-use crate::checkpoint::Made;
+use crate::checkpoint::CheckpointReport;
 use parhelia_host::{
     Host, Observer, Refusal, Result,
     run::{self, Life, RunHooks},
@@ -21,9 +21,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A session that was set aside.
 #[derive(Debug)]
-pub struct Paused {
+pub struct PauseOutcome {
     /// The checkpoint; none where the session was set aside before.
-    pub made: Option<Made>,
+    pub made: Option<CheckpointReport>,
     /// True if its agent was ended with it.
     pub has_ended_agent: bool,
     /// True if its agent is alive, and was left alone.
@@ -33,7 +33,13 @@ pub struct Paused {
 }
 
 /// Makes a checkpoint and sets the session aside. With `end_agent`, a live agent is ended; else it stays.
-pub fn pause(store: &Store, host: &dyn Host, session: &Session, end_agent: bool, observer: &dyn Observer) -> Result<Paused> {
+pub fn pause(
+    store: &Store,
+    host: &dyn Host,
+    session: &Session,
+    end_agent: bool,
+    observer: &dyn Observer,
+) -> Result<PauseOutcome> {
     if session.status == Status::Ended {
         return Err(Refusal::HasEnded { session: session.id.clone() }.into());
     }
@@ -46,7 +52,7 @@ pub fn pause(store: &Store, host: &dyn Host, session: &Session, end_agent: bool,
     let has_hooks = newest.as_ref().map(|run| run::hooks_of(store, session, run)).transpose()? == Some(RunHooks::Heard);
     // One whose agent has died may be wanted running: setting it aside keeps it from being recovered.
     if session.goal() == Goal::Paused && !alive {
-        return Ok(Paused { made: None, has_ended_agent: false, is_alive: false, has_hooks });
+        return Ok(PauseOutcome { made: None, has_ended_agent: false, is_alive: false, has_hooks });
     }
     let capture = || of_session(store, host, session, newest.as_ref(), (Trigger::Periodic, Cause::Pause, "pause"), observer);
     // An agent that cannot be captured is not ended.
@@ -59,7 +65,7 @@ pub fn pause(store: &Store, host: &dyn Host, session: &Session, end_agent: bool,
             store.append_events(&[paused.with("reason", "paused")], &())?;
         }
     }
-    Ok(Paused { made: Some(made), has_ended_agent: ends.is_some(), is_alive: alive && ends.is_none(), has_hooks })
+    Ok(PauseOutcome { made: Some(made), has_ended_agent: ends.is_some(), is_alive: alive && ends.is_none(), has_hooks })
 }
 
 /// Fails where the agent of a run cannot be ended from here: on another machine, and by itself.

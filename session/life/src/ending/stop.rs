@@ -10,14 +10,14 @@ use parhelia_store::{
 };
 
 use super::last::of_session;
-use crate::checkpoint::Made;
+use crate::checkpoint::CheckpointReport;
 use parhelia_host::{Error, Host, Observer, Refusal, Result, run};
 
 /// A session whose agent was stopped.
 #[derive(Debug)]
-pub struct Stopped {
+pub struct StopOutcome {
     /// The last checkpoint; none where the agent was not alive, or the session had ended before.
-    pub made: Option<Made>,
+    pub made: Option<CheckpointReport>,
     /// The reason why there is no last checkpoint though an agent was ended.
     pub failed: Option<Error>,
     /// True if an agent was alive.
@@ -36,7 +36,7 @@ pub fn stop(
     keep_wanted: bool,
     patience: Duration,
     observer: &dyn Observer,
-) -> Result<Stopped> {
+) -> Result<StopOutcome> {
     let newest = store.view().newest_run(session)?;
     let is_alive = |run: &&Run| run::left_alive(run).is_some() || run::life(run).is_alive();
     let alive = newest.as_ref().filter(is_alive);
@@ -44,7 +44,7 @@ pub fn stop(
         // An agent that was left alone when its session ended.
         let run = alive.ok_or_else(|| Refusal::EndedWithoutAgent { session: session.id.clone() })?;
         run::end_agent(store, host, session, run, patience, (By::Stop, None), || Ok(()))?;
-        return Ok(Stopped { made: None, failed: None, was_alive: true, unknown: None, goal: Goal::Ended });
+        return Ok(StopOutcome { made: None, failed: None, was_alive: true, unknown: None, goal: Goal::Ended });
     }
     if !run::has_agent(session) {
         return Err(Refusal::NoAgent { action: "stop", session: session.id.clone() }.into());
@@ -71,5 +71,5 @@ pub fn stop(
         Err(e) => (None, Some(e)),
     };
     let unknown = newest.as_ref().filter(|_| !was_alive).and_then(run::why_unknown);
-    Ok(Stopped { was_alive, unknown, made, failed, goal })
+    Ok(StopOutcome { was_alive, unknown, made, failed, goal })
 }

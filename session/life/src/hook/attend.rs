@@ -8,7 +8,7 @@ use parhelia_store::Store;
 
 use crate::{
     attention::{self, State},
-    observed::Observed,
+    observed::AgentState,
     overview,
 };
 use parhelia_host::{
@@ -49,7 +49,7 @@ pub(super) fn attend(store: &Store, current: &Current, event: &Event, says: Says
         }
         Says::Waits => {
             // The request before it said more.
-            if waits.is_some() && overview::activity(store, &session)?.0 == Observed::Waiting {
+            if waits.is_some() && overview::activity(store, &session)?.0 == AgentState::Waiting {
                 return Ok(());
             }
             Some((State::Waiting, asked.as_deref()))

@@ -8,5 +8,5 @@ mod work;
 
 pub use answer::{Answer, answer};
 pub use fullness::fullness;
-pub use receive::{Received, handed_over, receive, take_over};
-pub use work::{Taken, work};
+pub use receive::{Destination, handed_over, receive, take_over};
+pub use work::{EventOutcome, work};

@@ -23,7 +23,7 @@ const TEXT_CHARS_MAX: usize = 4_000;
 
 /// The destination of an event.
 #[derive(Debug)]
-pub enum Received {
+pub enum Destination {
     /// None: it comes of an agent that is asked for a summary, or for its version.
     OfAsked,
     /// None: the agent that has started this one tells of it.
@@ -40,7 +40,7 @@ pub enum Received {
 }
 
 /// Decides what becomes of an event that has come to this process.
-pub fn receive(host: &dyn Host, event: &Event) -> Received {
+pub fn receive(host: &dyn Host, event: &Event) -> Destination {
     let sender = Sender::here(&|name| host.variable(name));
     // A project can set the variable for hooks; an agent that is asked has it from its start, also where it is asked for its version alone.
     let has_it = |agent: &Identity| agent.variables().is_ok_and(|found| found.iter().any(|(name, _)| name == ASKING));
@@ -50,10 +50,10 @@ pub fn receive(host: &dyn Host, event: &Event) -> Received {
     };
     let nearest = sender.line.iter().skip(1).find(is_agent).or(sender.agent.as_ref());
     if host.variable(ASKING).is_some() && nearest.is_none_or(has_it) {
-        return Received::OfAsked;
+        return Destination::OfAsked;
     }
     if is_nested() {
-        return Received::OfNested;
+        return Destination::OfNested;
     }
     // Which of them it is only matters to whoever makes the checkpoint.
     let meaning = meaning(event, false);
@@ -62,7 +62,7 @@ pub fn receive(host: &dyn Host, event: &Event) -> Received {
     let is_inside = project.zip(event.new_cwd.as_ref()).is_some_and(|(project, folder)| folder.starts_with(project));
     let moves = meaning.moves && !is_inside;
     let is_handed_over = meaning.checkpoint.is_some() || meaning.ends || meaning.says.is_some() || moves;
-    Received::Own { sender, is_answered: meaning.tells, is_handed_over }
+    Destination::Own { sender, is_answered: meaning.tells, is_handed_over }
 }
 
 /// An event and its sender, for the process that does the work. No more than it needs: a tool's whole output may be in an event.

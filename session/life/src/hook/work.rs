@@ -13,7 +13,7 @@ use parhelia_store::{Store, event::NewEvent, record::Trigger};
 use super::attend::attend;
 use crate::{
     beside,
-    checkpoint::{self, CheckpointRequest, Conversation, Made},
+    checkpoint::{self, CheckpointReport, CheckpointRequest, Conversation},
     environment, rollback,
 };
 use parhelia_host::{
@@ -30,7 +30,7 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 
 /// The result of an event.
 #[derive(Debug)]
-pub enum Taken {
+pub enum EventOutcome {
     /// It belongs to no session.
     OfNoSession,
     /// Another process captures the session for too long, or rolls it back.
@@ -40,15 +40,15 @@ pub enum Taken {
     /// It asked for no checkpoint.
     Noted,
     /// The checkpoint that it asked for.
-    Made(Box<Made>),
+    Made(Box<CheckpointReport>),
 }
 
 /// Takes an event in, from the process that `sender` describes.
-pub fn work(store: &Store, host: &dyn Host, event: &Event, sender: &Sender, observer: &dyn Observer) -> Result<Taken> {
+pub fn work(store: &Store, host: &dyn Host, event: &Event, sender: &Sender, observer: &dyn Observer) -> Result<EventOutcome> {
     let (taken, current) = of_session(store, host, event, sender, observer)?;
     // Behind the session's own checkpoint, and when others may have its turn: the trees may be large.
     let asked = meaning(event, false).checkpoint;
-    if let (Taken::Made(_), Some(current), Some(EventCheckpoint { cause, .. })) = (&taken, current, asked)
+    if let (EventOutcome::Made(_), Some(current), Some(EventCheckpoint { cause, .. })) = (&taken, current, asked)
         && let Err(e) = beside::keep(store, host, &current, cause, observer)
     {
         observer.warn(&Notice::NotRecorded { what: "working trees elsewhere were not captured", why: e.to_string() });
@@ -63,7 +63,7 @@ fn of_session(
     event: &Event,
     sender: &Sender,
     observer: &dyn Observer,
-) -> Result<(Taken, Option<Current>)> {
+) -> Result<(EventOutcome, Option<Current>)> {
     tidy_phases(host, event, observer);
     let launched = run::current(store, sender, event.cwd.as_deref())?;
     let launched = launched.map(|current| store.view().run(&current.run)).transpose()?.flatten();
@@ -72,7 +72,7 @@ fn of_session(
     let meaning = meaning(event, is_launched);
     let variable = |name: &str| host.variable(name);
     let Some(current) = run::run_of(store, event, meaning.checkpoint.is_some(), sender, &variable)? else {
-        return Ok((Taken::OfNoSession, None));
+        return Ok((EventOutcome::OfNoSession, None));
     };
     if let Some(says) = meaning.says
         && let Err(e) = attend(store, &current, event, says)
@@ -85,7 +85,7 @@ fn of_session(
     if meaning.checkpoint.is_none() && !meaning.ends {
         // A question waits for nobody's turn.
         note_hooks(store, host, &current, event, observer);
-        return Ok((Taken::Noted, Some(current)));
+        return Ok((EventOutcome::Noted, Some(current)));
     }
     // Read before anything is waited for: it may change meanwhile.
     let is_set_aside = store.view().session(&current.session)?.is_some_and(|session| session.goal() == Goal::Paused);
@@ -94,11 +94,11 @@ fn of_session(
     }
     let turn = rollback::take_turn(store, host, &current.session, TURN_LIMIT, observer)?;
     if turn.is_none() {
-        return Ok((Taken::Busy, None));
+        return Ok((EventOutcome::Busy, None));
     }
     // Its late hooks do nothing.
     if store.view().run(&current.run)?.is_some_and(|run| run.ending().is_some_and(|end| end.by == Some(By::Rollback))) {
-        return Ok((Taken::StoppedForRollback, None));
+        return Ok((EventOutcome::StoppedForRollback, None));
     }
     note_permission_mode(store, &current, event)?;
     note_hooks(store, host, &current, event, observer);
@@ -115,11 +115,11 @@ fn of_session(
         }
     }
     let taken = match meaning.checkpoint {
-        None => Taken::Noted,
+        None => EventOutcome::Noted,
         Some(asked) => {
             let made = make(store, host, &current, event, (asked, sender), observer);
             noted(store, &current, made.as_ref().err(), observer);
-            Taken::Made(Box::new(made?))
+            EventOutcome::Made(Box::new(made?))
         }
     };
     if is_launched {
@@ -163,7 +163,7 @@ fn make(
     event: &Event,
     (asked, sender): (EventCheckpoint, &Sender),
     observer: &dyn Observer,
-) -> Result<Made> {
+) -> Result<CheckpointReport> {
     let config = host.config(&current.workspace)?;
     let argv = match sender.above() {
         Some((_, argv)) => argv,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use parhelia_agent::{
     environment::Request,
-    mcp::{Configured, Reached},
+    mcp::{ServerConfig, Transport},
 };
 use parhelia_store::{Store, name, record::Checkpoint};
 
@@ -16,15 +16,15 @@ use super::{
     inside,
     last::{self, Last, Whose},
     live::GivenBack,
-    pending::{self, Pending},
-    saved::{HTTP, Kept, SavedFile, Server, saved},
+    pending::{self, PendingState},
+    saved::{HTTP, SavedFile, SavedState, Server, saved},
 };
 use crate::environment;
 use parhelia_host::{
     Host, Result,
     config::Mcp,
     error::IoContext,
-    mcp::{State, Told},
+    mcp::{State, StateReply},
     notice::Notice,
     state::state_bytes,
 };
@@ -96,11 +96,11 @@ struct One<'a> {
 
 impl One<'_> {
     /// Gives it back, or tells what waits. `known` is its configuration, none where that is not known, and `Some(None)` where it has none.
-    fn give_back(&self, server: &Server, known: Option<Option<&Configured>>) -> Result<Option<Pending>, String> {
-        if let Kept::Failed { error } = &server.kept {
+    fn give_back(&self, server: &Server, known: Option<Option<&ServerConfig>>) -> Result<Option<PendingState>, String> {
+        if let SavedState::Failed { error } = &server.kept {
             return Err(format!("it could not be captured ({error})"));
         }
-        if matches!(server.kept, Kept::Stateless { .. } | Kept::NotAsked { .. }) {
+        if matches!(server.kept, SavedState::Stateless { .. } | SavedState::NotAsked { .. }) {
             return Ok(None);
         }
         // One that only its proxy was known by is configured where this does not look.
@@ -112,11 +112,11 @@ impl One<'_> {
         let configured = known.flatten();
         let reached = configured.and_then(|configured| configured.reached(&variable));
         match &server.kept {
-            Kept::State { file, mime_type, is_base64, .. } => {
+            SavedState::State { file, mime_type, is_base64, .. } => {
                 let text = self.bytes(file)?;
                 let text = String::from_utf8(text).map_err(|_| "it is no text in the checkpoint".to_owned())?;
                 let state = State { text, mime_type: mime_type.clone(), is_base64: *is_base64 };
-                let is_remote = matches!(reached, Some(Reached::Remote(_)));
+                let is_remote = matches!(reached, Some(Transport::Remote(_)));
                 if reached.is_some() && server.transport.is_some() && is_remote != (server.transport.as_deref() == Some(HTTP)) {
                     return Err("it was reached in another way when the checkpoint was made".into());
                 }
@@ -125,14 +125,14 @@ impl One<'_> {
                 }
                 self.hand_over(state, reached)
             }
-            Kept::Files { files } => {
+            SavedState::Files { files } => {
                 let home = variable("HOME").map(PathBuf::from);
                 let own = self.settings.servers.get(self.name).map(|own| &own.state_files[..]).unwrap_or_default();
                 let place = reached.as_ref().zip(configured.map(|configured| configured.is_projects));
                 let declared = declared::paths(own, place, &self.request.workspace, home.as_deref());
                 self.write(files, &declared).map(|()| None)
             }
-            Kept::Stateless { .. } | Kept::NotAsked { .. } | Kept::Failed { .. } => Ok(None),
+            SavedState::Stateless { .. } | SavedState::NotAsked { .. } | SavedState::Failed { .. } => Ok(None),
         }
     }
 
@@ -141,20 +141,20 @@ impl One<'_> {
         found.ok_or_else(|| format!("the checkpoint has no {file}"))
     }
 
-    fn hand_over(&self, state: State, reached: Option<Reached>) -> Result<Option<Pending>, String> {
-        if let Some(Reached::Remote(server)) = reached {
+    fn hand_over(&self, state: State, reached: Option<Transport>) -> Result<Option<PendingState>, String> {
+        if let Some(Transport::Remote(server)) = reached {
             let client = self.host.mcp_client().ok_or("nothing here talks with servers over HTTP")?;
             let limit = self.settings.limit(self.name);
             if matches!(self.back, Back::Missing) {
                 let id = &self.checkpoint.record.id;
                 return match client.state(&server, limit, self.settings.max_state_bytes) {
-                    Told::State(now) if now == state => Ok(None),
-                    Told::State(_) => Err(format!(
+                    StateReply::State(now) if now == state => Ok(None),
+                    StateReply::State(_) => Err(format!(
                         "what it has is another one, and may be newer\n{} gives this one back",
                         Step::ResumeFrom(id.to_string())
                     )),
-                    Told::Stateless { why } | Told::NotAsked { why } | Told::Failed { why } => Err(why),
-                    Told::Ended => Err(ENDED.into()),
+                    StateReply::Stateless { why } | StateReply::NotAsked { why } | StateReply::Failed { why } => Err(why),
+                    StateReply::Ended => Err(ENDED.into()),
                 };
             }
             return client.give_back(&server, &state, limit).map(|()| None);
@@ -163,7 +163,7 @@ impl One<'_> {
         let last = Last { name: self.name.to_owned(), at: self.host.now(), state: state.clone(), given_back: None };
         last::keep(&self.store.layout().root, Whose::Session(&self.checkpoint.record.session), &last)
             .map_err(|e| e.to_string())?;
-        Ok(Some(Pending {
+        Ok(Some(PendingState {
             name: self.name.to_owned(),
             session: self.checkpoint.record.session.clone(),
             workspace: self.request.workspace.clone(),
@@ -222,7 +222,7 @@ impl One<'_> {
         let Back::Exactly(safety) = self.back else { return Ok(()) };
         let saved = saved(self.store, safety).map_err(|e| e.to_string())?.unwrap_or_default();
         let kept = match saved.servers.get(self.name).map(|server| &server.kept) {
-            Some(Kept::Files { files }) => &files[..],
+            Some(SavedState::Files { files }) => &files[..],
             _ => &[],
         };
         let is_kept = |file: &SavedFile| kept.iter().any(|kept| kept.path == file.path && kept.file.is_some());

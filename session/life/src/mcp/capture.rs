@@ -14,7 +14,7 @@ use std::{
 
 use parhelia_agent::{
     environment,
-    mcp::{self, Configured, Places, Reached},
+    mcp::{self, Places, ServerConfig, Transport},
     process::{Identity, folder_of, line_of},
     program,
 };
@@ -24,13 +24,13 @@ use super::{
     declared::{self, Total},
     last::{self, Last, Whose},
     live::{self, Answer, Proxy, Question},
-    saved::{HTTP, Kept, MCP, SCHEMA, SERVERS, Saved, SavedFile, Server},
+    saved::{HTTP, MCP, SCHEMA, SERVERS, SavedFile, SavedState, Server, ServerList},
 };
 use crate::beads;
 use parhelia_host::{
     config::Mcp,
-    job::{Job, Looked},
-    mcp::{Client, State, Told},
+    job::{Job, JobOutput},
+    mcp::{Client, State, StateReply},
 };
 
 /// The time that `bd` has to export its issues.
@@ -70,9 +70,9 @@ pub fn job(around: Around) -> Option<Job> {
 }
 
 /// A server, and its files in `state`.
-type Found = (Server, Vec<(String, Vec<u8>)>);
+type CapturedServer = (Server, Vec<(String, Vec<u8>)>);
 
-fn looked(around: &Around) -> Result<Option<Looked>, String> {
+fn looked(around: &Around) -> Result<Option<JobOutput>, String> {
     let workspace = &around.environment.workspace;
     let variable = |name: &str| variable(&around.environment.variables, name);
     // A server that cannot be told of is no reason to leave the others.
@@ -90,17 +90,17 @@ fn looked(around: &Around) -> Result<Option<Looked>, String> {
     }
     let total = Total::of(around.settings.max_state_bytes.saturating_mul(FILES_OF_ALL));
     let one = |name: &String| server(around, name, configured.get(name), answers.get(name), &variable, &total);
-    let has_ended = |name: &str| answers.get(name).is_some_and(|answer| answer.told == Told::Ended) && !around.is_over();
+    let has_ended = |name: &str| answers.get(name).is_some_and(|answer| answer.told == StateReply::Ended) && !around.is_over();
     let found = beside(&names.iter().collect::<Vec<_>>(), |name| Some(one(name)));
-    let mut saved = Saved { schema: SCHEMA, ..Saved::default() };
+    let mut saved = ServerList { schema: SCHEMA, ..ServerList::default() };
     let mut files = Vec::new();
     let mut failed: Vec<String> = unknown.into_iter().collect();
     for (number, (name, found)) in names.into_iter().zip(found).enumerate() {
         let Some((mut server, contents)) = found else { continue };
         match &server.kept {
-            Kept::Failed { error } => failed.push(format!("{name}: {error}")),
+            SavedState::Failed { error } => failed.push(format!("{name}: {error}")),
             // Its agent may go on with a new one.
-            Kept::State { as_of: Some(at), .. } if has_ended(&name) => {
+            SavedState::State { as_of: Some(at), .. } if has_ended(&name) => {
                 failed.push(format!("{name}: {ENDED}; its state is of {at}"))
             }
             _ => {}
@@ -121,13 +121,13 @@ fn looked(around: &Around) -> Result<Option<Looked>, String> {
     files.push((SERVERS.into(), serde_json::to_vec_pretty(&saved).map_err(|e| e.to_string())?));
     let error = (!failed.is_empty()).then(|| failed.join("; "));
     let is_not_asked = saved.beads.is_none()
-        && saved.servers.values().all(|server| matches!(server.kept, Kept::NotAsked { .. }))
+        && saved.servers.values().all(|server| matches!(server.kept, SavedState::NotAsked { .. }))
         && !saved.servers.is_empty();
-    Ok(Some(Looked { files, error, is_not_asked, ..Looked::default() }))
+    Ok(Some(JobOutput { files, error, is_not_asked, ..JobOutput::default() }))
 }
 
 /// The servers that an agent is configured with, where that is known of its kind.
-pub fn configured(request: &environment::Request) -> Result<BTreeMap<String, Configured>, String> {
+pub fn configured(request: &environment::Request) -> Result<BTreeMap<String, ServerConfig>, String> {
     if request.kind != parhelia_agent::kinds::KINDS[0] {
         return Ok(BTreeMap::new());
     }
@@ -169,7 +169,7 @@ fn asked(around: &Around, proxies: &[Proxy]) -> BTreeMap<String, Answer> {
             ErrorKind::WouldBlock | ErrorKind::TimedOut => "its proxy does not answer: it waits for server or agent".into(),
             _ => format!("its proxy does not answer: {e}"),
         };
-        let told = Told::Failed { why };
+        let told = StateReply::Failed { why };
         proxy.name().map(|name| Answer { name, given_back: None, told })
     };
     for answer in
@@ -184,39 +184,40 @@ fn asked(around: &Around, proxies: &[Proxy]) -> BTreeMap<String, Answer> {
 fn server(
     around: &Around,
     name: &str,
-    configured: Option<&Configured>,
+    configured: Option<&ServerConfig>,
     answer: Option<&Answer>,
     variable: &dyn Fn(&str) -> Option<OsString>,
     total: &Total,
-) -> Found {
+) -> CapturedServer {
     let workspace = &around.environment.workspace;
     let reached = configured.and_then(|configured| configured.reached(variable));
     let own = around.settings.servers.get(name).cloned().unwrap_or_default();
     let whose = [Whose::Session(&around.session), Whose::Workspace(workspace)];
     // Of one that does not run, or ends with its agent, the state is what it was as it ran last. One over HTTP lives apart from the agent.
-    let is_remote = matches!(reached, Some(Reached::Remote(_)));
+    let is_remote = matches!(reached, Some(Transport::Remote(_)));
     let is_over = !is_remote
         && answer.is_none_or(|answer| match answer.told {
-            Told::Ended => true,
-            Told::Failed { .. } => around.is_over(),
-            Told::State(_) | Told::Stateless { .. } | Told::NotAsked { .. } => false,
+            StateReply::Ended => true,
+            StateReply::Failed { .. } => around.is_over(),
+            StateReply::State(_) | StateReply::Stateless { .. } | StateReply::NotAsked { .. } => false,
         });
     let last = if is_over { last::known(&around.store, &whose, name) } else { None };
     let as_of = last.as_ref().map(|last| last.at);
     let given_back = last.as_ref().map_or_else(|| answer?.given_back.clone(), |last| last.given_back.clone());
-    let told = last.map_or_else(|| told(around, name, configured, reached.as_ref(), answer), |last| Told::State(last.state));
+    let told =
+        last.map_or_else(|| told(around, name, configured, reached.as_ref(), answer), |last| StateReply::State(last.state));
     let home = variable("HOME").map(PathBuf::from);
     let place = reached.as_ref().zip(configured.map(|configured| configured.is_projects));
     let paths = declared::paths(&own.state_files, place, workspace, home.as_deref());
     let is_in_files = !paths.is_empty()
         && match told {
-            Told::State(_) => false,
-            Told::Stateless { .. } | Told::NotAsked { .. } | Told::Ended => true,
-            Told::Failed { .. } => is_over,
+            StateReply::State(_) => false,
+            StateReply::Stateless { .. } | StateReply::NotAsked { .. } | StateReply::Ended => true,
+            StateReply::Failed { .. } => is_over,
         };
     let (kept, files) = match told {
         _ if is_in_files => files_at(&paths, workspace, around.settings.max_state_bytes, total),
-        Told::State(state) => {
+        StateReply::State(state) => {
             if as_of.is_none() {
                 let (at, given_back) = (around.environment.now, given_back.clone());
                 keep(around, &whose, &Last { name: name.to_owned(), at, state: state.clone(), given_back });
@@ -224,18 +225,18 @@ fn server(
             let State { text, mime_type, is_base64 } = state;
             let bytes = text.len() as u64;
             (
-                Kept::State { file: "state".into(), mime_type, is_base64, bytes, as_of },
+                SavedState::State { file: "state".into(), mime_type, is_base64, bytes, as_of },
                 vec![("state".to_owned(), text.into_bytes())],
             )
         }
-        Told::Stateless { why } => (Kept::Stateless { why }, Vec::new()),
-        Told::NotAsked { why } => (Kept::NotAsked { why }, Vec::new()),
-        Told::Failed { why } => (Kept::Failed { error: why }, Vec::new()),
-        Told::Ended => (Kept::Failed { error: ENDED.into() }, Vec::new()),
+        StateReply::Stateless { why } => (SavedState::Stateless { why }, Vec::new()),
+        StateReply::NotAsked { why } => (SavedState::NotAsked { why }, Vec::new()),
+        StateReply::Failed { why } => (SavedState::Failed { error: why }, Vec::new()),
+        StateReply::Ended => (SavedState::Failed { error: ENDED.into() }, Vec::new()),
     };
     let transport = reached.map(|reached| match reached {
-        Reached::Started { .. } => "stdio".to_owned(),
-        Reached::Remote(_) => HTTP.to_owned(),
+        Transport::Started { .. } => "stdio".to_owned(),
+        Transport::Remote(_) => HTTP.to_owned(),
     });
     let transport = transport.or(answer.map(|_| "stdio".to_owned()));
     let scope = configured.map(|configured| configured.scope.name().to_owned());
@@ -246,19 +247,19 @@ fn server(
 fn told(
     around: &Around,
     name: &str,
-    configured: Option<&Configured>,
-    reached: Option<&Reached>,
+    configured: Option<&ServerConfig>,
+    reached: Option<&Transport>,
     answer: Option<&Answer>,
-) -> Told {
+) -> StateReply {
     if let Some(answer) = answer {
         return answer.told.clone();
     }
-    let not_asked = |why: &str| Told::NotAsked { why: why.into() };
-    let failed = |why: &str| Told::Failed { why: why.into() };
+    let not_asked = |why: &str| StateReply::NotAsked { why: why.into() };
+    let failed = |why: &str| StateReply::Failed { why: why.into() };
     let is_asked = around.settings.servers.get(name).is_some_and(|own| own.supports_checkpoint);
-    let is_proxied = configured.is_some_and(Configured::is_proxied);
+    let is_proxied = configured.is_some_and(ServerConfig::is_proxied);
     match reached {
-        Some(Reached::Remote(server)) => match around.client.filter(|_| around.settings.asks_over_http(name, configured)) {
+        Some(Transport::Remote(server)) => match around.client.filter(|_| around.settings.asks_over_http(name, configured)) {
             Some(client) => client.state(server, around.settings.limit(name), around.settings.max_state_bytes),
             None => not_asked(&format!("it is reached over HTTP, and {NOT_ASKED}")),
         },
@@ -281,10 +282,10 @@ fn keep(around: &Around, whose: &[Whose<'_>; 2], last: &Last) {
     }
 }
 
-fn files_at(paths: &[PathBuf], workspace: &Path, bytes_max: u64, total: &Total) -> (Kept, Vec<(String, Vec<u8>)>) {
+fn files_at(paths: &[PathBuf], workspace: &Path, bytes_max: u64, total: &Total) -> (SavedState, Vec<(String, Vec<u8>)>) {
     let read = match declared::read(paths, workspace, bytes_max, total) {
         Ok(read) => read,
-        Err(error) => return (Kept::Failed { error }, Vec::new()),
+        Err(error) => return (SavedState::Failed { error }, Vec::new()),
     };
     let (mut files, mut contents) = (Vec::new(), Vec::new());
     for (number, (file, bytes)) in read.into_iter().enumerate() {
@@ -292,15 +293,17 @@ fn files_at(paths: &[PathBuf], workspace: &Path, bytes_max: u64, total: &Total) 
         files.push(SavedFile { file: bytes.is_some().then(|| name.clone()), ..file });
         contents.extend(bytes.map(|bytes| (name, bytes)));
     }
-    (Kept::Files { files }, contents)
+    (SavedState::Files { files }, contents)
 }
 
 /// Gives the files of a server the places that they have in `state`.
-fn rename(kept: &mut Kept, place: &dyn Fn(&str) -> String) {
+fn rename(kept: &mut SavedState, place: &dyn Fn(&str) -> String) {
     match kept {
-        Kept::State { file, .. } => *file = place(file),
-        Kept::Files { files } => files.iter_mut().filter_map(|file| file.file.as_mut()).for_each(|file| *file = place(file)),
-        Kept::Stateless { .. } | Kept::NotAsked { .. } | Kept::Failed { .. } => {}
+        SavedState::State { file, .. } => *file = place(file),
+        SavedState::Files { files } => {
+            files.iter_mut().filter_map(|file| file.file.as_mut()).for_each(|file| *file = place(file))
+        }
+        SavedState::Stateless { .. } | SavedState::NotAsked { .. } | SavedState::Failed { .. } => {}
     }
 }
 

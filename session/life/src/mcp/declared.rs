@@ -7,7 +7,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use parhelia_agent::{mcp::Reached, process::canonical, regular};
+use parhelia_agent::{mcp::Transport, process::canonical, regular};
 use parhelia_store::name;
 
 use super::{inside, saved::SavedFile};
@@ -38,9 +38,9 @@ impl Total {
 
 /// The paths that are declared for a server, of which the flag says whether a project configures it. Such a one is believed only about files of
 /// the workspace.
-pub fn paths(configured: &[PathBuf], server: Option<(&Reached, bool)>, workspace: &Path, home: Option<&Path>) -> Vec<PathBuf> {
+pub fn paths(configured: &[PathBuf], server: Option<(&Transport, bool)>, workspace: &Path, home: Option<&Path>) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = configured.iter().filter_map(|path| from(path, workspace, home)).collect();
-    if let Some((Reached::Started { variables, .. }, is_projects)) = server {
+    if let Some((Transport::Started { variables, .. }, is_projects)) = server {
         let named = VARIABLES.iter().filter_map(|name| variables.get(*name)).map(PathBuf::from);
         let named = named.filter(|path| path.is_absolute() && is_plain(path));
         paths.extend(named.filter(|path| !is_projects || path.starts_with(workspace)));

@@ -12,7 +12,7 @@ use std::{
 };
 
 use jiff::{SignedDuration, Timestamp};
-use parhelia_store::{clock, files::Folder, name::Shown as _};
+use parhelia_store::{clock, files::Folder, name::NameExt as _};
 use serde::{Deserialize, Serialize};
 
 use parhelia_host::mcp::State;

@@ -13,7 +13,7 @@ use std::{
 };
 
 use parhelia_agent::process::command_of;
-use parhelia_host::mcp::Told;
+use parhelia_host::mcp::StateReply;
 use parhelia_store::files::Folder;
 use rustix::net::sockopt::socket_peercred;
 use serde::{Deserialize, Serialize};
@@ -51,7 +51,7 @@ pub struct Answer {
     pub given_back: Option<GivenBack>,
     /// The state.
     #[serde(flatten)]
-    pub told: Told,
+    pub told: StateReply,
 }
 
 /// The outcome of giving a server a state back.
@@ -74,14 +74,14 @@ pub struct Proxy {
 
 /// The place of a proxy that listens. It goes with this.
 #[derive(Debug)]
-pub struct Listening {
+pub struct ProxyListener {
     /// Accepts connections.
     pub listener: UnixListener,
     folder: Folder,
     name: String,
 }
 
-impl Drop for Listening {
+impl Drop for ProxyListener {
     fn drop(&mut self) {
         let _ = self.folder.remove(OsStr::new(&self.name));
     }
@@ -91,13 +91,13 @@ impl Drop for Listening {
 const FOLDER: &str = "mcp/live";
 
 /// Listens as the proxy that this process is.
-pub fn listen(store: &Path) -> io::Result<Listening> {
+pub fn listen(store: &Path) -> io::Result<ProxyListener> {
     let folder = Folder::made_inside(store, FOLDER)?;
     let name = std::process::id().to_string();
     // One of a process that had the same number.
     let _ = folder.remove(OsStr::new(&name));
     let listener = UnixListener::bind(short(&folder.listable()?, &name))?;
-    Ok(Listening { listener, folder, name })
+    Ok(ProxyListener { listener, folder, name })
 }
 
 /// Removes a socket on which nobody listens. A process in another namespace is not seen from here, and listens all the same.

@@ -16,7 +16,7 @@ mod saved;
 
 pub use back::{Back, give_back};
 pub use capture::{Around, job};
-pub use saved::{Kept, MCP, Saved, SavedFile, Server, saved};
+pub use saved::{MCP, SavedFile, SavedState, Server, ServerList, saved};
 
 /// The reason why a server over HTTP is not asked, behind "it is reached over HTTP, and".
 pub(crate) const NOT_ASKED: &str = "is not configured by the user, with supports_checkpoint (`mcp.servers`)";

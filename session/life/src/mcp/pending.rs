@@ -24,7 +24,7 @@ const FILE_BYTES_MAX: u64 = 1 << 30;
 
 /// A state that waits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pending {
+pub struct PendingState {
     /// The server's name in the agent's configuration.
     pub name: String,
     /// Id of the session that the state is for.
@@ -48,7 +48,7 @@ pub(super) fn named(text: &str) -> String {
 }
 
 /// Leaves these for the servers of a session, in the place of those that still wait.
-pub fn leave(store: &Path, session: &str, states: &[Pending]) -> io::Result<()> {
+pub fn leave(store: &Path, session: &str, states: &[PendingState]) -> io::Result<()> {
     let of_session = named(session);
     files::remove_all(store, &store.join(FOLDER).join(&of_session))?;
     if states.is_empty() {
@@ -64,20 +64,20 @@ pub fn leave(store: &Path, session: &str, states: &[Pending]) -> io::Result<()> 
 
 /// Takes the state that waits for a server: of the session that is named, else of one whose workspace the folder lies in. It waits no
 /// longer, and of two who take it at once one has it.
-pub fn take(store: &Path, name: &str, session: Option<&str>, working: &Path, now: Timestamp) -> Option<Pending> {
+pub fn take(store: &Path, name: &str, session: Option<&str>, working: &Path, now: Timestamp) -> Option<PendingState> {
     let all = Folder::inside(store, FOLDER).ok()?;
     let sessions: Vec<OsString> = match session {
         Some(session) => vec![named(session).into()],
         None => all.names().ok()?.into_iter().map(OsString::from_vec).collect(),
     };
-    let fits = |pending: &Pending| {
+    let fits = |pending: &PendingState| {
         let is_meant = session.map_or_else(|| working.starts_with(&pending.workspace), |session| session == pending.session);
         is_meant && pending.name == name && now.duration_since(pending.since).abs() < TAKEN_WITHIN
     };
     let file = named(name);
     sessions.into_iter().find_map(|of_session| {
         let folder = all.folder(&of_session).ok()?;
-        let pending: Pending = serde_json::from_slice(&folder.read(OsStr::new(&file), FILE_BYTES_MAX).ok()?).ok()?;
+        let pending: PendingState = serde_json::from_slice(&folder.read(OsStr::new(&file), FILE_BYTES_MAX).ok()?).ok()?;
         (fits(&pending) && folder.remove(OsStr::new(&file)).is_ok()).then_some(pending)
     })
 }

@@ -20,7 +20,7 @@ pub(super) const SCHEMA: u32 = 1;
 
 /// The list of servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Saved {
+pub struct ServerList {
     /// The version of this list.
     pub schema: u32,
     /// Servers by their names in the agent's configuration.
@@ -39,7 +39,7 @@ pub struct Server {
     pub transport: Option<String>,
     /// The part that was kept.
     #[serde(flatten)]
-    pub kept: Kept,
+    pub kept: SavedState,
     /// The outcome of giving it a state back as it was started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub given_back: Option<GivenBack>,
@@ -48,7 +48,7 @@ pub struct Server {
 /// The part of a server that was kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kept", rename_all = "snake_case")]
-pub enum Kept {
+pub enum SavedState {
     /// The state that it handed out.
     State {
         /// The file with it, from `state`.
@@ -99,8 +99,8 @@ pub struct SavedFile {
 }
 
 /// The servers of a checkpoint; none where they were not captured, or by a release that this one does not understand.
-pub fn saved(store: &Store, checkpoint: &Checkpoint) -> Result<Option<Saved>> {
+pub fn saved(store: &Store, checkpoint: &Checkpoint) -> Result<Option<ServerList>> {
     let bytes = state_bytes(store, checkpoint, SERVERS)?;
-    let saved: Option<Saved> = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    let saved: Option<ServerList> = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
     Ok(saved.filter(|saved| saved.schema == SCHEMA))
 }

@@ -9,7 +9,7 @@ use std::{
 
 use parhelia_store::{
     Error as StoreError,
-    name::{self, Shown as _},
+    name::{self, NameExt as _},
     progress::Progress,
 };
 use sha2::{Digest, Sha256};
@@ -24,7 +24,7 @@ const ALGORITHM: &str = "sha256";
 
 /// The checksums that were right.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Checked {
+pub struct ChecksumReport {
     /// True if the checksum of the whole was: of the archive, or of all files.
     pub whole: bool,
     /// The number of files whose own checksum was.
@@ -64,7 +64,7 @@ impl Checksums {
         archive: (&str, &mut File),
         files: &BTreeMap<String, u64>,
         progress: &dyn Progress,
-    ) -> Result<Checked> {
+    ) -> Result<ChecksumReport> {
         let (name, file) = archive;
         let mut of_archive = None;
         if self.whole.is_some() || self.files.iter().any(|(_, file, _)| file == name) {
@@ -84,7 +84,7 @@ impl Checksums {
             }
         }
         let (Some(expected), Some(of_archive)) = (&self.whole, of_archive) else {
-            return Ok(Checked { whole: false, files: self.files.len() });
+            return Ok(ChecksumReport { whole: false, files: self.files.len() });
         };
         if of_archive != *expected {
             let others = files.keys().map(String::as_str).filter(|file| *file != MANIFEST);
@@ -96,7 +96,7 @@ impl Checksums {
                 return Err(mismatch(folder, name, &what));
             }
         }
-        Ok(Checked { whole: true, files: self.files.len() })
+        Ok(ChecksumReport { whole: true, files: self.files.len() })
     }
 }
 

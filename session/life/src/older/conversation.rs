@@ -7,10 +7,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use parhelia_agent::transcript::{Conversation, Turn, conversation::Captured as Indexed, files::TRANSCRIPT, prefix::Check};
+use parhelia_agent::transcript::{Conversation, Turn, conversation::Capture as Indexed, files::TRANSCRIPT, prefix::Check};
 use parhelia_store::{
     Store,
-    create::Captured,
+    create::CapturedState,
     files::{self, How},
     id::OpId,
     record::Part,
@@ -31,7 +31,7 @@ const LAST_MESSAGE: &str = "last_message_id";
 
 /// The conversation in a folder.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Told {
+pub(super) struct ImportedConversation {
     /// The transcript: lines of JSON.
     transcript: Vec<u8>,
     /// Fields of the index that `conversation.json` tells.
@@ -40,10 +40,10 @@ pub(super) struct Told {
     source: &'static str,
 }
 
-impl Told {
+impl ImportedConversation {
     /// Reads `conversation.json`, and takes the transcript that lies beside it before its messages.
     pub(super) fn read(document: Option<(&Path, &Value)>, transcript: Option<Vec<u8>>) -> Result<Self> {
-        let mut told = Told::default();
+        let mut told = ImportedConversation::default();
         if let Some((file, document)) = document {
             // Some programs write the list of messages alone.
             let listed = document.is_array().then(|| json!({ "messages": document }));
@@ -66,8 +66,8 @@ impl Told {
     }
 
     /// Gives the conversation to a checkpoint. The manifest's counters go before those of the index.
-    pub(super) fn take(self, store: &Store, manifest: &Manifest, captured: &mut Captured) -> Result<()> {
-        let Told { mut transcript, summary: told, source } = self;
+    pub(super) fn take(self, store: &Store, manifest: &Manifest, captured: &mut CapturedState) -> Result<()> {
+        let ImportedConversation { mut transcript, summary: told, source } = self;
         let (mut record, mut usage, mut summary) = (Map::new(), Map::new(), Map::new());
         let mut turns: Vec<Turn> = Vec::new();
         let bytes = transcript.len();

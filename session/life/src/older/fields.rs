@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use jiff::{Timestamp, civil::DateTime, tz::TimeZone};
-use parhelia_store::name::{self, Shown as _};
+use parhelia_store::name::{self, NameExt as _};
 use serde_json::{Map, Value};
 
 use parhelia_host::{Error, Result};

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::PathBuf};
 
 use parhelia_agent::transcript::files::TRANSCRIPT;
-use parhelia_store::{Store, create::Captured, name, progress::Progress, record::Part};
+use parhelia_store::{Store, create::CapturedState, name, progress::Progress, record::Part};
 use serde_json::Value;
 
 use super::{
@@ -80,7 +80,7 @@ impl Files {
     }
 
     /// Gives the files to a checkpoint.
-    pub(super) fn keep(self, store: &Store, state: &mut Captured, progress: &dyn Progress) {
+    pub(super) fn keep(self, store: &Store, state: &mut CapturedState, progress: &dyn Progress) {
         for (path, bytes) in self.0 {
             if path.split('/').any(|part| store.secrets().has_name(part.as_bytes())) {
                 progress.notice(&format!("{} is left out: it holds credentials", name::printable(&path)));

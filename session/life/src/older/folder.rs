@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use parhelia_store::name::{self, Shown as _};
+use parhelia_store::name::{self, NameExt as _};
 use rustix::{
     fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, statat},
     io::Errno,

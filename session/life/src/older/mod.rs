@@ -22,13 +22,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-pub use checksum::Checked;
+pub use checksum::ChecksumReport;
 use parhelia_store::{
     Store,
     archive::import::{Limits, Reader},
-    create::{Beside, Captured, ImportOptions, Outcome, StateContent, StateFile, import_with},
+    create::{CapturedState, ImportMetadata, ImportOptions, Outcome, StateContent, StateFile, import_with},
     event::NewEvent,
-    name::{self, Shown as _},
+    name::{self, NameExt as _},
     progress::Progress,
     record::Part,
 };
@@ -36,7 +36,7 @@ use serde_json::Value;
 
 use self::{
     checksum::Checksums,
-    conversation::Told,
+    conversation::ImportedConversation,
     fields::Fields,
     files::Files,
     folder::{Folder, MANIFEST},
@@ -72,10 +72,10 @@ pub struct Older {
     /// Tags, annotations and links.
     marks: Vec<NewEvent>,
     environment: Option<Value>,
-    conversation: Told,
+    conversation: ImportedConversation,
     /// Files to be kept as they were.
     files: Files,
-    checked: Checked,
+    checked: ChecksumReport,
     /// Statements that cannot be made here.
     left: Vec<String>,
 }
@@ -106,7 +106,8 @@ impl Older {
         let checked = checksums.check(&folder, (&manifest.archive, &mut archive), &listed, progress)?;
         let mut files = Files::read(&folder, &listed, &manifest.archive)?;
         let document = files.document(&folder, "conversation.json")?;
-        let conversation = Told::read(document.as_ref().map(|(place, value)| (&**place, value)), files.take_transcript())?;
+        let conversation =
+            ImportedConversation::read(document.as_ref().map(|(place, value)| (&**place, value)), files.take_transcript())?;
         let variables = files.document(&folder, "environment.json")?;
         let variables = variables.as_ref().map(|(place, value)| Fields::of(place, value)).transpose()?;
         let environment = environment::read(&fields.object(ENVIRONMENT)?, variables.as_ref())?;
@@ -116,7 +117,7 @@ impl Older {
     }
 
     /// The checksums that were right.
-    pub fn checked(&self) -> Checked {
+    pub fn checked(&self) -> ChecksumReport {
         self.checked
     }
 
@@ -133,7 +134,8 @@ impl Older {
             )));
         }
         let mut reader = Reader::new(archive, &path.join(&manifest.archive), Limits::default())?;
-        let mut state = Captured { consistency: manifest.consistency, git: manifest.git.clone(), ..Captured::default() };
+        let mut state =
+            CapturedState { consistency: manifest.consistency, git: manifest.git.clone(), ..CapturedState::default() };
         conversation.take(store, &manifest, &mut state)?;
         put_environment(environment, &files, &mut state);
         files.keep(store, &mut state, progress);
@@ -149,7 +151,7 @@ impl Older {
             message: request.message.or(Some(manifest.message)),
             origin: manifest.id,
         };
-        let beside = Beside {
+        let beside = ImportMetadata {
             trigger: manifest.trigger,
             started_at: manifest.started_at,
             created_at: manifest.created_at,
@@ -167,11 +169,11 @@ impl Older {
 }
 
 /// A file of `state`.
-fn put(state: &mut Captured, part: &str, path: String, bytes: Vec<u8>) {
+fn put(state: &mut CapturedState, part: &str, path: String, bytes: Vec<u8>) {
     state.files.push(StateFile { path, part: part.into(), content: StateContent::Bytes(bytes), mtime: None });
 }
 
-fn put_environment(environment: Option<Value>, files: &Files, state: &mut Captured) {
+fn put_environment(environment: Option<Value>, files: &Files, state: &mut CapturedState) {
     let Some(environment) = environment else { return };
     let text = serde_json::to_vec_pretty(&environment).unwrap_or_default();
     put(state, ENVIRONMENT, format!("{ENVIRONMENT}.json"), text);
@@ -183,7 +185,7 @@ fn put_environment(environment: Option<Value>, files: &Files, state: &mut Captur
 }
 
 /// Bytes that the record has of a state, about.
-fn record_bytes(state: &Captured) -> usize {
+fn record_bytes(state: &CapturedState) -> usize {
     let objects = [&state.conversation, &state.git, &state.environment, &state.usage];
     objects.into_iter().flatten().map(|object| object.to_string().len()).sum()
 }

@@ -49,7 +49,7 @@ fn what_a_manifest_lacks_is_not_known() {
         assert_eq!((manifest.archive.as_str(), manifest.message.as_str()), ("workspace.tar.zst", "checkpoint"));
         assert_eq!(manifest.from["version"], version);
         assert_eq!(manifest.from["approval"], Value::Null);
-        assert_eq!(older.checked, Checked::default());
+        assert_eq!(older.checked, ChecksumReport::default());
     }
 }
 
@@ -136,16 +136,16 @@ fn checksums_are_of_the_archive_or_of_all_files_or_of_one() {
     fs::write(path.join(part), "{}").unwrap();
     let set = |name: &str, value: Value| fs::write(path.join(MANIFEST), with(name, value).to_string()).unwrap();
     let checked = || read(path).unwrap().checked();
-    assert_eq!(checked(), Checked { whole: true, files: 0 });
+    assert_eq!(checked(), ChecksumReport { whole: true, files: 0 });
     // In the order of their paths: mcp_state/beads.json, workspace.tar.zst.
     set("checksum", sha256(b"{}archive").into());
-    assert_eq!(checked(), Checked { whole: true, files: 0 });
+    assert_eq!(checked(), ChecksumReport { whole: true, files: 0 });
     set("checksum", sha256(b"archive").to_uppercase().into());
     assert!(checked().whole);
     set("checksums", json!({ part: sha256(b"{}"), "workspace.tar.zst": sha256(b"archive") }));
-    assert_eq!(checked(), Checked { whole: false, files: 2 });
+    assert_eq!(checked(), ChecksumReport { whole: false, files: 2 });
     set("workspace", json!({ "checksum": sha256(b"archive") }));
-    assert_eq!(checked(), Checked { whole: false, files: 1 });
+    assert_eq!(checked(), ChecksumReport { whole: false, files: 1 });
 
     let wrong = sha256(b"other");
     for (name, value) in

@@ -6,14 +6,14 @@ use jiff::{SignedDuration, Timestamp};
 use parhelia_agent::{
     open::{live, said_by},
     process::Identity,
-    said::Said,
+    said::AgentProcess,
     tmux::Server,
     trouble::Trouble,
 };
 use parhelia_ledger::{Conversation, Goal, LedgerView as _, Run, Session};
 use parhelia_store::Store;
 
-use super::Observed;
+use super::AgentState;
 use crate::attention;
 use parhelia_host::{
     Result,
@@ -21,21 +21,21 @@ use parhelia_host::{
 };
 
 /// What the newest agent of a session is seen to do, and why, as far as it can be told.
-pub fn activity(store: &Store, session: &Session) -> Result<(Observed, Option<String>)> {
+pub fn activity(store: &Store, session: &Session) -> Result<(AgentState, Option<String>)> {
     let Activity { observed, why, .. } = observed(store, session, store.view().newest_run(session)?.as_ref())?;
     Ok((observed, why))
 }
 
 /// The activity of an agent, as it is seen.
 pub(super) struct Activity {
-    pub(super) observed: Observed,
+    pub(super) observed: AgentState,
     pub(super) why: Option<String>,
     pub(super) agent: Option<Identity>,
 }
 
 pub(super) fn observed(store: &Store, session: &Session, run: Option<&Run>) -> Result<Activity> {
     let without = |observed, why| Activity { observed, why, agent: None };
-    let Some(run) = run else { return Ok(without(Observed::None, None)) };
+    let Some(run) = run else { return Ok(without(AgentState::None, None)) };
     // One whose session was ended while it lived is still there to be seen.
     let life = run::left_alive(run).map_or_else(|| run::life(run), Life::Agent);
     let why_ended = || {
@@ -43,14 +43,14 @@ pub(super) fn observed(store: &Store, session: &Session, run: Option<&Run>) -> R
         if is_set_aside { Some(SET_ASIDE.to_owned()) } else { session.status_reason.clone().filter(|_| !run.is_open()) }
     };
     Ok(match life {
-        Life::Starting(_) => without(Observed::Starting, None),
+        Life::Starting(_) => without(AgentState::Starting, None),
         Life::Elsewhere { host, until } => match run::why_unknown(run) {
-            Some(why) => without(Observed::Unknown, Some(format!("{why}; it counts as alive until {until}"))),
-            None => without(Observed::Elsewhere, Some(format!("on {host}, until {until}"))),
+            Some(why) => without(AgentState::Unknown, Some(format!("{why}; it counts as alive until {until}"))),
+            None => without(AgentState::Elsewhere, Some(format!("on {host}, until {until}"))),
         },
         Life::Over => match run::why_unknown(run) {
-            Some(why) => without(Observed::Unknown, Some(why)),
-            None => without(Observed::Dead, why_dead(session, run)),
+            Some(why) => without(AgentState::Unknown, Some(why)),
+            None => without(AgentState::Dead, why_dead(session, run)),
         },
         Life::Agent(process) => {
             let said = said(store, session, run, &process)?;
@@ -61,21 +61,21 @@ pub(super) fn observed(store: &Store, session: &Session, run: Option<&Run>) -> R
                 && heard.is_none()
                 && let Some(asked) = asks_at_start(store, session, run)
             {
-                return Ok(Activity { observed: Observed::Waiting, why: Some(asked.text().to_owned()), agent: Some(process) });
+                return Ok(Activity { observed: AgentState::Waiting, why: Some(asked.text().to_owned()), agent: Some(process) });
             }
             let (observed, why) = match (status.as_deref(), heard) {
-                (Some("idle"), _) => (Observed::Idle, why_ended()),
+                (Some("idle"), _) => (AgentState::Idle, why_ended()),
                 // An event tells what it waits for, and the agent only the kind of that.
                 (Some("waiting"), heard) => {
                     let told = heard.filter(|heard| heard.state == attention::State::Waiting).and_then(|heard| heard.why);
-                    (Observed::Waiting, told.or(what).or_else(why_ended))
+                    (AgentState::Waiting, told.or(what).or_else(why_ended))
                 }
                 // One that says nothing of itself is as its last event told.
                 (None, Some(heard)) if !has_written_since(session, heard.since) => match heard.state {
-                    attention::State::Waiting => (Observed::Waiting, heard.why.or_else(why_ended)),
-                    _ => (Observed::Idle, why_ended()),
+                    attention::State::Waiting => (AgentState::Waiting, heard.why.or_else(why_ended)),
+                    _ => (AgentState::Idle, why_ended()),
                 },
-                _ => (Observed::Live, why_ended()),
+                _ => (AgentState::Live, why_ended()),
             };
             Activity { observed, why, agent: Some(process) }
         }
@@ -83,7 +83,7 @@ pub(super) fn observed(store: &Store, session: &Session, run: Option<&Run>) -> R
 }
 
 /// The word that the live agent of a session's run has left of itself.
-fn said(store: &Store, session: &Session, run: &Run, process: &Identity) -> Result<Option<Said>> {
+fn said(store: &Store, session: &Session, run: &Run, process: &Identity) -> Result<Option<AgentProcess>> {
     let Some(config) = run::config_of_session(store, session)? else { return Ok(None) };
     let its = || live(&config.path, &run::conversation_of(session, &run.id)?).into_iter().next();
     Ok(said_by(&config.path, process.process).filter(|said| said.process.is_same(process)).or_else(its))

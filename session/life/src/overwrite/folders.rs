@@ -13,7 +13,7 @@ use parhelia_ledger::{
 };
 use parhelia_store::{Store, mounts::other_paths, name, record::Checkpoint, restore::Plan, view::View};
 
-use crate::place::Standing;
+use crate::place::FolderIdentity;
 use parhelia_host::{
     Host, Result,
     run::{self, Life, has_agent},
@@ -37,7 +37,7 @@ impl SessionFolder {
         let record = &checkpoint.record;
         let own = self.sessions.iter().find(|session| session.id == record.session);
         if record.is_of_another_folder() {
-            return self.was_captured_as(checkpoint) && own.is_none_or(|own| self.standing_of(own) != Standing::Same);
+            return self.was_captured_as(checkpoint) && own.is_none_or(|own| self.standing_of(own) != FolderIdentity::Same);
         }
         own.is_some() || self.was_captured_as(checkpoint)
     }
@@ -76,15 +76,16 @@ impl SessionFolder {
             let is_of_this = restored.record.is_of_another_folder() && self.was_captured_as(restored);
             return standing.text(own).filter(|_| !is_of_this).map(|text| (text, true));
         }
-        let all: Vec<(Standing, &Session)> = self.sessions.iter().map(|session| (self.standing_of(session), session)).collect();
-        let stands = all.iter().all(|(standing, _)| *standing != Standing::Same);
+        let all: Vec<(FolderIdentity, &Session)> =
+            self.sessions.iter().map(|session| (self.standing_of(session), session)).collect();
+        let stands = all.iter().all(|(standing, _)| *standing != FolderIdentity::Same);
         let worst = all.iter().filter(|_| stands).max_by_key(|(standing, _)| standing.is_another())?;
         worst.0.text(worst.1).map(|text| (text, worst.0.is_another()))
     }
 
-    fn standing_of(&self, session: &Session) -> Standing {
+    fn standing_of(&self, session: &Session) -> FolderIdentity {
         let is_recorded = session.workspace.as_ref().is_some_and(|place| place.folder() == self.path);
-        if is_recorded { Standing::of(session) } else { Standing::Same }
+        if is_recorded { FolderIdentity::of(session) } else { FolderIdentity::Same }
     }
 
     /// The folder's path, for messages.

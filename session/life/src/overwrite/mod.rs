@@ -15,7 +15,7 @@ use parhelia_store::{Store, name, record::Checkpoint};
 use parhelia_host::Result;
 
 pub use folders::{LiveAgent, SessionFolder, folders, live_agents, origins, others_below, overwritten};
-pub use other_folder::Unsecured;
+pub use other_folder::UnsecuredEntries;
 pub(crate) use other_folder::{Overwritten, refuse_another, unsecured};
 pub use safety::{SafetyRequest, safety, secure};
 

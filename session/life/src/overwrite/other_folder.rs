@@ -86,21 +86,21 @@ fn entries(count: usize) -> String {
 
 /// Entries that a restore overwrites or removes and that no safety checkpoint holds.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Unsecured {
+pub struct UnsecuredEntries {
     /// Their number; a folder that goes as a whole is one.
     pub entries: usize,
     is_all: bool,
 }
 
 /// Entries that a plan overwrites outside of the folders that sessions work in, or everywhere where no safety checkpoint is wanted.
-pub(crate) fn unsecured(plan: &Plan, reached: &[Overwritten], no_safety: bool) -> Result<Unsecured> {
+pub(crate) fn unsecured(plan: &Plan, reached: &[Overwritten], no_safety: bool) -> Result<UnsecuredEntries> {
     let paths = overwritten(plan)?;
     let is_secured = |path: &&PathBuf| !no_safety && reached.iter().any(|found| path.starts_with(&found.folder.path));
     let secured = paths.iter().filter(is_secured).count();
-    Ok(Unsecured { entries: paths.len() - secured, is_all: secured == 0 })
+    Ok(UnsecuredEntries { entries: paths.len() - secured, is_all: secured == 0 })
 }
 
-impl Unsecured {
+impl UnsecuredEntries {
     /// A sentence about them, where there are any.
     pub fn text(&self, target: &Path) -> Option<String> {
         let (entries, target) = (entries(self.entries), display(target));

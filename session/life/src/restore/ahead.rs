@@ -11,7 +11,7 @@ use std::{
 use parhelia_store::{
     name,
     record::Checkpoint,
-    restore::{Counts, Skipped, Why},
+    restore::{Counts, SkippedEntry, Why},
 };
 use rustix::fs::OFlags;
 
@@ -19,7 +19,7 @@ use crate::overwrite::display;
 use parhelia_host::{Error, Refusal, Result};
 
 /// Fails where nothing is done, nothing is as it should be, and something could not be restored.
-pub(super) fn ensure_of_use(checkpoint: &Checkpoint, target: &Path, counts: &Counts, skipped: &[Skipped]) -> Result<()> {
+pub(super) fn ensure_of_use(checkpoint: &Checkpoint, target: &Path, counts: &Counts, skipped: &[SkippedEntry]) -> Result<()> {
     let mut failed = skipped.iter().filter(|skipped| matches!(skipped.why, Why::Failed | Why::Held | Why::Taken));
     match failed.next().filter(|_| counts.is_nothing()) {
         None => Ok(()),

@@ -16,17 +16,17 @@ use parhelia_host::{Observer, Result, notice::Notice};
 
 /// The notices of a plan, each of which is given once, however often the plan is made.
 #[derive(Default)]
-pub(super) struct Said(Mutex<BTreeSet<String>>);
+pub(super) struct NoticeFilter(Mutex<BTreeSet<String>>);
 
-struct Once<'o> {
+struct FilteredProgress<'o> {
     observer: &'o dyn Observer,
-    said: &'o Said,
+    said: &'o NoticeFilter,
 }
 
-impl Said {
+impl NoticeFilter {
     /// Plans a restore; the observer gets no notice a second time.
     pub fn plan(&self, store: &Store, checkpoint: &Checkpoint, options: &Options, observer: &dyn Observer) -> Result<Plan> {
-        let planned = restore::plan(store, checkpoint, options, &Once { observer, said: self });
+        let planned = restore::plan(store, checkpoint, options, &FilteredProgress { observer, said: self });
         Ok(planned.inspect_err(|e| {
             if e.is_damage() {
                 observer.warn(&Notice::RestoreMetDamage { checkpoint: checkpoint.record.id });
@@ -35,7 +35,7 @@ impl Said {
     }
 }
 
-impl Progress for Once<'_> {
+impl Progress for FilteredProgress<'_> {
     fn phase(&self, phase: Phase, files_total: Option<u64>, bytes_total: Option<u64>) {
         self.observer.phase(phase, files_total, bytes_total);
     }

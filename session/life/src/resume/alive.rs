@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use parhelia_ledger::{LedgerView as _, Place, Run, Session, Status, kind};
-use parhelia_store::{Store, event::NewEvent, name::Shown as _};
+use parhelia_store::{Store, event::NewEvent, name::NameExt as _};
 
 use super::{ResumeRequest, meant};
 use crate::place::is_gone;

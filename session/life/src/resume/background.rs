@@ -6,7 +6,7 @@ use parhelia_host::{Host, Observer, Refusal, Result, run};
 use parhelia_ledger::{LedgerView as _, Status};
 use parhelia_store::Store;
 
-use super::{Alive, Begun, Consent, Resume, ResumeRequest, consent, if_alive};
+use super::{Alive, Consent, PendingResume, Resume, ResumeRequest, consent, if_alive};
 use crate::{
     prompt,
     tmux::{InTmux, TmuxPlace},
@@ -17,7 +17,7 @@ pub enum Background {
     /// It was alive already, and nothing was done.
     Alive(Box<Alive>),
     /// Its agent was started.
-    Started(Box<Begun>, Box<InTmux>),
+    Started(Box<PendingResume>, Box<InTmux>),
 }
 
 /// Resumes a session in a tmux session of its own, and waits until its agent lives. Nobody is asked, so that what would need that is refused.

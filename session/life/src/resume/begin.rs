@@ -7,7 +7,7 @@ use parhelia_store::{Store, event::NewEvent, restore::RestoreReport};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Choice, Prepared, Resume, ResumeRequest, Workspace, bring_back, choose, plan::is_kept};
+use super::{Choice, Preparation, Resume, ResumeRequest, Workspace, bring_back, choose, plan::is_kept};
 use crate::{
     mcp::{self, Back},
     place::move_to,
@@ -16,7 +16,7 @@ use crate::{
 };
 use parhelia_host::{
     Error, Host, Observer, Refusal, Result, RunRefusal,
-    conversation::{Restored, aside, put_back, seen_at},
+    conversation::{RestoredConversation, aside, put_back, seen_at},
     intent::Turn,
     notice::{self, Notice},
     policy::Prefer,
@@ -34,13 +34,13 @@ const IS_RESTORED: &str = "is_restored";
 const NOTICES: &str = "notices";
 
 /// A resumed run: taken over, everything is back, and its agent is not started yet.
-pub struct Begun {
+pub struct PendingResume {
     /// The run.
     pub current: Current,
     /// Everything that was known before.
-    pub prepared: Prepared,
+    pub prepared: Preparation,
     /// The place of the conversation.
-    pub restored: Restored,
+    pub restored: RestoredConversation,
 }
 
 impl Resume {
@@ -52,7 +52,7 @@ impl Resume {
         request: &ResumeRequest,
         tmux: Option<Tmux>,
         observer: &dyn Observer,
-    ) -> Result<Begun> {
+    ) -> Result<PendingResume> {
         self.note_variables(host);
         let Resume { prepared, turn, went_back } = self;
         let conversation = prepared.conversation.clone();
@@ -69,12 +69,12 @@ impl Resume {
 fn back(
     store: &Store,
     host: &dyn Host,
-    mut prepared: Prepared,
+    mut prepared: Preparation,
     current: Current,
     (turn, went_back): (Turn, bool),
     request: &ResumeRequest,
     observer: &dyn Observer,
-) -> Result<Begun> {
+) -> Result<PendingResume> {
     let is_older = prepared.choice.checkpoint.as_ref().is_some_and(|chosen| prepared.session.head != Some(chosen.record.id));
     let moves = !went_back && (request.from.is_some() || (is_older && !is_kept(store, &prepared.session)));
     if let Some(target) = prepared.choice.checkpoint.as_ref().filter(|_| moves) {
@@ -87,11 +87,11 @@ fn back(
     let restored = everything_back(store, host, &mut prepared, request, observer)?;
     prepared.notices.iter().for_each(|notice| observer.warn(notice));
     note_notices(store, host, &prepared, &current)?;
-    Ok(Begun { current, prepared, restored })
+    Ok(PendingResume { current, prepared, restored })
 }
 
 /// Takes a run over that another process has begun, in the pane that it made for that. Everything but the start is done.
-pub fn take_on(store: &Store, host: &dyn Host, session: Session, run: &str, request: &ResumeRequest) -> Result<Begun> {
+pub fn take_on(store: &Store, host: &dyn Host, session: Session, run: &str, request: &ResumeRequest) -> Result<PendingResume> {
     let found = store.view().run(run)?.filter(|run| session.run.as_ref() == Some(&run.id) && run.is_open() && run.pid.is_none());
     let run = found.ok_or_else(|| RunRefusal::DoesNotWait { run: run.to_owned() })?;
     let current = Current::of(&run, Some(&session));
@@ -101,7 +101,7 @@ pub fn take_on(store: &Store, host: &dyn Host, session: Session, run: &str, requ
     let noticed = run.extra.get(NOTICES).and_then(|list| serde_json::from_value(list.clone()).ok());
     let noticed: Vec<String> = noticed.unwrap_or_default();
     let argv = run.command();
-    let prepared = Prepared {
+    let prepared = Preparation {
         agent: run::agent_in(&run),
         argv,
         choice: Choice::of(choice.checkpoint.filter(|_| from.is_some())),
@@ -123,11 +123,11 @@ pub fn take_on(store: &Store, host: &dyn Host, session: Session, run: &str, requ
     // It lies where it should by now; this finds it.
     let restored = conversation(store, &prepared, false);
     let restored = supervise::or_ended(store, host, &current, &(), restored)?;
-    Ok(Begun { current, prepared, restored })
+    Ok(PendingResume { current, prepared, restored })
 }
 
 /// Records what happened around a resume, for the agent's session-start hook.
-pub(super) fn note_notices(store: &Store, host: &dyn Host, prepared: &Prepared, current: &Current) -> Result<()> {
+pub(super) fn note_notices(store: &Store, host: &dyn Host, prepared: &Preparation, current: &Current) -> Result<()> {
     let notices: Vec<String> = prepared.notices.iter().map(ToString::to_string).collect();
     let noted = NewEvent::new(kind::RUN_CHANGED, &current.run, host.actor()).in_epoch(current.epoch);
     let noted = noted.with(NOTICES, notices).with(GOAL_BEFORE, json!(prepared.before)).with(IS_RESTORED, prepared.is_restored);
@@ -139,7 +139,7 @@ pub(super) fn note_notices(store: &Store, host: &dyn Host, prepared: &Prepared, 
 pub(super) fn take_over(
     store: &Store,
     host: &dyn Host,
-    prepared: &Prepared,
+    prepared: &Preparation,
     conversation: Option<String>,
     seen_epoch: u64,
     tmux: Option<Tmux>,
@@ -181,10 +181,10 @@ pub(super) fn take_over(
 fn everything_back(
     store: &Store,
     host: &dyn Host,
-    prepared: &mut Prepared,
+    prepared: &mut Preparation,
     request: &ResumeRequest,
     observer: &dyn Observer,
-) -> Result<Restored> {
+) -> Result<RestoredConversation> {
     let stopped = run::stop_leftovers(store, &prepared.session, &prepared.workspace, PATIENCE)?;
     prepared.notices.extend(Notice::of_leftovers(&stopped));
     let checkpoint = prepared.choice.checkpoint.as_ref();
@@ -235,8 +235,8 @@ fn skipped(report: &RestoreReport) -> Option<Notice> {
 }
 
 /// Sees to it that the agent finds its conversation, `exactly` as it is in the checkpoint or as it goes on on disk.
-fn conversation(store: &Store, prepared: &Prepared, exactly: bool) -> Result<Restored> {
-    let (Some(id), Some(config)) = (&prepared.conversation, &prepared.config) else { return Ok(Restored::default()) };
+fn conversation(store: &Store, prepared: &Preparation, exactly: bool) -> Result<RestoredConversation> {
+    let (Some(id), Some(config)) = (&prepared.conversation, &prepared.config) else { return Ok(RestoredConversation::default()) };
     let config = config.path.as_path();
     let (aside, checkpoint) = (aside(config, &prepared.session.id), prepared.choice.checkpoint.as_ref());
     put_back(store, checkpoint, (id, seen_at(&prepared.session, id).as_deref()), config, &prepared.workspace, &aside, exactly)

@@ -38,7 +38,7 @@ pub fn consent(session: &Session, own: Option<&Run>, request: &ResumeRequest, is
 
 /// The reason for which a session is not resumed by somebody who does not look at it: its program would act without having been asked to.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unasked {
+pub enum Objection {
     /// The command that started it is not known: an agent that somebody started by hand told of it, whose command line no known kind has.
     #[error("it is not known how its agent is started")]
     UnknownCommand,
@@ -63,20 +63,20 @@ pub enum Unasked {
 }
 
 /// The reason for which a session's program is not started again unseen, where there is one.
-pub fn unasked(store: &Store, host: &dyn Host, session: &Session, prompt: Option<&str>) -> Result<Option<Unasked>> {
+pub fn unasked(store: &Store, host: &dyn Host, session: &Session, prompt: Option<&str>) -> Result<Option<Objection>> {
     let own = run::commands_of(store, session)?.own;
     // What a supervisor has started is what the user named; else only an agent's own events have told of it.
     let is_launched = own.as_ref().is_some_and(|own| own.extra.contains_key(run::LAUNCHER) || run::is_elsewhere(own));
     match own.as_ref().and_then(run::agent_in) {
-        None if !is_launched => return Ok(Some(Unasked::UnknownCommand)),
-        None => return Ok(Some(Unasked::NoAgent)),
-        Some(agent) if agent.is_headless() && prompt.is_none() => return Ok(Some(Unasked::NoPrompt)),
+        None if !is_launched => return Ok(Some(Objection::UnknownCommand)),
+        None => return Ok(Some(Objection::NoAgent)),
+        Some(agent) if agent.is_headless() && prompt.is_none() => return Ok(Some(Objection::NoPrompt)),
         Some(_) => {}
     }
     let place = session.workspace.as_ref().map(Place::folder);
     let options = host.config(place.as_deref().unwrap_or(Path::new("/")))?.approval;
     let policy = session.policy.clone().unwrap_or_else(|| options.default_policy.clone());
-    Ok((!options.resumes_by_itself(&policy)).then_some(Unasked::Policy { policy }))
+    Ok((!options.resumes_by_itself(&policy)).then_some(Objection::Policy { policy }))
 }
 
 /// The field of a session that names the last run before it was set aside. A person has decided about what went before.
@@ -90,7 +90,7 @@ pub fn why_set_aside(session: &Session) -> Option<String> {
 }
 
 /// Records that a policy has set a session aside whose agent died: it is a person's from now on.
-pub fn set_aside(store: &Store, session: &Session, why: &Unasked) -> Result<()> {
+pub fn set_aside(store: &Store, session: &Session, why: &Objection) -> Result<()> {
     let of_policy = |kind| NewEvent::new(kind, &session.id, Actor::program("policy"));
     let status = of_policy(kind::SESSION_STATUS).with("status", Status::Paused.name()).with("wanted", Goal::Paused.name());
     let after = of_policy(kind::SESSION_CHANGED).with(SET_ASIDE_AFTER, session.run.clone());

@@ -14,12 +14,12 @@ mod workspace;
 
 pub use alive::{Alive, if_alive};
 pub use background::{Background, in_background};
-pub use begin::{Begun, take_on};
-pub use consent::{Consent, SET_ASIDE_AFTER, Unasked, consent, set_aside, unasked, why_set_aside};
+pub use begin::{PendingResume, take_on};
+pub use consent::{Consent, Objection, SET_ASIDE_AFTER, consent, set_aside, unasked, why_set_aside};
 pub use diagnosis::{Diagnosis, left_alone};
 pub use foreseen::Foreseen;
 use plan::meant;
-pub use plan::{Prepared, Resume, chosen, old, others, preference, rollback_first};
+pub use plan::{Preparation, Resume, chosen, old, others, preference, rollback_first};
 pub use request::ResumeRequest;
 
 pub use choose::{Choice, candidates, choose, choose_ahead};

@@ -18,7 +18,7 @@ use parhelia_ledger::{
 use parhelia_store::{
     Store,
     id::Ulid,
-    name::{Shown as _, display},
+    name::{NameExt as _, display},
     pin::Pin,
 };
 
@@ -47,7 +47,7 @@ const RESUMED_FROM: &str = "PARHELIA_RESUMED_FROM";
 const OLD_SECONDS: i64 = 300;
 
 /// Everything that is known before the agent starts.
-pub struct Prepared {
+pub struct Preparation {
     /// The session as it was when the turn was taken.
     pub session: Session,
     /// The agent; none for a program that is no agent.
@@ -93,12 +93,12 @@ pub(super) struct ByHand {
 
 /// A resume that is planned. It has the session's turn.
 pub struct Resume {
-    pub(super) prepared: Prepared,
+    pub(super) prepared: Preparation,
     pub(super) turn: Turn,
     pub(super) went_back: bool,
 }
 
-impl Prepared {
+impl Preparation {
     /// Variables that everything gets which is started again: those of the launch that the caller has not, and the checkpoint.
     pub fn environment(&self, host: &dyn Host) -> Vec<(String, OsString)> {
         let mut found = self.missing(host);
@@ -174,7 +174,7 @@ impl Resume {
     }
 
     /// Everything that is known.
-    pub fn prepared(&self) -> &Prepared {
+    pub fn prepared(&self) -> &Preparation {
         &self.prepared
     }
 
@@ -253,7 +253,13 @@ pub fn rollback_first<'a>(
 }
 
 /// Finds out what there is to go on with. Changes nothing.
-fn prepare(store: &Store, host: &dyn Host, session: Session, commands: &Commands, request: &ResumeRequest) -> Result<Prepared> {
+fn prepare(
+    store: &Store,
+    host: &dyn Host,
+    session: Session,
+    commands: &Commands,
+    request: &ResumeRequest,
+) -> Result<Preparation> {
     let own = commands.own.as_ref();
     let from = request.from.as_ref().map(|text| chosen(store, &session, text)).transpose()?;
     if from.is_none() && is_kept(store, &session) {
@@ -311,7 +317,7 @@ fn prepare(store: &Store, host: &dyn Host, session: Session, commands: &Commands
     notices.extend(config.as_ref().filter(|_| agent.is_some()).and_then(|config| run::other_folder(host, config)));
     let launched = run::launch_variables_in(store, &commands.until)?.unwrap_or_default();
     let also = host.config(&workspace)?.environment.variables;
-    Ok(Prepared {
+    Ok(Preparation {
         session,
         agent,
         choice,

@@ -7,19 +7,19 @@ use parhelia_agent::{
     briefing::{BRIEFED, GO_ON, with_prompt},
     command::{Agent, new_conversation_id},
     environment::Request,
-    transcript::Located,
+    transcript::TranscriptLocation,
     words::Resume,
 };
 use parhelia_ledger::{By, End, EndKind, LedgerView as _, Status};
 use parhelia_store::{Store, id::Ulid};
 
 use super::{
-    Prepared, ResumeRequest,
-    begin::{Begun, note_notices, take_over},
+    Preparation, ResumeRequest,
+    begin::{PendingResume, note_notices, take_over},
 };
 use crate::{
     environment,
-    supervise::{self, EARLY, Ended, Stops, Supervised},
+    supervise::{self, AgentExit, EARLY, Stops, Supervision},
 };
 use parhelia_host::{
     Host, Observer, Result, intent,
@@ -38,10 +38,10 @@ struct Start<'a> {
     request: &'a ResumeRequest,
     stops: &'a Stops,
     observer: &'a dyn Observer,
-    prepared: Prepared,
+    prepared: Preparation,
 }
 
-impl Begun {
+impl PendingResume {
     /// Starts the agent with its conversation; where it does not know that, and somebody is there, with a new one. Returns the exit code for
     /// the process that stands for the agent.
     pub fn start(
@@ -52,7 +52,7 @@ impl Begun {
         stops: &Stops,
         observer: &dyn Observer,
     ) -> Result<u8> {
-        let Begun { current, mut prepared, .. } = self;
+        let PendingResume { current, mut prepared, .. } = self;
         // The agent may live for days, and its checkpoint is not needed for that.
         drop(prepared.pin.take());
         let mut start = Start { store, host, request, stops, observer, prepared };
@@ -89,7 +89,7 @@ impl Start<'_> {
     }
 
     /// Starts the agent with its conversation.
-    fn with_conversation(&mut self, current: &Current, agent: &Agent, resume: &Resume, conversation: &str) -> Result<Ended> {
+    fn with_conversation(&mut self, current: &Current, agent: &Agent, resume: &Resume, conversation: &str) -> Result<AgentExit> {
         // An agent that is headless only here, for want of a terminal, was asked nothing by that.
         let goes_on = self.prepared.agent.as_ref().is_some_and(Agent::is_headless);
         let prompt = self.request.prompt.clone().or_else(|| goes_on.then(|| GO_ON.to_owned()));
@@ -116,7 +116,7 @@ impl Start<'_> {
         }
         // What it says on a plain terminal cannot be seen from here; without a transcript it cannot know its conversation.
         let config = self.prepared.config.as_ref();
-        let is_there = || config.is_some_and(|config| Located::by_session(&config.path, &conversation).is_ok());
+        let is_there = || config.is_some_and(|config| TranscriptLocation::by_session(&config.path, &conversation).is_ok());
         if ended.has_failed && ended.ran < EARLY && !agent.is_headless() && self.host.tmux().is_none() && !is_there() {
             self.observer.warn(&Notice::ConversationGone { session });
         }
@@ -204,7 +204,7 @@ impl Start<'_> {
         Ok(render_with(&input, pieces.as_deref(), Budget::from(&config.inject)).0.text)
     }
 
-    fn supervised(&self, current: &Current, argv: &[OsString], conversation: Conversation) -> Result<Ended> {
+    fn supervised(&self, current: &Current, argv: &[OsString], conversation: Conversation) -> Result<AgentExit> {
         let (prepared, host) = (&self.prepared, self.host);
         let agent = prepared.agent.clone().map(|agent| run::here(host, agent));
         let agent = agent.as_ref();
@@ -213,7 +213,7 @@ impl Start<'_> {
         let is_told = agent.is_some_and(|agent| !agent.kind().abilities().trusts_given_hooks && agent.is_headless());
         environment.extend(is_told.then(|| (BRIEFED.to_owned(), current.run.clone().into())));
         let request = agent.map(|_| environment::request(host, &prepared.workspace, argv)).transpose()?;
-        let supervised = Supervised {
+        let supervised = Supervision {
             host,
             current,
             argv,

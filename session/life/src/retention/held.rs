@@ -9,11 +9,11 @@ use std::{
 use parhelia_ledger::{LedgerView as _, Session};
 use parhelia_store::{Error, Result, Store, id::Ulid, pin, record::Brief, view::View};
 
-use super::keep::{About, Kept, marked};
+use super::keep::{About, KeepReason, marked};
 use parhelia_host::intent;
 
 /// Checkpoints that stay, at one moment.
-pub(super) struct Held<'v> {
+pub(super) struct KeepSet<'v> {
     /// The newest of each session, with and without its safety checkpoints, and the parent of its next one.
     latest: HashSet<Ulid>,
     /// The parents of the sessions' heads.
@@ -27,12 +27,12 @@ pub(super) struct Held<'v> {
     /// Sessions that an agent has worked in.
     pub(super) of_agents: HashSet<String>,
     /// Reads the marks of a checkpoint.
-    marked: Box<dyn Fn(Ulid) -> Option<Kept> + 'v>,
+    marked: Box<dyn Fn(Ulid) -> Option<KeepReason> + 'v>,
     /// The error of reading marks; what they are of counts as held.
     failed: Rc<RefCell<Option<Error>>>,
 }
 
-impl<'v> Held<'v> {
+impl<'v> KeepSet<'v> {
     /// The held ones of these checkpoints, which are in order of commit: those of the store, or of one session.
     pub(super) fn of(store: &Store, view: &'v View, briefs: &[Brief]) -> Result<Self> {
         let sessions = view.sessions()?;
@@ -43,10 +43,10 @@ impl<'v> Held<'v> {
             Ok(marks) => marked(&marks),
             Err(e) => {
                 failing.borrow_mut().get_or_insert(e);
-                Some(Kept::InUse)
+                Some(KeepReason::InUse)
             }
         };
-        Ok(Held {
+        Ok(KeepSet {
             resumed: runs.values().filter_map(|run| run.resumed_from.as_ref()?.parse().ok()).collect(),
             rolled_back: sessions.iter().flat_map(intent::needed).collect(),
             used: pin::list(&store.layout().pins())?
@@ -56,7 +56,7 @@ impl<'v> Held<'v> {
                 .collect(),
             marked: Box::new(read),
             failed,
-            ..Held::newest(&sessions, briefs)
+            ..KeepSet::newest(&sessions, briefs)
         })
     }
 
@@ -75,7 +75,7 @@ impl<'v> Held<'v> {
             }
         }
         let is_agents = |session: &&Session| !session.runs.is_empty() || !session.conversations.is_empty();
-        Held {
+        KeepSet {
             latest: heads.into_iter().chain(newest.into_values()).collect(),
             parents,
             resumed: HashSet::new(),
@@ -101,9 +101,9 @@ impl<'v> Held<'v> {
     }
 
     /// The reason to give for keeping a checkpoint: what it was marked for comes before what was not asked for by anybody.
-    pub(super) fn reason(&self, brief: &Brief, kept: Kept) -> Kept {
+    pub(super) fn reason(&self, brief: &Brief, kept: KeepReason) -> KeepReason {
         match kept {
-            Kept::Latest | Kept::Parent => kept,
+            KeepReason::Latest | KeepReason::Parent => kept,
             _ => (self.marked)(brief.id).unwrap_or(kept),
         }
     }

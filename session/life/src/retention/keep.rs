@@ -17,7 +17,7 @@ pub use parhelia_store::record::SAFETY;
 /// The reason for keeping a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kept {
+pub enum KeepReason {
     /// Its session's newest, with or without safety checkpoints, or the one that the next one follows.
     Latest,
     /// The parent of its session's head.
@@ -54,32 +54,35 @@ pub enum Kept {
     NotPeriodic,
 }
 
-impl Kept {
+impl KeepReason {
     /// True if it stays even if the store is too large.
     pub fn is_protected(self) -> bool {
-        !matches!(self, Kept::Recent | Kept::Calendar | Kept::Young | Kept::Thinned | Kept::NotPeriodic)
+        !matches!(
+            self,
+            KeepReason::Recent | KeepReason::Calendar | KeepReason::Young | KeepReason::Thinned | KeepReason::NotPeriodic
+        )
     }
 
     /// In words.
     pub fn text(self) -> &'static str {
         match self {
-            Kept::Latest => "the latest of its session",
-            Kept::Parent => "the one before the latest of its session",
-            Kept::Approved => "approved",
-            Kept::Tagged => "tagged",
-            Kept::Linked => "linked to an issue",
-            Kept::ResumedFrom => "a run was resumed from it",
-            Kept::RolledBack => "needed by a rollback, or to undo it",
-            Kept::InUse => "in use",
-            Kept::Message => "made by hand, with a message",
-            Kept::Complete => "made when a task was done",
-            Kept::Error => "made when something failed",
-            Kept::Safety => "a safety checkpoint",
-            Kept::Recent => "one of the last of its session",
-            Kept::Calendar => "kept by the calendar",
-            Kept::Young => "too young to be thinned",
-            Kept::Thinned => "the newest of its time",
-            Kept::NotPeriodic => "no periodic one, not too old",
+            KeepReason::Latest => "the latest of its session",
+            KeepReason::Parent => "the one before the latest of its session",
+            KeepReason::Approved => "approved",
+            KeepReason::Tagged => "tagged",
+            KeepReason::Linked => "linked to an issue",
+            KeepReason::ResumedFrom => "a run was resumed from it",
+            KeepReason::RolledBack => "needed by a rollback, or to undo it",
+            KeepReason::InUse => "in use",
+            KeepReason::Message => "made by hand, with a message",
+            KeepReason::Complete => "made when a task was done",
+            KeepReason::Error => "made when something failed",
+            KeepReason::Safety => "a safety checkpoint",
+            KeepReason::Recent => "one of the last of its session",
+            KeepReason::Calendar => "kept by the calendar",
+            KeepReason::Young => "too young to be thinned",
+            KeepReason::Thinned => "the newest of its time",
+            KeepReason::NotPeriodic => "no periodic one, not too old",
         }
     }
 }
@@ -87,7 +90,7 @@ impl Kept {
 /// The reason for removing a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Removed {
+pub enum RemovalReason {
     /// It is older than the maximum age.
     TooOld,
     /// No rule keeps it, where rules say what is kept.
@@ -98,14 +101,14 @@ pub enum Removed {
     StoreTooLarge,
 }
 
-impl Removed {
+impl RemovalReason {
     /// In words.
     pub fn text(self) -> &'static str {
         match self {
-            Removed::TooOld => "older than the maximum age",
-            Removed::NoRule => "no rule keeps it",
-            Removed::Thinned => "a newer one of its time is kept",
-            Removed::StoreTooLarge => "the store was larger than it may be",
+            RemovalReason::TooOld => "older than the maximum age",
+            RemovalReason::NoRule => "no rule keeps it",
+            RemovalReason::Thinned => "a newer one of its time is kept",
+            RemovalReason::StoreTooLarge => "the store was larger than it may be",
         }
     }
 }
@@ -119,7 +122,7 @@ pub(super) struct About<'a> {
     pub(super) is_rolled_back: bool,
     pub(super) is_used: bool,
     /// Reads its marks, and finds the reason in them, if there is one. Reading costs more than everything else.
-    pub(super) marked: &'a dyn Fn(Ulid) -> Option<Kept>,
+    pub(super) marked: &'a dyn Fn(Ulid) -> Option<KeepReason>,
 }
 
 impl About<'_> {
@@ -128,38 +131,42 @@ impl About<'_> {
         self.needed().is_some() || self.marked().is_some()
     }
 
-    fn marked(&self) -> Option<Kept> {
+    fn marked(&self) -> Option<KeepReason> {
         (self.marked)(self.brief.id)
     }
 
     /// The reason for which it is needed, apart from its marks.
-    fn needed(&self) -> Option<Kept> {
+    fn needed(&self) -> Option<KeepReason> {
         let brief = self.brief;
         // An import is asked for by a person, whatever the trigger was where it comes from.
         let is_asked_for = brief.trigger == Some(Trigger::Manual) || brief.is_imported;
         let reasons = [
-            (self.is_latest && !brief.is_safety, Kept::Latest),
+            (self.is_latest && !brief.is_safety, KeepReason::Latest),
             // The newest one of a session stays, whatever its age.
-            (self.is_latest, Kept::Safety),
-            (self.is_parent, Kept::Parent),
-            (self.is_resumed, Kept::ResumedFrom),
-            (self.is_rolled_back, Kept::RolledBack),
-            (self.is_used, Kept::InUse),
-            (brief.has_message && is_asked_for && !brief.is_safety, Kept::Message),
+            (self.is_latest, KeepReason::Safety),
+            (self.is_parent, KeepReason::Parent),
+            (self.is_resumed, KeepReason::ResumedFrom),
+            (self.is_rolled_back, KeepReason::RolledBack),
+            (self.is_used, KeepReason::InUse),
+            (brief.has_message && is_asked_for && !brief.is_safety, KeepReason::Message),
         ];
         reasons.into_iter().find(|(holds, _)| *holds).map(|(_, kept)| kept)
     }
 }
 
 /// The reason for keeping a checkpoint that is in its marks.
-pub(super) fn marked(marks: &Marks) -> Option<Kept> {
+pub(super) fn marked(marks: &Marks) -> Option<KeepReason> {
     let approved = marks.approval.as_ref().is_some_and(|approval| approval.status == ApprovalStatus::Approved);
-    let reasons = [(approved, Kept::Approved), (!marks.tags.is_empty(), Kept::Tagged), (!marks.links.is_empty(), Kept::Linked)];
+    let reasons = [
+        (approved, KeepReason::Approved),
+        (!marks.tags.is_empty(), KeepReason::Tagged),
+        (!marks.links.is_empty(), KeepReason::Linked),
+    ];
     reasons.into_iter().find(|(holds, _)| *holds).map(|(_, kept)| kept)
 }
 
 /// Judges the checkpoints of one session, newest first.
-pub(super) struct Thinning<'a> {
+pub(super) struct Thinner<'a> {
     policy: &'a Policy,
     /// The age from which checkpoints go; 0 where none does.
     max_age_hours: u64,
@@ -170,15 +177,15 @@ pub(super) struct Thinning<'a> {
     taken: HashSet<(bool, i64)>,
 }
 
-impl<'a> Thinning<'a> {
+impl<'a> Thinner<'a> {
     pub(super) fn new(policy: &'a Policy, is_agents: bool, now: Timestamp, zone: TimeZone) -> Self {
         let (max_age_hours, periods) = (policy.max_age_hours_of(is_agents), Periods::new(&policy.calendar, zone));
-        Thinning { policy, max_age_hours, now, ages: Ages::at(now), recent: 0, periods, taken: HashSet::new() }
+        Thinner { policy, max_age_hours, now, ages: Ages::at(now), recent: 0, periods, taken: HashSet::new() }
     }
 
     /// Decides about the next checkpoint. Its marks are asked for where they make a difference: where it would be removed, or keep its hour or
     /// day, which a marked one does not. So another reason may be given for keeping a marked one.
-    pub(super) fn judge(&mut self, about: &About<'_>) -> Result<Kept, Removed> {
+    pub(super) fn judge(&mut self, about: &About<'_>) -> Result<KeepReason, RemovalReason> {
         let brief = about.brief;
         let age_hours = self.ages.next(brief).as_hours().max(0) as u64;
         let shown_hours = match self.policy.thins_by_clock {
@@ -206,48 +213,54 @@ impl<'a> Thinning<'a> {
         })
     }
 
-    fn unmarked(&self, brief: &Brief, age_hours: u64, by_number: Option<Kept>, by_time: Option<By>) -> Result<Kept, Removed> {
+    fn unmarked(
+        &self,
+        brief: &Brief,
+        age_hours: u64,
+        by_number: Option<KeepReason>,
+        by_time: Option<By>,
+    ) -> Result<KeepReason, RemovalReason> {
         if let Some(kept) = by_number {
             return Ok(kept);
         }
         if is_reached(age_hours, self.max_age_hours) {
-            return Err(Removed::TooOld);
+            return Err(RemovalReason::TooOld);
         }
         match (by_time, self.policy.removes_the_rest()) {
-            (Some(By::Age), _) => Ok(Kept::Young),
-            (Some(By::Hour), _) | (Some(By::Day), false) => Ok(Kept::Thinned),
+            (Some(By::Age), _) => Ok(KeepReason::Young),
+            (Some(By::Hour), _) | (Some(By::Day), false) => Ok(KeepReason::Thinned),
             // Calendar rules replace the rule that keeps one a day without an end.
-            (Some(By::Day) | None, true) => Err(Removed::NoRule),
-            (None, false) if brief.trigger == Some(Trigger::Periodic) => Err(Removed::Thinned),
-            (None, false) => Ok(Kept::NotPeriodic),
+            (Some(By::Day) | None, true) => Err(RemovalReason::NoRule),
+            (None, false) if brief.trigger == Some(Trigger::Periodic) => Err(RemovalReason::Thinned),
+            (None, false) => Ok(KeepReason::NotPeriodic),
         }
     }
 
     /// The reason for keeping it that is independent of number, calendar and marks: it is needed, or kept for its trigger or as a safety
     /// checkpoint.
-    fn protected(&self, about: &About<'_>, age_hours: u64) -> Option<Kept> {
+    fn protected(&self, about: &About<'_>, age_hours: u64) -> Option<KeepReason> {
         let brief = about.brief;
         // Folders without a maximum age keep safety checkpoints for as long as an agent's session does.
         let safety_hours = if self.max_age_hours > 0 { self.max_age_hours } else { self.policy.max_age_hours };
         let reasons = [
-            (self.policy.keep_complete && brief.trigger == Some(Trigger::Complete), Kept::Complete),
-            (self.policy.keep_error && brief.trigger == Some(Trigger::Error), Kept::Error),
-            (brief.is_safety && !is_reached(age_hours, safety_hours), Kept::Safety),
+            (self.policy.keep_complete && brief.trigger == Some(Trigger::Complete), KeepReason::Complete),
+            (self.policy.keep_error && brief.trigger == Some(Trigger::Error), KeepReason::Error),
+            (brief.is_safety && !is_reached(age_hours, safety_hours), KeepReason::Safety),
         ];
         about.needed().or_else(|| reasons.into_iter().find(|(holds, _)| *holds).map(|(_, kept)| kept))
     }
 
     /// The rules that know no age. What is beside the session's history, fenced or made for safety, takes no place in them.
-    fn by_number(&mut self, brief: &Brief) -> Option<Kept> {
+    fn by_number(&mut self, brief: &Brief) -> Option<KeepReason> {
         if brief.fenced || brief.is_safety {
             return None;
         }
         let by_calendar = self.periods.take(brief.created_at);
         if self.recent < self.policy.keep_last {
             self.recent += 1;
-            return Some(Kept::Recent);
+            return Some(KeepReason::Recent);
         }
-        by_calendar.then_some(Kept::Calendar)
+        by_calendar.then_some(KeepReason::Calendar)
     }
 
     /// The hour or day of a checkpoint, and whether it is the first that would use it up: only periodic checkpoints do.

@@ -16,7 +16,7 @@ use parhelia_store::{
     record::Checkpoint,
 };
 
-use super::{Plan, Policy, Removed, RetentionReport, plan, remove};
+use super::{Plan, Policy, RemovalReason, RetentionReport, plan, remove};
 use parhelia_host::Result;
 
 /// The least part of the excess bytes that a deletion must free: for less, no history is removed.
@@ -98,7 +98,7 @@ pub(super) fn keep_to(
 }
 
 /// The sentence that comes before anything goes because of the store's size.
-fn said_first(chosen: &Chosen, store_bytes: u64, excess: u64) -> String {
+fn said_first(chosen: &Eviction, store_bytes: u64, excess: u64) -> String {
     let mebibytes = |bytes: u64| format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20));
     let freed = mebibytes(store_bytes.saturating_sub(chosen.left_bytes));
     let overruled = match chosen.overruled {
@@ -130,8 +130,8 @@ fn store_bytes(store: &Store) -> Result<u64> {
 }
 
 /// Checkpoints that go because of the store's size.
-struct Chosen {
-    remove: Vec<(Checkpoint, Removed)>,
+struct Eviction {
+    remove: Vec<(Checkpoint, RemovalReason)>,
     /// Those of them that all other rules keep.
     overruled: u64,
     /// Bytes of the store that are left.
@@ -142,7 +142,7 @@ struct Chosen {
 
 /// Chooses the fewest checkpoints without which the store is as small as it may be, or nearly as small as it can be; `gone` are gone anyway.
 /// First go those that no rule keeps, then the oldest of those that nothing protects.
-fn choose(store: &Store, all: &Plan, gone: &HashSet<Ulid>, limit: u64, progress: &dyn Progress) -> Result<Chosen> {
+fn choose(store: &Store, all: &Plan, gone: &HashSet<Ulid>, limit: u64, progress: &dyn Progress) -> Result<Eviction> {
     let mut unkept: Vec<&Checkpoint> = all.remove.iter().map(|(checkpoint, _)| checkpoint).collect();
     unkept.retain(|checkpoint| !gone.contains(&checkpoint.record.id));
     let mut kept: Vec<&Checkpoint> =
@@ -155,8 +155,8 @@ fn choose(store: &Store, all: &Plan, gone: &HashSet<Ulid>, limit: u64, progress:
         Ok(gc::plan_without(store, &GcOptions::default(), &without, progress)?.kept_bytes())
     };
     let (number, left_bytes, is_enough_without) = fewest(free.len(), limit, left_without)?;
-    let remove = free[..number].iter().map(|checkpoint| ((*checkpoint).clone(), Removed::StoreTooLarge)).collect();
-    Ok(Chosen { remove, overruled: number.saturating_sub(unkept.len()) as u64, left_bytes, is_enough_without })
+    let remove = free[..number].iter().map(|checkpoint| ((*checkpoint).clone(), RemovalReason::StoreTooLarge)).collect();
+    Ok(Eviction { remove, overruled: number.saturating_sub(unkept.len()) as u64, left_bytes, is_enough_without })
 }
 
 /// The least number of removals, of at most `most`, after which no more than `limit` bytes are left, or next to nothing more can be freed; what is left

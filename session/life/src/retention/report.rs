@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use parhelia_store::{id::Ulid, record::Checkpoint};
 
-use super::{Kept, Plan, Policy, Removed};
+use super::{KeepReason, Plan, Policy, RemovalReason};
 use parhelia_host::Error;
 
 /// The report of retention.
 #[derive(Debug, Default)]
 pub struct RetentionReport {
     /// Removed checkpoints, and the reasons.
-    pub removed: Vec<(Checkpoint, Removed)>,
+    pub removed: Vec<(Checkpoint, RemovalReason)>,
     /// Checkpoints among the removed that went because of the store's size and that all other rules would have kept.
     pub overruled: u64,
     /// The number of checkpoints kept: in all sessions if the store was larger than it may be, else in the sessions asked for.
@@ -34,7 +34,7 @@ impl RetentionReport {
     pub(super) fn new(plan: &Plan, policy: &Policy) -> Self {
         RetentionReport {
             kept: plan.keep.len() as u64,
-            young: plan.keep.iter().filter(|(_, kept)| *kept == Kept::Young).count() as u64,
+            young: plan.keep.iter().filter(|(_, kept)| *kept == KeepReason::Young).count() as u64,
             protected: plan.protected(),
             max_store_bytes: policy.max_store_bytes,
             ..RetentionReport::default()
@@ -56,7 +56,7 @@ impl Plan {
     /// The number of checkpoints that stay whatever the size of the store, by reason.
     pub fn protected(&self) -> BTreeMap<&'static str, u64> {
         let mut protected: BTreeMap<&'static str, u64> = BTreeMap::new();
-        for (_, kept) in self.keep.iter().filter(|(_, kept): &&(Checkpoint, Kept)| kept.is_protected()) {
+        for (_, kept) in self.keep.iter().filter(|(_, kept): &&(Checkpoint, KeepReason)| kept.is_protected()) {
             *protected.entry(kept.text()).or_default() += 1;
         }
         protected

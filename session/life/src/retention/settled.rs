@@ -23,7 +23,7 @@ const BYTES_MAX: u64 = 4096;
 
 /// The settled beginning of a session.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Settled {
+pub(super) struct SettledPrefix {
     /// A hash of the session, the policy and what else it depends on.
     of: String,
     /// The sequence of its last checkpoint; 0 where nothing is settled.
@@ -32,14 +32,14 @@ pub(super) struct Settled {
     until: Option<Timestamp>,
 }
 
-impl Settled {
+impl SettledPrefix {
     /// The note of a session; none if it is of another policy, or out of date.
     pub(super) fn read(store: &Store, session: &str, policy: &Policy, is_agents: bool, now: Timestamp) -> Self {
         let of = of(session, policy, is_agents);
         let read = files::open(&path(store, session), How::Read).and_then(|file| files::read_all(&file, BYTES_MAX));
-        let noted: Option<Settled> = read.ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
-        let holds = |noted: &Settled| noted.of == of && noted.until.is_none_or(|until| now < until);
-        noted.filter(holds).unwrap_or(Settled { of, ..Settled::default() })
+        let noted: Option<SettledPrefix> = read.ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        let holds = |noted: &SettledPrefix| noted.of == of && noted.until.is_none_or(|until| now < until);
+        noted.filter(holds).unwrap_or(SettledPrefix { of, ..SettledPrefix::default() })
     }
 
     /// Notes how much more is settled by now. `behind` are the checkpoints behind it that stay, in order of commit.

@@ -38,9 +38,9 @@ fn with_message(mut checkpoint: Checkpoint, message: &str) -> Checkpoint {
 }
 
 /// The decisions about some checkpoints, given in order of commit, at a minute.
-fn judged(policy: &Policy, is_agents: bool, checkpoints: &[Checkpoint], minute: i64) -> Vec<Result<Kept, Removed>> {
+fn judged(policy: &Policy, is_agents: bool, checkpoints: &[Checkpoint], minute: i64) -> Vec<Result<KeepReason, RemovalReason>> {
     let now = Timestamp::from_second(START + minute * 60).unwrap();
-    let mut thinning = keep::Thinning::new(policy, is_agents, now, TimeZone::UTC);
+    let mut thinning = keep::Thinner::new(policy, is_agents, now, TimeZone::UTC);
     let briefs: Vec<Brief> = checkpoints.iter().map(Brief::from).collect();
     let mut out: Vec<_> = briefs
         .iter()
@@ -63,7 +63,7 @@ fn judged(policy: &Policy, is_agents: bool, checkpoints: &[Checkpoint], minute: 
 }
 
 /// The reasons for keeping checkpoints of an agent's session; none for one that is removed.
-fn kept(policy: &Policy, checkpoints: &[Checkpoint], minute: i64) -> Vec<Option<Kept>> {
+fn kept(policy: &Policy, checkpoints: &[Checkpoint], minute: i64) -> Vec<Option<KeepReason>> {
     judged(policy, true, checkpoints, minute).into_iter().map(Result::ok).collect()
 }
 
@@ -92,8 +92,8 @@ fn the_last_ones_stay_however_close_they_are() {
     let all: Vec<Checkpoint> = (0..50).map(|i| checkpoint(i, i as i64, "periodic")).collect();
     let stays = kept(&Policy::default(), &all, 300);
     // The latest is one of the ten.
-    assert_eq!(stays.iter().filter(|kept| **kept == Some(Kept::Recent)).count(), 9);
-    assert_eq!(stays[49], Some(Kept::Latest));
+    assert_eq!(stays.iter().filter(|kept| **kept == Some(KeepReason::Recent)).count(), 9);
+    assert_eq!(stays[49], Some(KeepReason::Latest));
     assert!(stays[40..].iter().all(Option::is_some) && stays[..40].iter().all(Option::is_none));
 }
 
@@ -104,15 +104,15 @@ fn only_periodic_ones_are_thinned() {
     let all: Vec<Checkpoint> = triggers.iter().enumerate().map(|(i, t)| checkpoint(i as u64, 0, t)).collect();
     let policy = Policy { keep_complete: false, keep_error: false, ..none_kept_by_number() };
     assert!(kept(&policy, &all, 30).iter().all(Option::is_some), "all of the first hour stay");
-    let not = Some(Kept::NotPeriodic);
+    let not = Some(KeepReason::NotPeriodic);
     let hours_later = kept(&policy, &all, 5 * 60);
     // Of the hour one periodic checkpoint stays, whatever else was made in it.
-    assert_eq!(hours_later, [not, None, not, None, not, not, not, Some(Kept::Thinned), not, Some(Kept::Latest)]);
+    assert_eq!(hours_later, [not, None, not, None, not, not, not, Some(KeepReason::Thinned), not, Some(KeepReason::Latest)]);
     assert!(all.iter().zip(&hours_later).all(|(c, kept)| c.record.trigger == Trigger::Periodic || !kept.unwrap().is_protected()));
     let too_old = kept(&policy, &all, 169 * 60);
-    assert_eq!(too_old.iter().flatten().collect::<Vec<_>>(), [&Kept::Latest]);
+    assert_eq!(too_old.iter().flatten().collect::<Vec<_>>(), [&KeepReason::Latest]);
     let numbered = kept(&Policy { keep_last: 3, ..policy }, &all, 5 * 60);
-    assert_eq!(numbered[7..], [Some(Kept::Recent), Some(Kept::Recent), Some(Kept::Latest)]);
+    assert_eq!(numbered[7..], [Some(KeepReason::Recent), Some(KeepReason::Recent), Some(KeepReason::Latest)]);
 }
 
 const DAY: i64 = 24 * 60;
@@ -123,11 +123,14 @@ fn number_and_calendar_win_over_age() {
     let later = 100 * DAY;
     assert_eq!(kept(&none_kept_by_number(), &all, later)[..5], [None; 5], "older than the age alone allows");
     let numbered = kept(&Policy { keep_last: 3, ..Policy::default() }, &all, later);
-    assert_eq!(numbered, [None, None, None, Some(Kept::Recent), Some(Kept::Recent), Some(Kept::Latest)]);
+    assert_eq!(numbered, [None, None, None, Some(KeepReason::Recent), Some(KeepReason::Recent), Some(KeepReason::Latest)]);
     let daily = Policy { calendar: Calendar { daily: 4, ..Calendar::default() }, ..none_kept_by_number() };
     let by_day = judged(&daily, true, &all, later);
-    assert_eq!(by_day[..2], [Err(Removed::TooOld); 2]);
-    assert_eq!(by_day[2..], [Ok(Kept::Calendar), Ok(Kept::Calendar), Ok(Kept::Calendar), Ok(Kept::Latest)]);
+    assert_eq!(by_day[..2], [Err(RemovalReason::TooOld); 2]);
+    assert_eq!(
+        by_day[2..],
+        [Ok(KeepReason::Calendar), Ok(KeepReason::Calendar), Ok(KeepReason::Calendar), Ok(KeepReason::Latest)]
+    );
 }
 
 #[test]
@@ -141,7 +144,7 @@ fn a_folder_that_is_no_agents_has_no_age_unless_it_is_given_one() {
     assert!(judged(&Policy::default(), false, &periodic, later).iter().all(Result::is_ok));
     let aged = judged(&Policy { folder_max_age_hours: 24 * 7 * 20, ..Policy::default() }, false, &all, later);
     assert_eq!(aged.iter().filter(|judged| judged.is_ok()).count(), 19);
-    assert_eq!(aged[..33], [Err(Removed::TooOld); 33]);
+    assert_eq!(aged[..33], [Err(RemovalReason::TooOld); 33]);
     assert_eq!(kept(&Policy::default(), &all, later).iter().flatten().count(), 10, "an agent's session has one");
 }
 
@@ -166,8 +169,8 @@ fn a_rule_whose_number_is_0_is_off() {
         checkpoint
     };
     let all = [safety(checkpoint(0, 0, "manual")), checkpoint(1, 1, "manual")];
-    assert_eq!(kept(&off, &all, years_later), [Some(Kept::Safety), Some(Kept::Latest)]);
-    assert_eq!(kept(&Policy::default(), &all, 169 * 60), [None, Some(Kept::Latest)], "it is not one of the last ten");
+    assert_eq!(kept(&off, &all, years_later), [Some(KeepReason::Safety), Some(KeepReason::Latest)]);
+    assert_eq!(kept(&Policy::default(), &all, 169 * 60), [None, Some(KeepReason::Latest)], "it is not one of the last ten");
 }
 
 #[test]
@@ -177,19 +180,26 @@ fn what_no_rule_keeps_goes_where_a_calendar_or_a_number_is_asked_for() {
     let all: Vec<Checkpoint> =
         all.into_iter().enumerate().map(|(i, c)| if i % 3 == 1 { with_message(c, "works") } else { c }).collect();
     let now = 10 * DAY;
-    let count = |policy: &Policy, what: Result<Kept, Removed>| {
+    let count = |policy: &Policy, what: Result<KeepReason, RemovalReason>| {
         judged(policy, false, &all, now).into_iter().filter(|judged| *judged == what).count()
     };
     let five = Policy { keep_last: 5, ..Policy::default() };
-    assert_eq!(count(&five, Err(Removed::NoRule)), 0, "as a default it guards the last five, and says nothing of the others");
+    assert_eq!(
+        count(&five, Err(RemovalReason::NoRule)),
+        0,
+        "as a default it guards the last five, and says nothing of the others"
+    );
     let five = Policy { only_kept: true, ..five };
     // The latest, its message-bearing neighbour and three more; of the others, those with a message.
-    assert_eq!((count(&five, Ok(Kept::Message)), count(&five, Ok(Kept::Latest)), count(&five, Ok(Kept::Recent))), (10, 1, 2));
-    assert_eq!(count(&five, Err(Removed::NoRule)), 17);
+    assert_eq!(
+        (count(&five, Ok(KeepReason::Message)), count(&five, Ok(KeepReason::Latest)), count(&five, Ok(KeepReason::Recent))),
+        (10, 1, 2)
+    );
+    assert_eq!(count(&five, Err(RemovalReason::NoRule)), 17);
     let calendar = Calendar { daily: 7, weekly: 1, ..Calendar::default() };
     let daily = Policy { calendar, ..none_kept_by_number() };
-    assert_eq!((count(&daily, Ok(Kept::Calendar)), count(&daily, Ok(Kept::Latest))), (6, 1));
-    assert_eq!(count(&daily, Err(Removed::NoRule)), 30 - 10 - 7);
+    assert_eq!((count(&daily, Ok(KeepReason::Calendar)), count(&daily, Ok(KeepReason::Latest))), (6, 1));
+    assert_eq!(count(&daily, Err(RemovalReason::NoRule)), 30 - 10 - 7);
     // One of each day, without an end, is not what a calendar of seven days asks for; what is young stays.
     let periodic: Vec<Checkpoint> = (0..30).map(|i| checkpoint(i, i as i64 * DAY, "periodic")).collect();
     assert_eq!(judged(&daily, false, &periodic, 29 * DAY).iter().flatten().count(), 7);
@@ -228,9 +238,9 @@ fn completions_and_errors_stay_unless_the_policy_says_otherwise() {
         ["complete", "error", "periodic", "periodic"].iter().enumerate().map(|(i, t)| checkpoint(i as u64, 0, t)).collect();
     let later = 400 * 60;
     let keeping = kept(&none_kept_by_number(), &all, later);
-    assert_eq!(keeping, [Some(Kept::Complete), Some(Kept::Error), None, Some(Kept::Latest)]);
+    assert_eq!(keeping, [Some(KeepReason::Complete), Some(KeepReason::Error), None, Some(KeepReason::Latest)]);
     let dropping = Policy { keep_complete: false, keep_error: false, ..none_kept_by_number() };
-    assert_eq!(kept(&dropping, &all, later), [None, None, None, Some(Kept::Latest)]);
+    assert_eq!(kept(&dropping, &all, later), [None, None, None, Some(KeepReason::Latest)]);
 }
 
 proptest! {
@@ -337,13 +347,13 @@ fn what_somebody_needs_stays_and_each_session_keeps_its_latest() {
     let actor = Actor::program("retention");
     let day = prune(&f.store, &policy, None, &actor, in_hours(40), &()).unwrap();
     let removed: Vec<_> = day.removed.iter().map(|(c, why)| (c.record.id, *why)).rev().collect();
-    assert_eq!(removed, [gone[0], gone[1], rejected].map(|id| (id, Removed::Thinned)));
+    assert_eq!(removed, [gone[0], gone[1], rejected].map(|id| (id, RemovalReason::Thinned)));
     assert!([safety, silent, newest].iter().all(|id| f.ids().contains(id)));
     prune(&f.store, &policy, None, &actor, in_hours(1000), &()).unwrap();
     // The newest is held whichever of the two kinds is asked for.
     assert_eq!(f.ids(), [approved, tagged, linked, used, resumed, message, latest, other, last_safety]);
     let deleted = f.store.view().marks(safety).unwrap().deleted.unwrap();
-    assert_eq!(deleted.reason.as_deref(), Some(Removed::TooOld.text()));
+    assert_eq!(deleted.reason.as_deref(), Some(RemovalReason::TooOld.text()));
 }
 
 #[test]
@@ -365,7 +375,7 @@ fn the_parent_of_a_head_that_went_back_stays() {
     let policy = none_kept_by_number();
     let plan = plan(&f.store, &policy, None, in_hours(1000)).unwrap();
     let kept: Vec<_> = plan.keep.iter().map(|(c, why)| (c.record.id, *why)).collect();
-    assert_eq!(kept, [(ids[4], Kept::Latest), (ids[2], Kept::Latest), (ids[1], Kept::Parent)]);
+    assert_eq!(kept, [(ids[4], KeepReason::Latest), (ids[2], KeepReason::Latest), (ids[1], KeepReason::Parent)]);
     prune(&f.store, &policy, None, &Actor::default(), in_hours(1000), &()).unwrap();
     assert_eq!(f.ids(), [ids[1], ids[2], ids[4]]);
 }
@@ -418,7 +428,10 @@ fn a_limit_is_about_all_sessions_and_the_oldest_go_first() {
     assert_eq!(f.ids().len(), 7, "a forecast changes nothing");
     let report = prune(&f.store, &policy, Some("small"), &Actor::default(), clock::timestamp(), &()).unwrap();
     assert_eq!(f.ids(), [&ids[3..], &small[..]].concat(), "{report:?}");
-    assert!(report.removed.len() == 3 && report.removed.iter().all(|(_, why)| *why == Removed::StoreTooLarge), "{report:?}");
+    assert!(
+        report.removed.len() == 3 && report.removed.iter().all(|(_, why)| *why == RemovalReason::StoreTooLarge),
+        "{report:?}"
+    );
     assert_eq!((report.kept, report.excess_bytes()), (4, 0));
 }
 
@@ -435,10 +448,13 @@ fn a_limit_is_not_given_up_while_anything_may_go() {
     let last = f.ids()[8..].to_vec();
     let policy = Policy { max_store_bytes: 1 << 20, ..Policy::default() };
     let foretold = forecast(&f.store, &policy, None, clock::timestamp(), &()).unwrap();
-    assert!(foretold.plan.remove.iter().all(|(_, why)| *why == Removed::StoreTooLarge), "{foretold:?}");
+    assert!(foretold.plan.remove.iter().all(|(_, why)| *why == RemovalReason::StoreTooLarge), "{foretold:?}");
     let report = prune(&f.store, &policy, Some("a"), &Actor::default(), clock::timestamp(), &()).unwrap();
     assert_eq!(f.ids(), last);
-    assert_eq!((report.kept, &report.protected), (4, &BTreeMap::from([(Kept::Latest.text(), 2), (Kept::Parent.text(), 2)])));
+    assert_eq!(
+        (report.kept, &report.protected),
+        (4, &BTreeMap::from([(KeepReason::Latest.text(), 2), (KeepReason::Parent.text(), 2)]))
+    );
     assert!(report.excess_bytes() > 0);
 }
 

@@ -12,7 +12,7 @@ use parhelia_store::{
     omitted::Omission,
     progress::Progress,
     record::{Cause, Checkpoint, Rules},
-    restore::{self, Options, Plan, RestoreReport, Skipped, Why},
+    restore::{self, Options, Plan, RestoreReport, SkippedEntry, Why},
     tree::Time,
 };
 
@@ -36,7 +36,7 @@ use parhelia_oversight::{overrides::overridden, scan, who::is_persons_word};
 
 /// The result of a rollback.
 #[derive(Debug)]
-pub struct Done {
+pub struct RollbackReport {
     /// The checkpoint that the workspace was put back to.
     pub target: Ulid,
     /// The safety checkpoint, made before anything was changed.
@@ -144,7 +144,7 @@ pub(super) fn unwritable(planned: &Plan, target: &Checkpoint, options: &super::O
     if options.leave_unwritable {
         return None;
     }
-    let held: Vec<Skipped> = planned.blocked().filter(|blocked| blocked.why == Why::Held).collect();
+    let held: Vec<SkippedEntry> = planned.blocked().filter(|blocked| blocked.why == Why::Held).collect();
     let named = held.iter().take(NAMED_MAX).map(|held| format!("{} ({})", shown(&held.path), held.error)).collect();
     (!held.is_empty()).then_some(Refusal::Unwritable { target: target.record.id, named, entries: held.len() })
 }
@@ -155,8 +155,8 @@ fn shown(path: &[u8]) -> String {
 
 /// Fails where something stands in the place of what is to be restored.
 fn ensure_unblocked(planned: &Plan, target: &Checkpoint) -> Result<()> {
-    let is_held = |blocked: &Skipped| matches!(blocked.why, Why::Held | Why::HeldAlike);
-    let blocked: Vec<Skipped> = planned.blocked().filter(|blocked| !is_held(blocked)).collect();
+    let is_held = |blocked: &SkippedEntry| matches!(blocked.why, Why::Held | Why::HeldAlike);
+    let blocked: Vec<SkippedEntry> = planned.blocked().filter(|blocked| !is_held(blocked)).collect();
     match blocked.first() {
         Some(first) => Err(Error::RollbackFailed { target: target.record.id, why: Box::new(not_restored(first, blocked.len())) }),
         None => Ok(()),
@@ -170,7 +170,7 @@ pub fn execute(
     wanted: &RollbackRequest<'_>,
     undone: Option<&Last>,
     progress: &dyn Observer,
-) -> Result<Done> {
+) -> Result<RollbackReport> {
     let (target, host) = (wanted.target, wanted.host);
     let actor = &host.actor();
     if wanted.options.recreate_workspace {
@@ -205,7 +205,7 @@ pub fn execute(
         return Err(e);
     }
     match carry_out(store, host, &look.session.id, &intent, planned, progress) {
-        Ok(out) => Ok(Done {
+        Ok(out) => Ok(RollbackReport {
             target: intent.target,
             safety: intent.safety,
             stash,
@@ -305,7 +305,7 @@ pub(super) fn carry_out(
         }
     })?;
     let report = restore::execute(store, &target, plan, progress)?;
-    let (left, failed): (Vec<&Skipped>, Vec<&Skipped>) =
+    let (left, failed): (Vec<&SkippedEntry>, Vec<&SkippedEntry>) =
         report.skipped.iter().partition(|skipped| may_be_left(skipped.why, intent.leave_unwritable));
     if let Some(skipped) = failed.first() {
         return Err(not_restored(skipped, failed.len()));
@@ -357,8 +357,8 @@ pub(super) fn go_back(store: &Store, host: &dyn Host, session: &str, intent: &In
     // Whoever asked to stop has been heard; going back is not stopped.
     let plan = plan(store, &safety, &intent.workspace, unhex(&intent.spare), None, &())?;
     let report = restore::execute(store, &safety, plan, &())?;
-    let failed = |skipped: &&Skipped| !matches!(skipped.why, Why::Withheld | Why::HeldAlike);
-    let failed: Vec<&Skipped> = report.skipped.iter().filter(failed).collect();
+    let failed = |skipped: &&SkippedEntry| !matches!(skipped.why, Why::Withheld | Why::HeldAlike);
+    let failed: Vec<&SkippedEntry> = report.skipped.iter().filter(failed).collect();
     if let Some(skipped) = failed.first() {
         return Err(not_restored(skipped, failed.len()));
     }
@@ -373,7 +373,7 @@ pub(super) fn go_back(store: &Store, host: &dyn Host, session: &str, intent: &In
     intent::clear(store, session, intent, false, &host.actor())
 }
 
-fn not_restored(skipped: &Skipped, entries: usize) -> Error {
+fn not_restored(skipped: &SkippedEntry, entries: usize) -> Error {
     Error::NotRestored { path: parhelia_store::name::display(&skipped.path), reason: skipped.error.clone(), entries }
 }
 

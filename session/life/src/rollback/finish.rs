@@ -22,7 +22,7 @@ use crate::place::ensure_place;
 use parhelia_host::{
     Host, Observer, Refusal, Result,
     intent::{self, Intent, Turn},
-    notice::{Notice, Unfinished},
+    notice::{InterruptedRollback, Notice},
     run::{self, config_of_session, life, strangers_in, unseen_in},
 };
 use parhelia_oversight::scan;
@@ -51,7 +51,7 @@ pub fn finish(store: &Store, host: &dyn Host, session: &Session, observer: &dyn 
     let (target, safety) = (existing(store, intent.target)?, existing(store, intent.safety)?);
     if let Some(reason) = gone_on(store, session, &intent, safety.as_ref())? {
         intent::clear(store, &session.id, &intent, false, actor)?;
-        observer.warn(&Notice::Unfinished(Unfinished::RollbackGivenUp {
+        observer.warn(&Notice::Unfinished(InterruptedRollback::RollbackGivenUp {
             target: intent.target,
             safety: intent.safety,
             why: reason,
@@ -60,14 +60,14 @@ pub fn finish(store: &Store, host: &dyn Host, session: &Session, observer: &dyn 
     }
     let Some(known) = safety.as_ref().or(target.as_ref()) else {
         intent::clear(store, &session.id, &intent, false, actor)?;
-        observer.warn(&Notice::Unfinished(Unfinished::RollbackLost { target: intent.target, safety: intent.safety }));
+        observer.warn(&Notice::Unfinished(InterruptedRollback::RollbackLost { target: intent.target, safety: intent.safety }));
         return Ok(());
     };
     let since = clock::next();
     if intent.workspace.is_dir() {
         let judge = scan::judge(store, &host.config(&intent.workspace)?.secrets)?;
         let made = before_finishing(store, session, &intent, known, (actor, judge), observer)?;
-        observer.warn(&Notice::Unfinished(Unfinished::SavedBeforeFinishing { safety: made.record.id }));
+        observer.warn(&Notice::Unfinished(InterruptedRollback::SavedBeforeFinishing { safety: made.record.id }));
         let kept: Vec<Vec<u8>> = spared::kept(store, store.omissions(&made)?, target.as_ref()).collect();
         let below = sessions_below(store, &intent.workspace, &session.id, target.as_ref())?.into_iter().map(|(path, _)| path);
         let worked_on = match (&target, &safety) {
@@ -75,13 +75,13 @@ pub fn finish(store: &Store, host: &dyn Host, session: &Session, observer: &dyn 
             _ => Vec::new(),
         };
         if !worked_on.is_empty() {
-            observer.warn(&Notice::Unfinished(Unfinished::ChangedSince { paths: named(&worked_on) }));
+            observer.warn(&Notice::Unfinished(InterruptedRollback::ChangedSince { paths: named(&worked_on) }));
         }
         intent.spare.extend(hex(kept.into_iter().chain(below).chain(worked_on)));
     }
     if intent.goes_back {
         go_back(store, host, &session.id, &intent)?;
-        observer.warn(&Notice::Unfinished(Unfinished::RollbackTakenBack { target: intent.target }));
+        observer.warn(&Notice::Unfinished(InterruptedRollback::RollbackTakenBack { target: intent.target }));
         return Ok(());
     }
     let done = match target {
@@ -90,7 +90,7 @@ pub fn finish(store: &Store, host: &dyn Host, session: &Session, observer: &dyn 
         None => Err(parhelia_store::Error::NoCheckpoint { selector: intent.target.to_string() }.into()),
     };
     done.map_err(|e| revert(store, host, &session.id, &intent, e))?;
-    observer.warn(&Notice::Unfinished(Unfinished::RollbackFinished { target: intent.target }));
+    observer.warn(&Notice::Unfinished(InterruptedRollback::RollbackFinished { target: intent.target }));
     Ok(())
 }
 

@@ -11,7 +11,7 @@ use std::{
 use parhelia_ledger::{LedgerView as _, Place, Run, Session, Status, known};
 use parhelia_store::{Store, check, name, progress::Progress, record::Checkpoint};
 
-use super::{Options, leave::Places, spoken::Spoken};
+use super::{Options, leave::Places, spoken::ConversationEffect};
 use crate::place::ensure_place;
 use parhelia_agent::{environment, git, process::canonical};
 use parhelia_host::{
@@ -299,9 +299,9 @@ impl Look {
     }
 
     /// The effect on the conversation of going back to a checkpoint; none if no conversation goes back.
-    pub fn spoken(&self, store: &Store, target: &Checkpoint) -> Result<Option<Spoken>> {
+    pub fn spoken(&self, store: &Store, target: &Checkpoint) -> Result<Option<ConversationEffect>> {
         let goes_back = self.conversation.as_ref();
-        goes_back.map(|(id, config)| Spoken::of(store, target, &self.session, id, config)).transpose()
+        goes_back.map(|(id, config)| ConversationEffect::of(store, target, &self.session, id, config)).transpose()
     }
 
     /// The workspace, for messages.

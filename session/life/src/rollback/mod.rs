@@ -16,15 +16,15 @@ mod spoken;
 mod stash;
 mod workflow;
 
-pub use execute::{Done, execute, foresee, plan};
+pub use execute::{RollbackReport, execute, foresee, plan};
 use execute::{refuse_early, unwritable};
 pub use finish::{finish, finish_earlier, take_turn};
 pub use look::{Look, RollbackRequest, look, whole};
 pub use parhelia_host::intent::{GoesBack, Intent, Last, Turn, last, open};
 pub use since::{interrupted, interrupted_in};
-pub use spoken::Spoken;
+pub use spoken::ConversationEffect;
 pub use stash::Stash;
-pub use workflow::{Options, Preview, Rollback, Rolled, begin, ensure_folder, session_to_undo, to_undo};
+pub use workflow::{Options, Preview, Rollback, RollbackOutcome, begin, ensure_folder, session_to_undo, to_undo};
 
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use parhelia_agent::transcript::Located;
+use parhelia_agent::transcript::TranscriptLocation;
 use parhelia_ledger::Session;
 use parhelia_store::{Store, record::Checkpoint};
 
@@ -10,7 +10,7 @@ use parhelia_host::{Result, conversation::summary_now, state::state_json};
 
 /// The effect of a rollback on a conversation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Spoken {
+pub struct ConversationEffect {
     /// Turns that it has now; none where it is gone.
     pub turns: Option<u64>,
     /// Turns that it has in the checkpoint.
@@ -23,13 +23,15 @@ pub struct Spoken {
     pub is_another: bool,
 }
 
-impl Spoken {
+impl ConversationEffect {
     pub(super) fn of(store: &Store, target: &Checkpoint, session: &Session, id: &str, config: &Path) -> Result<Self> {
-        let now = Located::by_session(config, id).ok().and_then(|located| summary_now(located, &store.layout().cache()).ok());
+        let now = TranscriptLocation::by_session(config, id)
+            .ok()
+            .and_then(|located| summary_now(located, &store.layout().cache()).ok());
         let then = state_json(store, target, "conversation.json")?.unwrap_or_default();
         let then = then.get("summary").unwrap_or(&then);
         let turns_then = then["turn_count"].as_u64().unwrap_or_default();
-        Ok(Spoken {
+        Ok(ConversationEffect {
             turns: now.as_ref().map(|now| now.turn_count),
             turns_then,
             prompt_then: then["last_prompt"].as_str().map(str::to_owned),

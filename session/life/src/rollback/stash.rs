@@ -6,7 +6,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "writes into git's temporary folder")]
 
-use parhelia_store::name::Shown as _;
+use parhelia_store::name::NameExt as _;
 use std::{
     fs::{self, File},
     io,
@@ -18,7 +18,7 @@ use std::{
 use parhelia_store::name;
 
 use parhelia_agent::{
-    git::{self, Entry, Environment, Repository, Shadow, Writing},
+    git::{self, Entry, Environment, Repository, RepositoryWriter, Shadow},
     regular,
 };
 use parhelia_host::{Error, Host, Result, error::IoContext};
@@ -41,7 +41,7 @@ struct Git<'a> {
     host: &'a dyn Host,
     workspace: &'a Path,
     shadow: Shadow<'a>,
-    writing: Writing,
+    writing: RepositoryWriter,
     index: PathBuf,
 }
 

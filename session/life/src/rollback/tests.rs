@@ -24,7 +24,7 @@ use parhelia_host::{
     config::Config,
     intent::{self, held, last_rolled_back, moved_with, needed, shared},
 };
-use parhelia_session_testing::{NOBODY, PROCESS, Warned};
+use parhelia_session_testing::{NOBODY, PROCESS, WarningLog};
 
 mod obstacles;
 mod since;
@@ -94,7 +94,7 @@ impl Fixture {
 
     /// Acts as the next process does; returns its result and its warnings.
     fn take_turn(&self) -> (Result<(), Error>, String) {
-        let warned = Warned::default();
+        let warned = WarningLog::default();
         let settled = take_turn(&self.store, &PROCESS, "s", Duration::ZERO, &warned);
         (settled.map(|turn| assert!(turn.is_some())), warned.text())
     }
@@ -335,11 +335,11 @@ fn the_last_rollback_of_several_sessions_goes_by_the_order_of_commits() {
 
 #[test]
 fn how_a_conversation_goes_back_is_said_in_a_line() {
-    let spoken = |turns, turns_then| Spoken { turns, turns_then, ..Spoken::default() };
+    let spoken = |turns, turns_then| ConversationEffect { turns, turns_then, ..ConversationEffect::default() };
     assert_eq!(spoken(None, 1).text(), "comes back with 1 turn");
     assert_eq!(spoken(Some(2), 2).text(), "is at 2 turns, as it is now");
     assert_eq!(spoken(Some(1), 2).text(), "goes on to 2 turns, from 1 turn");
-    let long = Spoken {
+    let long = ConversationEffect {
         prompt_then: Some(format!("a  {}", "b".repeat(100))),
         prompt: Some("and\nthen".into()),
         is_another: true,

@@ -10,18 +10,19 @@ use parhelia_ledger::{By, Goal, LedgerView as _, Session, selector::sessions_at}
 use parhelia_store::{
     Store,
     record::Checkpoint,
-    restore::{RestoreChange, Skipped, Why},
+    restore::{RestoreChange, SkippedEntry, Why},
 };
 
 use super::{
-    Done, Last, Look, RollbackRequest, Spoken, Turn, execute, foresee, last, look, open, refuse_early, spared, unwritable, whole,
+    ConversationEffect, Last, Look, RollbackReport, RollbackRequest, Turn, execute, foresee, last, look, open, refuse_early,
+    spared, unwritable, whole,
 };
 use crate::{environment::request_for_safety, overwrite};
 use parhelia_host::{
     Error, Host, Observer, Refusal, Result,
     config::Config,
     intent::{held, last_rolled_back},
-    notice::{Notice, Unfinished},
+    notice::{InterruptedRollback, Notice},
     run,
     safety::restored_since,
 };
@@ -75,11 +76,11 @@ pub struct Preview {
     /// Paths that would be left as they are, since no safety checkpoint could hold them.
     pub spared: Vec<Vec<u8>>,
     /// Entries that would stay, because they cannot be put back, hold what is left alone, or are mounts, or because that was asked for.
-    pub left: Vec<Skipped>,
+    pub left: Vec<SkippedEntry>,
     /// The refusal of the rollback itself, where more cannot be put back than may be left.
     pub refused: Option<Refusal>,
     /// The place to which the conversation goes back.
-    pub spoken: Option<Spoken>,
+    pub spoken: Option<ConversationEffect>,
 }
 
 impl Preview {
@@ -90,26 +91,26 @@ impl Preview {
 }
 
 /// True if nothing stays but what does so on purpose.
-fn is_as_meant(left: &[Skipped]) -> bool {
+fn is_as_meant(left: &[SkippedEntry]) -> bool {
     left.iter().all(|left| left.why == Why::Kept)
 }
 
 /// A rollback that was done.
 #[derive(Debug)]
-pub struct Rolled {
+pub struct RollbackOutcome {
     /// The session, as it was before.
     pub session: Session,
     /// The workspace, for messages.
     pub workspace: String,
     /// Everything that was done.
-    pub done: Done,
+    pub done: RollbackReport,
     /// Paths that were left as they are, since no safety checkpoint holds them, or why that is not known.
     pub spared: Result<Vec<Vec<u8>>>,
     /// Entries that stay, because they cannot be put back, hold what is left alone, or are mounts, or because that was asked for.
-    pub left: Vec<Skipped>,
+    pub left: Vec<SkippedEntry>,
 }
 
-impl Rolled {
+impl RollbackOutcome {
     /// True if everything is as it is in the checkpoint, but for what stays on purpose.
     pub fn is_whole(&self) -> bool {
         let is_spared = self.spared.as_ref().is_ok_and(|spared| !spared.is_empty());
@@ -128,7 +129,7 @@ pub fn begin(store: &Store, host: &dyn Host, session: &str, dry_run: bool, obser
     if !dry_run {
         super::finish_earlier(store, host, session, observer)?;
     } else if let Some(intent) = store.refresh()?.session(session)?.as_ref().and_then(open) {
-        observer.warn(&Notice::Unfinished(Unfinished::FinishedFirst { target: intent.target }));
+        observer.warn(&Notice::Unfinished(InterruptedRollback::FinishedFirst { target: intent.target }));
     }
     Ok(turn)
 }
@@ -182,10 +183,11 @@ pub fn to_undo(store: &Store, session: &str, dry_run: bool) -> Result<(Last, Che
 
 /// The entries that a rollback leaves as they are: those that it was asked to, and those of a plan or a report that cannot be put back, or stay
 /// though the checkpoint does not have them.
-fn left(asked: &[Vec<u8>], skipped: impl Iterator<Item = Skipped>) -> Vec<Skipped> {
-    let asked = asked.iter().map(|path| Skipped { path: path.clone(), error: "left as it is, as asked".into(), why: Why::Held });
+fn left(asked: &[Vec<u8>], skipped: impl Iterator<Item = SkippedEntry>) -> Vec<SkippedEntry> {
+    let asked =
+        asked.iter().map(|path| SkippedEntry { path: path.clone(), error: "left as it is, as asked".into(), why: Why::Held });
     let left = skipped.filter(|skipped| matches!(skipped.why, Why::Held | Why::HeldAlike | Why::Kept));
-    let mut left: Vec<Skipped> = asked.chain(left).collect();
+    let mut left: Vec<SkippedEntry> = asked.chain(left).collect();
     left.sort_by(|a, b| a.path.cmp(&b.path));
     left
 }
@@ -255,7 +257,7 @@ impl<'a> Rollback<'a> {
     }
 
     /// Rolls back: ends the agent where that is wanted, makes a safety checkpoint, and puts files and conversation back.
-    pub fn execute(mut self, observer: &dyn Observer) -> Result<Rolled> {
+    pub fn execute(mut self, observer: &dyn Observer) -> Result<RollbackOutcome> {
         if self.is_previewed {
             // An agent may have been started while somebody looked at the preview.
             self.store.refresh()?;
@@ -281,7 +283,7 @@ impl<'a> Rollback<'a> {
         summary::kept::renew(self.store, &self.look.session.id, observer);
         let spared = spared::by(self.store, done.safety, self.target);
         let left = left(&self.look.left, done.report.skipped.iter().chain(&done.report.kept).cloned());
-        Ok(Rolled { workspace: self.look.shown(), session: self.look.session, done, spared, left })
+        Ok(RollbackOutcome { workspace: self.look.shown(), session: self.look.session, done, spared, left })
     }
 
     fn request(&self) -> RollbackRequest<'_> {

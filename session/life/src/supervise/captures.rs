@@ -13,7 +13,7 @@ use parhelia_store::{
     record::{Cause, Trigger},
 };
 
-use super::{Supervised, TURN_LIMIT};
+use super::{Supervision, TURN_LIMIT};
 use crate::{
     checkpoint::{self, CheckpointRequest, Conversation},
     rollback,
@@ -29,7 +29,7 @@ const LEARNS_LATER: Duration = Duration::from_secs(2);
 
 /// A checkpoint that is asked for beside an agent.
 #[derive(Clone, Copy)]
-pub(super) struct Asked<'a> {
+pub(super) struct CaptureRequest<'a> {
     /// The reason.
     pub trigger: Trigger,
     pub cause: Cause,
@@ -39,10 +39,10 @@ pub(super) struct Asked<'a> {
     pub skip_if_unchanged: bool,
 }
 
-impl Asked<'static> {
+impl CaptureRequest<'static> {
     /// A periodic one, made where something has changed.
     pub fn periodic(cause: Cause, detail: &'static str) -> Self {
-        Asked { trigger: Trigger::Periodic, cause, detail, skip_if_unchanged: true }
+        CaptureRequest { trigger: Trigger::Periodic, cause, detail, skip_if_unchanged: true }
     }
 }
 
@@ -52,7 +52,7 @@ pub(super) struct Captures<'scope> {
     /// The one that is being made, and a stream that ends with it.
     running: Option<(ScopedJoinHandle<'scope, ()>, UnixStream)>,
     /// The one that comes next.
-    asked: Option<Asked<'static>>,
+    asked: Option<CaptureRequest<'static>>,
 }
 
 impl<'scope> Captures<'scope> {
@@ -72,7 +72,7 @@ impl<'scope> Captures<'scope> {
     }
 
     /// Asks for one. One that is skipped where nothing has changed gives way to any other.
-    pub(super) fn ask(&mut self, asked: Asked<'static>) {
+    pub(super) fn ask(&mut self, asked: CaptureRequest<'static>) {
         if self.asked.is_none_or(|earlier| earlier.skip_if_unchanged) {
             self.asked = Some(asked);
         }
@@ -83,7 +83,7 @@ impl<'scope> Captures<'scope> {
         &mut self,
         scope: &'scope Scope<'scope, 'env>,
         store: &'env Store,
-        wanted: &'env Supervised<'env>,
+        wanted: &'env Supervision<'env>,
         observer: &'env dyn Observer,
     ) {
         if let Some((handle, _)) = self.running.take_if(|(handle, _)| handle.is_finished()) {
@@ -106,7 +106,7 @@ impl<'scope> Captures<'scope> {
 }
 
 /// Makes a checkpoint; a failure is told, and kept with the session.
-pub(super) fn captured(store: &Store, wanted: &Supervised<'_>, asked: Asked<'_>, observer: &dyn Observer) {
+pub(super) fn captured(store: &Store, wanted: &Supervision<'_>, asked: CaptureRequest<'_>, observer: &dyn Observer) {
     let made = make(store, wanted, asked, observer);
     if observer.is_cancelled() {
         return;
@@ -123,7 +123,7 @@ pub(super) fn captured(store: &Store, wanted: &Supervised<'_>, asked: Asked<'_>,
     let _ = run::note_checkpoint(store, &wanted.current.session, failed.as_deref(), wanted.host.actor());
 }
 
-fn make(store: &Store, wanted: &Supervised<'_>, asked: Asked<'_>, observer: &dyn Observer) -> Result<()> {
+fn make(store: &Store, wanted: &Supervision<'_>, asked: CaptureRequest<'_>, observer: &dyn Observer) -> Result<()> {
     let turn = rollback::take_turn(store, wanted.host, &wanted.current.session, TURN_LIMIT, observer)?;
     if turn.is_none() {
         return Err(intent::busy(&wanted.current.session));
@@ -175,29 +175,29 @@ fn make(store: &Store, wanted: &Supervised<'_>, asked: Asked<'_>, observer: &dyn
 }
 
 /// True if nobody else has ended the run, as a rollback does that stops the agent.
-pub(super) fn is_open(store: &Store, wanted: &Supervised<'_>) -> bool {
+pub(super) fn is_open(store: &Store, wanted: &Supervision<'_>) -> bool {
     let run = store.refresh().and_then(|view| view.run(&wanted.current.run));
     run.is_ok_and(|run| run.is_some_and(|run| run.is_open()))
 }
 
 /// The times of looking for the conversation of an agent that names none: often as it starts, as whoever is killed early has told nothing.
 #[derive(Clone, Copy)]
-pub(super) struct Learning {
+pub(super) struct ProbeSchedule {
     began: Instant,
     /// The time of the next look.
     pub next: Instant,
 }
 
-impl Learning {
+impl ProbeSchedule {
     /// The first look; none where the conversation is known, or of a program that has none.
-    pub(super) fn begin(wanted: &Supervised<'_>) -> Option<Self> {
+    pub(super) fn begin(wanted: &Supervision<'_>) -> Option<Self> {
         let has_some = wanted.kind.is_some() && wanted.config_folder.is_some() && wanted.conversation.is_none();
         let now = Instant::now();
-        has_some.then(|| Learning { began: now, next: now + LEARNS_AT_FIRST })
+        has_some.then(|| ProbeSchedule { began: now, next: now + LEARNS_AT_FIRST })
     }
 
     /// Looks for it once it is time; none where it is known then.
-    pub(super) fn go_on(self, store: &Store, wanted: &Supervised<'_>) -> Option<Self> {
+    pub(super) fn go_on(self, store: &Store, wanted: &Supervision<'_>) -> Option<Self> {
         let now = Instant::now();
         if now < self.next {
             return Some(self);
@@ -210,19 +210,19 @@ impl Learning {
         }
         let pause = if now.duration_since(self.began) < STARTS { LEARNS_AT_FIRST } else { LEARNS_LATER };
         // Where there are very many conversations, looking for one takes a while.
-        Some(Learning { next: Instant::now() + pause.max(now.elapsed() * 10), ..self })
+        Some(ProbeSchedule { next: Instant::now() + pause.max(now.elapsed() * 10), ..self })
     }
 }
 
 /// The conversation of an agent that names none. Not to learn of it is no reason to make no checkpoint.
-fn learn(store: &Store, wanted: &Supervised<'_>, observer: &dyn Observer) -> Option<String> {
+fn learn(store: &Store, wanted: &Supervision<'_>, observer: &dyn Observer) -> Option<String> {
     learned(store, wanted).unwrap_or_else(|e| {
         observer.warn(&Notice::NotRecorded { what: "the agent's conversation was not found", why: e.to_string() });
         None
     })
 }
 
-fn learned(store: &Store, wanted: &Supervised<'_>) -> Result<Option<String>> {
+fn learned(store: &Store, wanted: &Supervision<'_>) -> Result<Option<String>> {
     let Some((kind, config)) = wanted.kind.zip(wanted.config_folder.as_ref()) else { return Ok(None) };
     run::learn(store, wanted.current, kind, &config.path, wanted.host.actor())
 }

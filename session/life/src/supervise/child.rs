@@ -10,7 +10,7 @@ use std::{
 use parhelia_agent::process::Identity;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use super::{Supervised, lost, stderr::AgentStderr};
+use super::{Supervision, lost, stderr::AgentStderr};
 use crate::environment::own_folder;
 use parhelia_host::{Error, Host, Result};
 
@@ -39,7 +39,7 @@ pub fn ensure_startable(host: &dyn Host, argv: &[OsString], folder: &Path) -> Re
 }
 
 /// Starts the agent, its standard output where `output` leads, or where the caller has those of its agents.
-pub(super) fn start(wanted: &Supervised<'_>, output: Option<OwnedFd>) -> Result<Child> {
+pub(super) fn start(wanted: &Supervision<'_>, output: Option<OwnedFd>) -> Result<Child> {
     let (program, arguments) = wanted.argv.split_first().ok_or_else(|| lost("there is nothing to start"))?;
     let mut command = Command::new(program);
     command.args(arguments).current_dir(&wanted.folder).envs(wanted.environment.iter().map(|(name, value)| (name, value)));

@@ -11,15 +11,21 @@ use parhelia_store::{
 use rustix::process::Signal;
 
 use super::{
-    NO_END, Supervised, TURN_LIMIT,
-    captures::{Asked, captured, is_open},
+    NO_END, Supervision, TURN_LIMIT,
+    captures::{CaptureRequest, captured, is_open},
     listen, note,
     quiet::Quiet,
 };
 use parhelia_host::{Observer, config, notice::Notice, run};
 
 /// The last checkpoint, and the run's end.
-pub(super) fn finish(store: &Store, wanted: &Supervised<'_>, status: ExitStatus, asked: Option<Signal>, observer: &dyn Observer) {
+pub(super) fn finish(
+    store: &Store,
+    wanted: &Supervision<'_>,
+    status: ExitStatus,
+    asked: Option<Signal>,
+    observer: &dyn Observer,
+) {
     let process = ending(status);
     // Whoever ends this process has not asked the agent to be done: that may be a machine that shuts down, or a terminal that dies.
     let by = asked.map(|_| By::Shutdown).or_else(|| stopping(store, wanted));
@@ -31,7 +37,7 @@ pub(super) fn finish(store: &Store, wanted: &Supervised<'_>, status: ExitStatus,
     };
     // What the agent's hooks have handed over comes before the last checkpoint, not behind it.
     let until = Instant::now() + TURN_LIMIT;
-    for work in processes(wanted).filter(process::Found::is_hook_work) {
+    for work in processes(wanted).filter(process::Process::is_hook_work) {
         work.ends_within(until.saturating_duration_since(Instant::now()));
     }
     let (trigger, session, goal) = match by {
@@ -41,13 +47,13 @@ pub(super) fn finish(store: &Store, wanted: &Supervised<'_>, status: ExitStatus,
         None => (Trigger::Error, Status::Error, None),
     };
     let (has_failed, reason) = (trigger == Trigger::Error, end.reason());
-    captured(store, wanted, Asked { trigger, cause, detail: &reason, skip_if_unchanged: false }, &Quiet(observer));
+    captured(store, wanted, CaptureRequest { trigger, cause, detail: &reason, skip_if_unchanged: false }, &Quiet(observer));
     if is_open(store, wanted) {
         note(observer, run::end(store, wanted.current, (end, &reason), (session, goal), wanted.host.actor()), NO_END);
     }
     // The events of a short run may come behind its end, and were waited for.
     if listen::begin(wanted).is_some()
-        && listen::look(store, wanted) == listen::Heard::Nothing
+        && listen::look(store, wanted) == listen::HookStatus::Nothing
         && !wanted.is_silent.load(Ordering::Relaxed)
     {
         observer.warn(&listen::silent(wanted));
@@ -87,17 +93,17 @@ pub(super) fn finish(store: &Store, wanted: &Supervised<'_>, status: ExitStatus,
 
 /// True of an agent that has ended well, and has done what it was started for: one at a terminal has ended its last turn. Of other programs
 /// nobody knows what they were for, so that their ends ask for no review.
-fn is_done(store: &Store, wanted: &Supervised<'_>) -> bool {
+fn is_done(store: &Store, wanted: &Supervision<'_>) -> bool {
     wanted.is_headless || run::has_ended_turn(store, &wanted.current.session, &wanted.current.run)
 }
 
 /// The wish at which somebody ends the agent.
-fn stopping(store: &Store, wanted: &Supervised<'_>) -> Option<By> {
+fn stopping(store: &Store, wanted: &Supervision<'_>) -> Option<By> {
     run::stopping(&store.refresh().ok()?.run(&wanted.current.run).ok()??)
 }
 
 /// Live processes that carry the run's marker.
-fn processes(wanted: &Supervised<'_>) -> impl Iterator<Item = process::Found> {
+fn processes(wanted: &Supervision<'_>) -> impl Iterator<Item = process::Process> {
     let current = wanted.current;
     let found = process::found(&current.run, &process::Roots::default(), &current.workspace).unwrap_or_default();
     found.into_iter().filter(|found| matches!(found.owner, process::Owner::Run | process::Owner::Marked))

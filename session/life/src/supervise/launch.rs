@@ -6,15 +6,15 @@ use parhelia_agent::{command::Agent, environment::Request, folder::ConfigFolder,
 use parhelia_ledger::{Goal, LedgerView as _};
 use parhelia_store::{
     Store,
-    name::{self, Shown as _},
+    name::{self, NameExt as _},
 };
 
-use super::{Ended, Stops, Supervised, ensure_startable, or_ended, supervise};
-use crate::{environment, prompt, rollback, session_name::check_given, template::Copied};
+use super::{AgentExit, Stops, Supervision, ensure_startable, or_ended, supervise};
+use crate::{environment, prompt, rollback, session_name::check_given, template::WorkspaceCopy};
 use parhelia_host::{
     Host, Observer, Refusal, Result,
     config::Config,
-    notice::{Beside, Notice, Unfinished},
+    notice::{InterruptedRollback, Notice, Overlap},
     policy::Approval,
     refusal::{DecisionRefusal, RunRefusal},
     run::{self, Begin, Current},
@@ -46,7 +46,7 @@ pub struct LaunchRequest {
 
 impl LaunchRequest {
     /// The same in the copy of an agent folder, which names the session where nothing else does.
-    pub fn in_copy(self, copied: &Copied) -> Self {
+    pub fn in_copy(self, copied: &WorkspaceCopy) -> Self {
         LaunchRequest {
             id: Some(copied.id.clone()),
             agent_folder: Some(copied.folder.clone()),
@@ -67,7 +67,7 @@ pub struct Launch {
 }
 
 /// A launched agent's run, begun and not yet started.
-pub struct Begun {
+pub struct PendingLaunch {
     /// The run.
     pub current: Current,
     /// The agent's conversation, where its kind pins one.
@@ -143,7 +143,7 @@ fn others_beside(store: &Store, request: &LaunchRequest, observer: &dyn Observer
     let here = run::live_in(store, &request.workspace, "")?;
     for (other, _) in &here {
         let folder = other.workspace.as_ref().map(|place| place.folder().shown()).unwrap_or_default();
-        observer.warn(&Notice::Beside(Beside::Files { session: other.id.clone(), folder }));
+        observer.warn(&Notice::Beside(Overlap::Files { session: other.id.clone(), folder }));
     }
     let Some(name) = &request.name else { return Ok(()) };
     let view = store.view();
@@ -151,7 +151,7 @@ fn others_beside(store: &Store, request: &LaunchRequest, observer: &dyn Observer
         view.sessions()?.into_iter().filter(|other| other.name == *name && here.iter().all(|(known, _)| known.id != other.id))
     {
         if view.newest_run(&other)?.is_some_and(|run| run::life(&run).is_alive()) {
-            observer.warn(&Notice::Beside(Beside::Name { session: other.id, name: name.clone() }));
+            observer.warn(&Notice::Beside(Overlap::Name { session: other.id, name: name.clone() }));
         }
     }
     Ok(())
@@ -165,7 +165,8 @@ impl Launch {
             request.command = anchored;
         }
         for (other, intent) in rollback::interrupted_in(store, &request.workspace)? {
-            observer.warn(&Notice::Unfinished(Unfinished::RollbackInterrupted { session: other.id, target: intent.target }));
+            observer
+                .warn(&Notice::Unfinished(InterruptedRollback::RollbackInterrupted { session: other.id, target: intent.target }));
         }
         let folder_name = || request.workspace.file_name().map(|name| name.to_string_lossy().into_owned());
         request.name = request.name.clone().or_else(folder_name);
@@ -198,7 +199,7 @@ impl Launch {
     }
 
     /// Begins the run as an event, with a new session where there is none; the agent is not started yet.
-    pub fn begin(&self, store: &Store, host: &dyn Host, observer: &dyn Observer) -> Result<Begun> {
+    pub fn begin(&self, store: &Store, host: &dyn Host, observer: &dyn Observer) -> Result<PendingLaunch> {
         let (agent, workspace) = (self.agent.as_ref(), &self.request.workspace);
         self.request.name.as_deref().map(check_given).transpose()?;
         let new = agent.and_then(Agent::new_conversation);
@@ -212,7 +213,7 @@ impl Launch {
             None => self.command.clone(),
         };
         for (other, _) in conversation.iter().flat_map(|id| run::sessions_in(store, id, "")).flatten() {
-            observer.warn(&Notice::Beside(Beside::Conversation { session: other.id }));
+            observer.warn(&Notice::Beside(Overlap::Conversation { session: other.id }));
         }
         ensure_startable(host, &argv, workspace)?;
         let environment = agent.map(|_| environment::request(host, workspace, &argv)).transpose()?;
@@ -237,7 +238,7 @@ impl Launch {
         };
         let current = run::begin(store, &begin)?;
         acts::note_begun(store, host, &current.session)?;
-        Ok(Begun { current, conversation, argv, environment, config_folder })
+        Ok(PendingLaunch { current, conversation, argv, environment, config_folder })
     }
 
     /// Starts the agent, and waits for its end.
@@ -245,12 +246,12 @@ impl Launch {
         self,
         store: &Store,
         host: &dyn Host,
-        begun: Begun,
+        begun: PendingLaunch,
         stops: &Stops,
         observer: &dyn Observer,
-    ) -> Result<Ended> {
-        let Begun { current, conversation, argv, environment, config_folder } = begun;
-        let supervised = Supervised {
+    ) -> Result<AgentExit> {
+        let PendingLaunch { current, conversation, argv, environment, config_folder } = begun;
+        let supervised = Supervision {
             is_captured: false,
             host,
             current: &current,

@@ -4,12 +4,12 @@ use std::time::{Duration, Instant};
 
 use parhelia_agent::{
     command::Agent,
-    transcript::{Located, has_any_answer},
+    transcript::{TranscriptLocation, has_any_answer},
 };
 use parhelia_ledger::LedgerView as _;
 use parhelia_store::Store;
 
-use super::Supervised;
+use super::Supervision;
 use parhelia_host::{notice::Notice, run};
 
 /// An agent that works has told of its start by then.
@@ -21,7 +21,7 @@ pub(super) const INTERVAL: Duration = Duration::from_secs(60);
 
 /// The result of a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Heard {
+pub(super) enum HookStatus {
     /// An event has come.
     Event,
     /// None has come, and the agent works.
@@ -31,46 +31,48 @@ pub(super) enum Heard {
 }
 
 /// The time of the first look; none where no hooks are expected.
-pub(super) fn begin(wanted: &Supervised<'_>) -> Option<Instant> {
+pub(super) fn begin(wanted: &Supervision<'_>) -> Option<Instant> {
     expects(wanted).then(|| Instant::now() + FIRST)
 }
 
-fn expects(wanted: &Supervised<'_>) -> bool {
+fn expects(wanted: &Supervision<'_>) -> bool {
     Agent::of(wanted.argv).is_some_and(|agent| agent.has_hooks())
 }
 
 /// Looks whether an event has come, and whether the agent has answered.
-pub(super) fn look(store: &Store, wanted: &Supervised<'_>) -> Heard {
-    let Ok(Some(run)) = store.refresh().and_then(|view| view.run(&wanted.current.run)) else { return Heard::NotYet };
+pub(super) fn look(store: &Store, wanted: &Supervision<'_>) -> HookStatus {
+    let Ok(Some(run)) = store.refresh().and_then(|view| view.run(&wanted.current.run)) else { return HookStatus::NotYet };
     if run::heard_hooks(&run).is_some() {
-        return Heard::Event;
+        return HookStatus::Event;
     }
     if has_answered(store, wanted) || is_ready(wanted, run.pid.and_then(|pid| i32::try_from(pid).ok())) {
-        Heard::Nothing
+        HookStatus::Nothing
     } else {
-        Heard::NotYet
+        HookStatus::NotYet
     }
 }
 
 /// True if the model has answered in the run's conversation since this run began.
-fn has_answered(store: &Store, wanted: &Supervised<'_>) -> bool {
+fn has_answered(store: &Store, wanted: &Supervision<'_>) -> bool {
     let Some(config) = &wanted.config_folder else { return false };
     let session = store.view().session(&wanted.current.session).ok().flatten();
     let known = session.as_ref().and_then(|session| run::conversation_of(session, &wanted.current.run));
     let Some(id) = known.or_else(|| wanted.conversation.clone()) else { return false };
     // A conversation that goes on has earlier answers.
     let is_new = wanted.resumes.is_none();
-    is_new && Located::by_session(&config.path, &id).is_ok_and(|located| has_any_answer(&located.transcript).unwrap_or_default())
+    is_new
+        && TranscriptLocation::by_session(&config.path, &id)
+            .is_ok_and(|located| has_any_answer(&located.transcript).unwrap_or_default())
 }
 
 /// True if the agent's process has left word that it has its conversation open.
-fn is_ready(wanted: &Supervised<'_>, process: Option<i32>) -> bool {
+fn is_ready(wanted: &Supervision<'_>, process: Option<i32>) -> bool {
     let (Some(config), Some(kind), Some(process)) = (&wanted.config_folder, wanted.kind, process) else { return false };
     kind.said_by(&config.path, process).is_some_and(|said| said.status.is_some())
 }
 
 /// What is said of an agent without hooks.
-pub(super) fn silent(wanted: &Supervised<'_>) -> Notice {
+pub(super) fn silent(wanted: &Supervision<'_>) -> Notice {
     let config = wanted.config_folder.as_ref().map(|config| config.path.as_path());
     let why = wanted.kind.and_then(|kind| run::dead_hooks(wanted.host, kind, config, &wanted.folder));
     Notice::HooksSilent { why: why.map(|why| why.to_string()) }

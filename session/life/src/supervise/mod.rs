@@ -42,7 +42,7 @@ use rustix::{
 };
 
 use self::{
-    captures::{Asked, Captures, Learning, is_open},
+    captures::{CaptureRequest, Captures, ProbeSchedule, is_open},
     child::{start, watch},
     cost::Costs,
     finish::finish,
@@ -59,7 +59,7 @@ use parhelia_host::{
 };
 
 pub use child::ensure_startable;
-pub use launch::{Begun, Launch, LaunchRequest, ensure_launchable, policy_of_outer, prompted};
+pub use launch::{Launch, LaunchRequest, PendingLaunch, ensure_launchable, policy_of_outer, prompted};
 pub use relay::relay;
 use stops::Ending;
 pub use stops::Stops;
@@ -76,7 +76,7 @@ const START: &str = "start";
 pub const EARLY: Duration = Duration::from_secs(15);
 
 /// An agent that is to be started and watched over.
-pub struct Supervised<'a> {
+pub struct Supervision<'a> {
     /// The caller.
     pub host: &'a dyn Host,
     /// The run.
@@ -119,7 +119,7 @@ pub struct Supervised<'a> {
 
 /// The end of an agent.
 #[derive(Clone, Debug)]
-pub struct Ended {
+pub struct AgentExit {
     /// The exit code for this process.
     pub code: u8,
     /// True if it failed of its own accord: no signal has ended it, and nobody has ended its run.
@@ -156,7 +156,7 @@ pub fn or_ended<T, E: std::fmt::Display>(
 const NO_END: &str = "the run's end was not recorded";
 
 /// Starts the agent, and waits for it to end. Requests that this process end are passed on.
-pub fn supervise(store: &Store, wanted: &Supervised<'_>, stops: &Stops, observer: &dyn Observer) -> Result<Ended> {
+pub fn supervise(store: &Store, wanted: &Supervision<'_>, stops: &Stops, observer: &dyn Observer) -> Result<AgentExit> {
     if !is_open(store, wanted) {
         return Err(RunRefusal::EndedBefore { run: wanted.current.run.clone() }.into());
     }
@@ -204,7 +204,7 @@ pub fn supervise(store: &Store, wanted: &Supervised<'_>, stops: &Stops, observer
     let asked = asked.or((!has_terminal).then_some(Signal::HUP));
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1);
     let has_failed = asked.is_none() && status.code().is_some_and(|code| code != 0) && is_open(store, wanted);
-    let mut ended = Ended { code: u8::try_from(code).unwrap_or(1), has_failed, ran, said: String::new(), is_unknown: false };
+    let mut ended = AgentExit { code: u8::try_from(code).unwrap_or(1), has_failed, ran, said: String::new(), is_unknown: false };
     if let Some(conversation) = wanted.resumes.filter(|_| has_failed) {
         (ended.said, ended.is_unknown) = match said {
             Some(said) => (said.clone(), wanted.kind.and_then(|kind| kind.trouble(&said)) == Some(Trouble::NoConversation)),
@@ -222,11 +222,11 @@ pub fn supervise(store: &Store, wanted: &Supervised<'_>, stops: &Stops, observer
 
 /// Makes a checkpoint before the agent starts: the first thing that it does may be to remove what no checkpoint has. Fails where somebody
 /// asks this process to end meanwhile.
-fn capture_first(store: &Store, wanted: &Supervised<'_>, stops: &Stops, observer: &dyn Observer) -> Result<()> {
+fn capture_first(store: &Store, wanted: &Supervision<'_>, stops: &Stops, observer: &dyn Observer) -> Result<()> {
     let observer = Cancellable::new(observer);
     let captured = std::thread::scope(|scope| {
         let mut captures = Captures::default();
-        captures.ask(Asked::periodic(Cause::Start, START));
+        captures.ask(CaptureRequest::periodic(Cause::Start, START));
         captures.go_on(scope, store, wanted, &observer);
         let mut renewal = Some(Instant::now() + run::RENEWAL);
         while let Some(done) = captures.done() {
@@ -258,7 +258,7 @@ fn until(at: Option<Instant>) -> Option<Timespec> {
 }
 
 /// Renews the run's lease once it is time; when it is time again, or none where there is no more to renew.
-fn renewed(store: &Store, wanted: &Supervised<'_>, renewal: Option<Instant>, observer: &dyn Observer) -> Option<Instant> {
+fn renewed(store: &Store, wanted: &Supervision<'_>, renewal: Option<Instant>, observer: &dyn Observer) -> Option<Instant> {
     match renewal {
         Some(at) if at <= Instant::now() => renew(store, wanted, observer).then(|| Instant::now() + run::RENEWAL),
         other => other,
@@ -269,7 +269,7 @@ fn renewed(store: &Store, wanted: &Supervised<'_>, renewal: Option<Instant>, obs
 fn watch_over<'scope, 'env>(
     scope: &'scope Scope<'scope, 'env>,
     store: &'env Store,
-    wanted: &'env Supervised<'env>,
+    wanted: &'env Supervision<'env>,
     streams: &Streams<'_>,
     costs: &mut Costs,
     observer: &'env dyn Observer,
@@ -278,7 +278,7 @@ fn watch_over<'scope, 'env>(
     let mut captures = Captures::default();
     if wanted.host.tmux().is_some() || wanted.is_captured {
         // One that dies early is brought back with the windows that it had; and one that nothing was captured for before is captured now.
-        captures.ask(Asked::periodic(Cause::Start, START));
+        captures.ask(CaptureRequest::periodic(Cause::Start, START));
     }
     let mut ending: Option<Ending> = None;
     let mut ended = None;
@@ -286,7 +286,7 @@ fn watch_over<'scope, 'env>(
     let mut renewal = Some(Instant::now() + run::RENEWAL);
     let mut interval = wanted.interval;
     let mut listens = listen::begin(wanted);
-    let mut learning = Learning::begin(wanted);
+    let mut learning = ProbeSchedule::begin(wanted);
     loop {
         if ended.is_some() {
             captures.stop();
@@ -328,7 +328,12 @@ fn watch_over<'scope, 'env>(
         }
         ended = ended.or(is_over.then(Instant::now));
         if detaches.is_some_and(|detaches| ended.is_none() && detaches.take()) {
-            captures.ask(Asked { trigger: Trigger::Detach, cause: Cause::Detach, detail: "tmux", skip_if_unchanged: false });
+            captures.ask(CaptureRequest {
+                trigger: Trigger::Detach,
+                cause: Cause::Detach,
+                detail: "tmux",
+                skip_if_unchanged: false,
+            });
         }
         if let Some((cost, may_go_on)) = printed.filter(|_| ended.is_none()).map(AgentStdout::take) {
             cost.into_iter().for_each(|cost| note_cost(store, wanted, costs, cost, observer));
@@ -338,8 +343,8 @@ fn watch_over<'scope, 'env>(
         learning = learning.and_then(|learning| learning.go_on(store, wanted));
         if listens.is_some_and(|at| at <= Instant::now()) {
             let heard = listen::look(store, wanted);
-            listens = (heard == listen::Heard::NotYet).then(|| Instant::now() + listen::AGAIN);
-            if heard == listen::Heard::Nothing {
+            listens = (heard == listen::HookStatus::NotYet).then(|| Instant::now() + listen::AGAIN);
+            if heard == listen::HookStatus::Nothing {
                 wanted.is_silent.store(true, Ordering::Relaxed);
                 observer.warn(&listen::silent(wanted));
                 // What hooks would have made is made by the clock.
@@ -349,7 +354,7 @@ fn watch_over<'scope, 'env>(
         }
         if next.is_some_and(|next| next <= Instant::now()) {
             next = interval.map(|interval| Instant::now() + interval);
-            captures.ask(Asked::periodic(Cause::Interval, "interval"));
+            captures.ask(CaptureRequest::periodic(Cause::Interval, "interval"));
         }
     }
 }
@@ -363,7 +368,7 @@ struct Streams<'a> {
 }
 
 /// The standard output of an agent whose records are read, and what it writes to. Without a relay it has the caller's.
-fn relayed(wanted: &Supervised<'_>, observer: &dyn Observer) -> Option<(AgentStdout, OwnedFd)> {
+fn relayed(wanted: &Supervision<'_>, observer: &dyn Observer) -> Option<(AgentStdout, OwnedFd)> {
     AgentStdout::begin(wanted.host, wanted.prints?).unwrap_or_else(|e| {
         observer.warn(&Notice::NotRecorded { what: "what the agent prints is not read", why: e.to_string() });
         None
@@ -371,14 +376,14 @@ fn relayed(wanted: &Supervised<'_>, observer: &dyn Observer) -> Option<(AgentStd
 }
 
 /// Records what the agent has printed of its cost.
-fn note_cost(store: &Store, wanted: &Supervised<'_>, costs: &mut Costs, cost: PrintedCost, observer: &dyn Observer) {
+fn note_cost(store: &Store, wanted: &Supervision<'_>, costs: &mut Costs, cost: PrintedCost, observer: &dyn Observer) {
     let config = wanted.config_folder.as_ref().map(|config| config.path.as_path());
     let noted = costs.note(store, wanted.current, (cost.usd, cost.conversation), config, wanted.host.actor());
     note(observer, noted, "what the agent says of its cost was not recorded");
 }
 
 /// Renews the run's lease; false where there is no more to renew.
-fn renew(store: &Store, wanted: &Supervised<'_>, observer: &dyn Observer) -> bool {
+fn renew(store: &Store, wanted: &Supervision<'_>, observer: &dyn Observer) -> bool {
     match run::renew(store, wanted.current, run::WATCHED) {
         Err(Error::Store(parhelia_store::Error::Fenced { .. })) => {
             observer.warn(&Notice::TakenOver { session: wanted.current.session.clone() });

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parhelia_agent::transcript::{index::Format, printed::Printed};
+use parhelia_agent::transcript::{index::Format, printed::OutputParser};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::{Stops, lost, relay::ENDED, until};
@@ -30,7 +30,7 @@ pub(super) struct PrintedCost {
 /// The standard output of an agent, which a relay passes on.
 pub(super) struct AgentStdout {
     relay: UnixStream,
-    printed: Arc<Mutex<Printed>>,
+    printed: Arc<Mutex<OutputParser>>,
     /// A byte for each time that a cost was told; ends with the copy.
     news: UnixStream,
 }
@@ -47,7 +47,7 @@ impl AgentStdout {
         let (news, told) = UnixStream::pair().map_err(failed)?;
         news.set_nonblocking(true).map_err(failed)?;
         told.set_nonblocking(true).map_err(failed)?;
-        let printed = Arc::new(Mutex::new(Printed::new(format)));
+        let printed = Arc::new(Mutex::new(OutputParser::new(format)));
         let (copy, taking) = (relay.try_clone().map_err(failed)?, Arc::clone(&printed));
         std::thread::Builder::new().spawn(move || listen(copy, &taking, told)).map_err(failed)?;
         Ok(Some((AgentStdout { relay, printed, news }, output.into())))
@@ -103,7 +103,7 @@ impl AgentStdout {
 }
 
 /// Reads the copy to its end.
-fn listen(mut copy: UnixStream, printed: &Mutex<Printed>, mut told: UnixStream) {
+fn listen(mut copy: UnixStream, printed: &Mutex<OutputParser>, mut told: UnixStream) {
     let mut buffer = vec![0; READ_BYTES];
     loop {
         let bytes = match copy.read(&mut buffer) {

@@ -50,7 +50,7 @@ impl Queue {
 }
 
 /// The supervisor's copy.
-struct Copied<'a> {
+struct SupervisorCopy<'a> {
     supervisor: &'a UnixStream,
     queue: Queue,
     is_torn: bool,
@@ -60,7 +60,7 @@ struct Copied<'a> {
     is_awaited: bool,
 }
 
-impl Copied<'_> {
+impl SupervisorCopy<'_> {
     fn add(&mut self, bytes: &[u8]) {
         if !self.is_wanted {
             return;
@@ -109,7 +109,7 @@ impl Copied<'_> {
 /// that was passed on. What the agent has left behind may go on to write.
 pub fn relay(input: BorrowedFd<'_>, output: BorrowedFd<'_>, supervisor: &UnixStream) -> io::Result<()> {
     supervisor.set_nonblocking(true)?;
-    let mut copy = Copied { supervisor, queue: Queue::default(), is_torn: false, is_wanted: true, is_awaited: true };
+    let mut copy = SupervisorCopy { supervisor, queue: Queue::default(), is_torn: false, is_wanted: true, is_awaited: true };
     let mut out = Queue::default();
     let mut is_open = true;
     // True from the agent's end on, until that was answered.
@@ -203,14 +203,14 @@ mod tests {
     /// Pauses are never waited for; something else is wrong after this time.
     const LIMIT: Duration = Duration::from_secs(60);
 
-    struct Running {
+    struct Harness {
         agent: Option<io::PipeWriter>,
         reader: Option<io::PipeReader>,
         supervisor: Option<UnixStream>,
         relay: JoinHandle<io::Result<()>>,
     }
 
-    fn running() -> Running {
+    fn running() -> Harness {
         let ((input, agent), (reader, output)) = (pipe().unwrap(), pipe().unwrap());
         let (supervisor, theirs) = UnixStream::pair().unwrap();
         supervisor.set_read_timeout(Some(LIMIT)).unwrap();
@@ -218,7 +218,7 @@ mod tests {
             let (input, output) = (OwnedFd::from(input), OwnedFd::from(output));
             relay(input.as_fd(), output.as_fd(), &theirs)
         });
-        Running { agent: Some(agent), reader: Some(reader), supervisor: Some(supervisor), relay }
+        Harness { agent: Some(agent), reader: Some(reader), supervisor: Some(supervisor), relay }
     }
 
     /// Reads to the end in a thread of its own.

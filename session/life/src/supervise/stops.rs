@@ -12,7 +12,7 @@ use parhelia_ledger::By;
 use parhelia_store::record::{Cause, Trigger};
 use rustix::process::{Signal, pidfd_send_signal};
 
-use super::captures::{Asked, Captures};
+use super::captures::{CaptureRequest, Captures};
 
 /// The checkpoint that comes before an agent's end is not waited for longer: whoever asks for the end, as a machine that shuts down, has no
 /// more patience.
@@ -51,7 +51,7 @@ pub(super) struct Ending {
 impl Ending {
     /// One that begins with the checkpoint.
     pub fn begin(signal: Signal, captures: &mut Captures<'_>) -> Self {
-        captures.ask(Asked {
+        captures.ask(CaptureRequest {
             trigger: Trigger::Shutdown,
             cause: Cause::Shutdown,
             detail: By::Shutdown.reason(),

@@ -141,7 +141,7 @@ fn private(path: &Path) -> io::Result<File> {
 }
 
 /// Everything that was handed over to this process.
-pub struct Taken {
+pub struct ProcessContext {
     /// The arguments that it goes on with.
     pub arguments: Vec<OsString>,
     /// The environment that it goes on with: the caller's, with the pane's own variables as they are in the pane.
@@ -151,8 +151,8 @@ pub struct Taken {
 }
 
 /// Waits until the process that made this pane lets it go on. None where that one has given up.
-pub fn take(folder: &Path, host: &dyn Host) -> Result<Option<Taken>> {
-    let read = || -> io::Result<Option<Taken>> {
+pub fn take(folder: &Path, host: &dyn Host) -> Result<Option<ProcessContext>> {
+    let read = || -> io::Result<Option<ProcessContext>> {
         let gate = File::open(folder.join(GATE))?;
         gate.lock_shared()?;
         let mut said = Vec::new();
@@ -165,7 +165,7 @@ pub fn take(folder: &Path, host: &dyn Host) -> Result<Option<Taken>> {
         let caller: Caller = serde_json::from_slice(words.next().unwrap_or_default())?;
         let environment = environment(caller.variables()?, host.variables());
         let arguments = words.map(|word| OsStr::from_bytes(word).to_owned()).collect();
-        Ok(Some(Taken { arguments, environment, umask: caller.umask }))
+        Ok(Some(ProcessContext { arguments, environment, umask: caller.umask }))
     };
     read().at("take over what is in", folder)
 }

@@ -10,12 +10,12 @@ mod watch;
 
 use std::time::Duration;
 
-pub use handover::{Taken, scroll_up, take};
+pub use handover::{ProcessContext, scroll_up, take};
 pub use place::TmuxPlace;
 pub use saved::{SavedTmux, saved_tmux};
-pub use server::{Shown, server};
+pub use server::{TmuxSession, server};
 pub use start::InTmux;
-pub use watch::Started;
+pub use watch::StartupState;
 
 /// No call of tmux takes longer.
 const CALL_LIMIT: Duration = Duration::from_secs(20);

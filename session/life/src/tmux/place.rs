@@ -5,12 +5,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use parhelia_agent::tmux::{RestoreRequest, Restored, Server, restore};
+use parhelia_agent::tmux::{RestoreRequest, RestoredSession, Server, restore};
 use parhelia_ledger::Run;
 use parhelia_store::Store;
 
 use super::{SavedTmux, saved_tmux, server};
-use crate::resume::Prepared;
+use crate::resume::Preparation;
 use parhelia_host::{Host, Observer, Result, notice::Notice};
 
 /// The pane in which something of a session runs.
@@ -44,7 +44,7 @@ impl TmuxPlace {
         store: &Store,
         host: &dyn Host,
         socket: Option<&Path>,
-        prepared: &Prepared,
+        prepared: &Preparation,
         newest: Option<&Run>,
     ) -> Result<Self> {
         Self::at(host, socket, saved(store, prepared, newest)?, newest)
@@ -55,7 +55,7 @@ impl TmuxPlace {
         store: &Store,
         host: &dyn Host,
         socket: Option<&Path>,
-        prepared: &Prepared,
+        prepared: &Preparation,
         newest: Option<&Run>,
     ) -> Result<Option<Self>> {
         match saved(store, prepared, newest)? {
@@ -78,7 +78,7 @@ impl TmuxPlace {
         &self,
         store: &Store,
         host: &dyn Host,
-        prepared: &Prepared,
+        prepared: &Preparation,
         name: &str,
         (command, folder): (&[OsString], &Path),
         observer: &dyn Observer,
@@ -101,7 +101,7 @@ impl TmuxPlace {
             scrollback: &|pane| -> Option<PathBuf> { saved.text_file(folder, pane) },
         };
         // This call may start the tmux server, which gets the caller's limits.
-        let mut made: Option<parhelia_agent::Result<Restored>> = None;
+        let mut made: Option<parhelia_agent::Result<RestoredSession>> = None;
         host.with_own_limits(&mut || made = Some(restore(&self.server, &saved.state, &request)));
         let restored = made.transpose()?.unwrap_or_default();
         for note in &restored.notes {
@@ -112,7 +112,7 @@ impl TmuxPlace {
 }
 
 /// The windows and panes of a resumed session, by its checkpoint; none where it was not in tmux.
-fn saved(store: &Store, prepared: &Prepared, newest: Option<&Run>) -> Result<Option<SavedTmux>> {
+fn saved(store: &Store, prepared: &Preparation, newest: Option<&Run>) -> Result<Option<SavedTmux>> {
     let was_in_tmux = newest.is_some_and(|run| run.tmux.is_some());
     match &prepared.choice.checkpoint {
         Some(checkpoint) => saved_tmux(store, checkpoint, was_in_tmux),

@@ -25,19 +25,19 @@ pub fn server(host: &dyn Host, named: Option<&Path>, earlier: Option<&str>) -> R
 
 /// A tmux session in which an agent is.
 #[derive(Clone, Debug)]
-pub struct Shown {
+pub struct TmuxSession {
     /// The server that has the session.
     pub server: Server,
     /// The name of the tmux session.
     pub session: String,
 }
 
-impl Shown {
+impl TmuxSession {
     /// Of a live run, where that is in tmux.
     pub fn of(run: &Run) -> Option<Self> {
         let tmux = run.tmux.as_ref()?;
         let server = Server::new(Some(tmux.socket.clone().into()), CALL_LIMIT);
         let session = session_of(&server, &tmux.pane).ok()?;
-        Some(Shown { server, session })
+        Some(TmuxSession { server, session })
     }
 }

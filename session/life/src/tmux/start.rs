@@ -12,9 +12,9 @@ use parhelia_host::{Error, Host, Observer, Result, pane::PaneWork};
 use parhelia_ledger::Run;
 use parhelia_store::{Store, clock};
 
-use super::{Shown, Started, TmuxPlace, handover::Handover, place::Pane, watch::Watch};
+use super::{StartupState, TmuxPlace, TmuxSession, handover::Handover, place::Pane, watch::Watch};
 use crate::{
-    resume::{Begun, ResumeRequest},
+    resume::{PendingResume, ResumeRequest},
     supervise::{self, Launch},
 };
 
@@ -24,9 +24,9 @@ pub struct InTmux {
     /// The run as it was when the wait ended.
     pub run: Run,
     /// Its state.
-    pub started: Started,
+    pub started: StartupState,
     /// The tmux session.
-    pub shown: Shown,
+    pub shown: TmuxSession,
     /// Id of the pane, such as `%3`.
     pub pane: String,
     /// The socket of the tmux server; none where that does not say so.
@@ -36,27 +36,27 @@ pub struct InTmux {
 impl InTmux {
     /// True if it has not run to its end.
     pub fn is_alive(&self) -> bool {
-        self.started != Started::Ended
+        self.started != StartupState::Ended
     }
 
     /// The trouble for which it waits for somebody.
     pub fn waits(&self) -> Option<Trouble> {
         match self.started {
-            Started::Waits(trouble) => Some(trouble),
+            StartupState::Waits(trouble) => Some(trouble),
             _ => None,
         }
     }
 }
 
 /// A pane whose process waits to be let on.
-struct Waiting<'a> {
+struct WaitingPane<'a> {
     pane: Pane<'a>,
     handover: Handover,
     agent: Option<&'a Agent>,
     config: Option<PathBuf>,
 }
 
-impl Waiting<'_> {
+impl WaitingPane<'_> {
     /// Lets the process go on, and waits until it is known whether its agent lives. Whatever fails takes the tmux session along.
     fn go_on(self, store: &Store, observer: &dyn Observer) -> Result<InTmux> {
         let pane = self.pane;
@@ -70,11 +70,11 @@ impl Waiting<'_> {
             let _ = pane.server.call(["kill-pane", "-t", pane.id]);
         }
         self.handover.finish();
-        let shown = Shown { server: pane.server.clone(), session: pane.session.to_owned() };
+        let shown = TmuxSession { server: pane.server.clone(), session: pane.session.to_owned() };
         Ok(InTmux { run, started, shown, pane: pane.id.to_owned(), socket })
     }
 
-    fn watched(&self, store: &Store, observer: &dyn Observer) -> Result<(Run, Started)> {
+    fn watched(&self, store: &Store, observer: &dyn Observer) -> Result<(Run, StartupState)> {
         let pane = self.pane;
         pane.server.keep_dead(pane.id, true)?;
         let closed = || Error::Background("the pane has closed".into());
@@ -106,11 +106,11 @@ impl Launch {
         let id = made.transpose()?.unwrap_or_default();
         let pane = Pane { server, session: &session, id: &id };
         let config = agent.and_then(|agent| host.config_folder(agent.kind())).map(|config| config.path);
-        Waiting { pane, handover, agent, config }.go_on(store, observer)
+        WaitingPane { pane, handover, agent, config }.go_on(store, observer)
     }
 }
 
-impl Begun {
+impl PendingResume {
     /// Starts the agent in a tmux session of its own, and waits until it is known whether it lives. Where that fails, the run ends.
     pub fn start_in_tmux(
         &self,
@@ -136,7 +136,7 @@ impl Begun {
             let id = place.make(store, host, prepared, &session, (&command, handover.folder()), observer)?;
             let pane = Pane { server: &place.server, session: &session, id: &id };
             let config = prepared.config.as_ref().map(|config| config.path.clone());
-            Waiting { pane, handover, agent: prepared.agent.as_ref(), config }.go_on(store, observer)
+            WaitingPane { pane, handover, agent: prepared.agent.as_ref(), config }.go_on(store, observer)
         };
         supervise::or_ended(store, host, &self.current, observer, start())
     }

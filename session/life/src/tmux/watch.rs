@@ -35,7 +35,7 @@ const LINES_MAX: usize = 20;
 
 /// The state of an agent that was started in a pane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Started {
+pub enum StartupState {
     /// It lives, an agent with its conversation open.
     Alive,
     /// It lives, and its screen asks for somebody.
@@ -63,7 +63,7 @@ pub(super) struct Watch<'a> {
 
 impl Watch<'_> {
     /// Waits. Fails with what the pane shows.
-    pub fn wait(&self) -> Result<(Run, Started)> {
+    pub fn wait(&self) -> Result<(Run, StartupState)> {
         let until = Instant::now() + LIMIT;
         let (mut asked, mut dead_since) = (None, None);
         loop {
@@ -75,7 +75,7 @@ impl Watch<'_> {
             let run = self.run()?;
             match (pane, run) {
                 (None, _) => return Err(Error::Background("the pane was closed".into())),
-                (Some(pane), Some(run)) if pane.dead && pane.exit_code == Some(0) => return Ok((run, Started::Ended)),
+                (Some(pane), Some(run)) if pane.dead && pane.exit_code == Some(0) => return Ok((run, StartupState::Ended)),
                 (Some(pane), _) if pane.dead && pane.exit_code.is_none() && is_recent(&mut dead_since) => {
                     let _ = self.pane.server.look_for_ends();
                 }
@@ -85,7 +85,7 @@ impl Watch<'_> {
                         return Ok((run, settled));
                     }
                     if Instant::now() > until && matches!(life(&run), Life::Agent(_)) {
-                        return Ok((run, Started::Silent));
+                        return Ok((run, StartupState::Silent));
                     }
                 }
                 (Some(_), None) => {}
@@ -105,9 +105,9 @@ impl Watch<'_> {
     }
 
     /// `asked` is the run whose agent was found asked for its conversation, and when it was.
-    fn look(&self, run: &Run, asked: &mut Option<(String, Instant)>) -> Option<Started> {
+    fn look(&self, run: &Run, asked: &mut Option<(String, Instant)>) -> Option<StartupState> {
         let Life::Agent(agent) = life(run) else { return None };
-        let Some(kind) = self.kind else { return Some(Started::Alive) };
+        let Some(kind) = self.kind else { return Some(StartupState::Alive) };
         let said = match (&self.config, &run.conversation) {
             (None, _) => None,
             (Some(config), Some(conversation)) => open(config, conversation),
@@ -118,10 +118,10 @@ impl Watch<'_> {
         if said == Some(Open::Ready) {
             // By now it shows the conversation, in which anything may stand; below that is what it has to say itself.
             let needs_login = kind.trouble(&end_of(&screen)) == Some(Trouble::Login);
-            return Some(if needs_login { Started::Waits(Trouble::Login) } else { Started::Alive });
+            return Some(if needs_login { StartupState::Waits(Trouble::Login) } else { StartupState::Alive });
         }
         if let Some(trouble) = kind.trouble(&screen).filter(|trouble| trouble.waits_for_someone()) {
-            return Some(Started::Waits(trouble));
+            return Some(StartupState::Waits(trouble));
         }
         // An agent without a status file counts as ready where it is alive and asks for nobody.
         let is_heard = said.is_some() || !kind.abilities().leaves_word;
@@ -130,7 +130,7 @@ impl Watch<'_> {
             return None;
         }
         let (_, since) = asked.get_or_insert_with(|| (run.id.clone(), Instant::now()));
-        (since.elapsed() > ASKED_LIMIT).then_some(Started::Alive)
+        (since.elapsed() > ASKED_LIMIT).then_some(StartupState::Alive)
     }
 
     fn shown(&self, what: &str) -> String {

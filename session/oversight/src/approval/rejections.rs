@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use parhelia_ledger::{Approval, ApprovalStatus, LedgerView as _, Rejected};
+use parhelia_ledger::{Approval, ApprovalStatus, LedgerView as _, RejectedContent};
 use parhelia_store::{Store, id::Ulid, record::Checkpoint, view::View};
 
 use parhelia_host::Result;
@@ -49,7 +49,7 @@ impl Taint {
 struct Rejection {
     by: Option<String>,
     at: Timestamp,
-    of: Rejected,
+    of: RejectedContent,
 }
 
 /// All rejected checkpoints of a store, deleted ones included.
@@ -68,7 +68,7 @@ impl<'s> Rejections<'s> {
             let Some(approval) = found.view.marks(id)?.approval else { continue };
             let of = match (approval.rejected, found.view.checkpoint(id)?) {
                 (Some(told), _) => told,
-                (None, Some(checkpoint)) => Rejected::of(store, &found.view, &checkpoint)?,
+                (None, Some(checkpoint)) => RejectedContent::of(store, &found.view, &checkpoint)?,
                 // An earlier release deleted it, and nobody knows what it had.
                 (None, None) => continue,
             };
@@ -186,6 +186,6 @@ fn is_approval(approval: &Approval) -> bool {
 
 /// True if the files that a rejected checkpoint shares with another one came with the change that was rejected: its session had other ones
 /// before, and an older checkpoint of the session is not from before these.
-fn came_with(rejected: &Rejected, other: &Checkpoint) -> bool {
+fn came_with(rejected: &RejectedContent, other: &Checkpoint) -> bool {
     rejected.since.is_some_and(|since| other.record.session != rejected.session || other.sequence >= since)
 }

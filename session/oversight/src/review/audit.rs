@@ -255,7 +255,7 @@ pub struct Signatures {
 }
 
 impl Signatures {
-    fn count(&mut self, sequence: u64, event: &Event, seen: &mut Seen<'_>) {
+    fn count(&mut self, sequence: u64, event: &Event, seen: &mut Evidence<'_>) {
         if event.kind != kind::CHECKPOINT_DECIDED || event.actor.user.is_none() {
             return;
         }
@@ -280,7 +280,7 @@ impl Signatures {
 }
 
 /// Everything that decisions are checked against.
-struct Seen<'a> {
+struct Evidence<'a> {
     store: String,
     allowed: Option<&'a Path>,
     /// Digests of the records of the checkpoints so far.
@@ -291,7 +291,7 @@ struct Seen<'a> {
 
 /// A decision about a checkpoint that is another one by now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Exchanged {
+pub struct ReplacedCheckpoint {
     /// Place in the journal of the decision.
     pub sequence: u64,
     /// Id of the checkpoint that was decided about.
@@ -300,7 +300,7 @@ pub struct Exchanged {
 
 /// The outcome of a verification.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Verified {
+pub struct AuditReport {
     /// Events that were looked at.
     pub events: u64,
     /// Entries of the audit among them.
@@ -320,14 +320,14 @@ pub struct Verified {
     /// Records that were lost at some time before, by what the events say.
     pub lost_before: u64,
     /// Decisions about checkpoints whose records are others than those that were decided about.
-    pub exchanged: Vec<Exchanged>,
+    pub exchanged: Vec<ReplacedCheckpoint>,
     /// Events with an earlier time than the one before: a clock was set back, or is behind another machine's.
     pub times_back: u64,
     /// The signatures of decisions.
     pub signatures: Signatures,
 }
 
-impl Verified {
+impl AuditReport {
     /// True if nothing was removed or changed inside the chain, what was noted is in it, and every signature that was checked holds.
     pub fn is_ok(&self) -> bool {
         self.breaks.is_empty()
@@ -340,28 +340,28 @@ impl Verified {
 
 /// Verifies the chain of all events, and the signatures of decisions by a file of allowed signers. Damage of the journal itself is an error.
 /// `noted` is the hash of an event, or its beginning.
-pub fn verify(store: &Store, noted: Option<&str>, allowed: Option<&Path>) -> Result<Verified> {
+pub fn verify(store: &Store, noted: Option<&str>, allowed: Option<&Path>) -> Result<AuditReport> {
     if let Some(path) = allowed {
         // Without it, every signature would count as that of a stranger.
         std::fs::File::open(path).at("read the allowed signers", path)?;
     }
     let (records, statements) = Default::default();
-    let seen = Seen { store: store.config().id.to_string(), allowed, records, statements };
-    let verified = Verified { found_noted: noted.map(|_| false), ..Verified::default() };
+    let seen = Evidence { store: store.config().id.to_string(), allowed, records, statements };
+    let verified = AuditReport { found_noted: noted.map(|_| false), ..AuditReport::default() };
     let mut verification = Verification { store, noted, seen, verified, chain: Chain::default() };
     let tail = Journal::of(store.layout()).look_through(&Position::start(), |raw| verification.look(raw))?;
     let Verification { verified, chain, .. } = verification;
     let lost_for_good: u64 = tail.lost.iter().map(|(first, last)| last - first + 1).sum();
     let lost_before = verified.lost_before + lost_for_good;
-    Ok(Verified { lost: tail.missing, lost_before, last: chain.last, breaks: chain.breaks, ..verified })
+    Ok(AuditReport { lost: tail.missing, lost_before, last: chain.last, breaks: chain.breaks, ..verified })
 }
 
 /// A verification on its way through the journal.
 struct Verification<'a> {
     store: &'a Store,
     noted: Option<&'a str>,
-    seen: Seen<'a>,
-    verified: Verified,
+    seen: Evidence<'a>,
+    verified: AuditReport,
     chain: Chain,
 }
 
@@ -408,7 +408,7 @@ impl Verification<'_> {
         verified.signatures.count(sequence, event, &mut self.seen);
         let record = event.data.get("record").and_then(Value::as_str);
         if record.is_some_and(|decided| self.seen.records.get(&event.subject).is_some_and(|now| now != decided)) {
-            verified.exchanged.push(Exchanged { sequence, checkpoint: event.subject.clone() });
+            verified.exchanged.push(ReplacedCheckpoint { sequence, checkpoint: event.subject.clone() });
         }
         if event.kind == kind::JOURNAL_CUT {
             verified.lost_before += event.data.get("records").and_then(Value::as_u64).unwrap_or(0);

@@ -4,7 +4,7 @@
 //! inside the agent that made the checkpoint does not decide, which is recorded as well.
 
 use parhelia_ledger::{
-    Approval, ApprovalStatus, LedgerView as _, Marks, REJECTED, Rejected,
+    Approval, ApprovalStatus, LedgerView as _, Marks, REJECTED, RejectedContent,
     kind::{self, SELF_APPROVAL},
 };
 use parhelia_store::{
@@ -65,7 +65,7 @@ pub struct DecisionRequest<'a> {
 
 /// The outcome of a decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Decided {
+pub struct DecisionOutcome {
     /// The decision that holds.
     pub approval: Approval,
     /// The one before it.
@@ -75,7 +75,7 @@ pub struct Decided {
 }
 
 /// Records a decision. Faces call `parhelia_knowledge::decide`, by which the project learns of it as well.
-pub fn record(store: &Store, host: &dyn Host, request: &DecisionRequest<'_>, observer: &dyn Observer) -> Result<Decided> {
+pub fn record(store: &Store, host: &dyn Host, request: &DecisionRequest<'_>, observer: &dyn Observer) -> Result<DecisionOutcome> {
     let id = request.checkpoint;
     let mut caller = Caller::of(store, host, request)?;
     caller.signature = caller.signed(store, host, request)?;
@@ -101,7 +101,7 @@ struct Caller {
     /// Its signature of the decision.
     signature: Option<Value>,
     /// What it rejects; none where it approves, or may not decide.
-    rejected: Option<Rejected>,
+    rejected: Option<RejectedContent>,
 }
 
 impl Caller {
@@ -141,7 +141,7 @@ impl Caller {
         let epoch = own.as_ref().filter(|own| own.session == *session).map(|run| run.epoch);
         let record = Some(checkpoint.digest.to_string());
         let rejects = request.verdict == Verdict::Reject && barred.is_none();
-        let rejected = rejects.then(|| Rejected::of(store, &view, &checkpoint)).transpose()?;
+        let rejected = rejects.then(|| RejectedContent::of(store, &view, &checkpoint)).transpose()?;
         Ok(Caller { actor, epoch, barred, is_agent: own.is_some(), record, signature: None, rejected })
     }
 
@@ -169,7 +169,7 @@ impl Caller {
 pub const MAY_DECIDE: &str = "may_decide";
 
 /// The events of a decision, and its outcome.
-fn made(request: &DecisionRequest<'_>, caller: &Caller, marks: &Marks) -> (Vec<NewEvent>, Result<Decided>) {
+fn made(request: &DecisionRequest<'_>, caller: &Caller, marks: &Marks) -> (Vec<NewEvent>, Result<DecisionOutcome>) {
     let id = request.checkpoint;
     let status = request.verdict.status();
     let event = |kind: &str| {
@@ -185,7 +185,7 @@ fn made(request: &DecisionRequest<'_>, caller: &Caller, marks: &Marks) -> (Vec<N
     let before = marks.approval.clone();
     if let Some(first) = before.as_ref().filter(|before| before.is_by_person() && !request.changes) {
         if first.status == status {
-            return (Vec::new(), Ok(Decided { approval: first.clone(), before: None, had: true }));
+            return (Vec::new(), Ok(DecisionOutcome { approval: first.clone(), before: None, had: true }));
         }
         let user = first.user.clone().unwrap_or_default();
         let why = format!("{user} had decided before: {}", first.status.name());
@@ -224,7 +224,7 @@ fn made(request: &DecisionRequest<'_>, caller: &Caller, marks: &Marks) -> (Vec<N
         definition,
         rejected: caller.rejected.clone(),
     };
-    (vec![decided], Ok(Decided { approval, before, had: false }))
+    (vec![decided], Ok(DecisionOutcome { approval, before, had: false }))
 }
 
 /// The newest ancestor of a checkpoint that a person approved, else the newest that a policy did: where a session goes on after a rejection.

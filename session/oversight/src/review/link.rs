@@ -185,7 +185,7 @@ pub fn of_session(view: &View, session: &str) -> Result<Vec<(Issue, bool)>> {
 
 /// The outcome of [`link()`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Linked {
+pub struct LinkOutcome {
     /// Issues that it was not linked to before.
     pub added: Vec<Issue>,
     /// Issues that it was linked to already, as they are recorded.
@@ -199,7 +199,7 @@ pub struct Linked {
 }
 
 /// Links a checkpoint to issues. A person's link confirms one that an agent asked for.
-pub fn link(store: &Store, host: &dyn Host, checkpoint: Ulid, issues: &[Issue], observer: &dyn Observer) -> Result<Linked> {
+pub fn link(store: &Store, host: &dyn Host, checkpoint: Ulid, issues: &[Issue], observer: &dyn Observer) -> Result<LinkOutcome> {
     let who = ensure_may_mark(store, host, "checkpoint link", checkpoint, observer)?;
     let found = store.view().checkpoint(checkpoint)?;
     let is_persons = found.map(|found| is_persons(store, host, &found.record.session)).transpose()?.unwrap_or_default();
@@ -208,12 +208,12 @@ pub fn link(store: &Store, host: &dyn Host, checkpoint: Ulid, issues: &[Issue], 
 }
 
 /// Links a checkpoint to issues by a program, each at most once under a key that begins so: a link that a person removed does not come again.
-pub fn link_once(store: &Store, program: &str, key: &str, checkpoint: Ulid, issues: &[Issue]) -> Result<Linked> {
+pub fn link_once(store: &Store, program: &str, key: &str, checkpoint: Ulid, issues: &[Issue]) -> Result<LinkOutcome> {
     link_by_program(store, program, key, &|event| event, checkpoint, issues)
 }
 
 /// Links a checkpoint to an issue that a program has created for its session, as [`link_once()`] does.
-pub fn link_created(store: &Store, program: &str, key: &str, checkpoint: Ulid, issue: &Issue) -> Result<Linked> {
+pub fn link_created(store: &Store, program: &str, key: &str, checkpoint: Ulid, issue: &Issue) -> Result<LinkOutcome> {
     let created = |event: NewEvent| event.with(LINK_CREATED, true);
     link_by_program(store, program, key, &created, checkpoint, std::slice::from_ref(issue))
 }
@@ -225,7 +225,7 @@ fn link_by_program(
     made: &dyn Fn(NewEvent) -> NewEvent,
     checkpoint: Ulid,
     issues: &[Issue],
-) -> Result<Linked> {
+) -> Result<LinkOutcome> {
     let once = |event: NewEvent| {
         let url = event.data.get("url").and_then(|url| url.as_str()).unwrap_or_default();
         let key = format!("{key}:{url}");
@@ -251,7 +251,7 @@ fn link_by(
     checkpoint: Ulid,
     issues: &[Issue],
     observer: &dyn Observer,
-) -> Result<Linked> {
+) -> Result<LinkOutcome> {
     let issues = distinct(issues, are_same);
     let (linked, _) = mark(store, checkpoint, observer, &|marks| {
         let known = |issue: &Issue| marks.links.iter().find(|known| are_same(known, issue)).cloned();
@@ -267,14 +267,14 @@ fn link_by(
             made(event.with("tracker", issue.tracker.as_str()).with("id", issue.id.as_str()).with("url", issue.url.as_str()))
         };
         let events = added.iter().chain(&confirmed).map(event).collect();
-        Ok((events, Linked { added, had, confirmed, links, asked }))
+        Ok((events, LinkOutcome { added, had, confirmed, links, asked }))
     })?;
     Ok(linked)
 }
 
 /// The outcome of [`unlink()`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unlinked {
+pub struct UnlinkOutcome {
     /// The links that are gone.
     pub removed: Vec<Issue>,
     /// Those that are left.
@@ -282,7 +282,13 @@ pub struct Unlinked {
 }
 
 /// Removes links of a checkpoint, all or none. Fails where it is not linked to one of the issues.
-pub fn unlink(store: &Store, host: &dyn Host, checkpoint: Ulid, issues: &[Issue], observer: &dyn Observer) -> Result<Unlinked> {
+pub fn unlink(
+    store: &Store,
+    host: &dyn Host,
+    checkpoint: Ulid,
+    issues: &[Issue],
+    observer: &dyn Observer,
+) -> Result<UnlinkOutcome> {
     let (issues, who) = (distinct(issues, are_same), who(store, host, &[])?);
     let (unlinked, _) = mark(store, checkpoint, observer, &|marks| {
         let is_meant = |known: &&Issue| issues.iter().any(|issue| are_same(known, issue));
@@ -299,7 +305,8 @@ pub fn unlink(store: &Store, host: &dyn Host, checkpoint: Ulid, issues: &[Issue]
             NewEvent::new(kind::CHECKPOINT_UNLINKED, checkpoint.to_string(), who.actor(host)).with("url", issue.url.as_str())
         };
         let events = removed.iter().map(event).collect();
-        let unlinked = Unlinked { removed: removed.into_iter().cloned().collect(), links: left.into_iter().cloned().collect() };
+        let unlinked =
+            UnlinkOutcome { removed: removed.into_iter().cloned().collect(), links: left.into_iter().cloned().collect() };
         Ok((events, Ok(unlinked)))
     })?;
     Ok(unlinked?)

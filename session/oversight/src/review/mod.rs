@@ -24,7 +24,7 @@ pub use delete::{delete, ensure_may_delete, ensure_may_prune, ensure_unprotected
 use parhelia_ledger::{LedgerView as _, Marks};
 use parhelia_store::{
     Error as StoreError, Store,
-    event::{Appended, NewEvent},
+    event::{AppendOutcome, NewEvent},
     id::Ulid,
     view::View,
 };
@@ -32,15 +32,15 @@ use parhelia_store::{
 use parhelia_host::{Error, MarkRefusal, Observer, Refusal, Result};
 
 /// The events to be appended, and the outcome that they lead to.
-type Made<T> = (Vec<NewEvent>, T);
+type Proposal<T> = (Vec<NewEvent>, T);
 
 /// Appends events that are made from the marks of a checkpoint as they are when nobody else can change them.
 fn mark<T>(
     store: &Store,
     checkpoint: Ulid,
     observer: &dyn Observer,
-    make: &dyn Fn(&Marks) -> Result<Made<T>, Refusal>,
-) -> Result<(T, Vec<Appended>)> {
+    make: &dyn Fn(&Marks) -> Result<Proposal<T>, Refusal>,
+) -> Result<(T, Vec<AppendOutcome>)> {
     let outcome = RefCell::new(None);
     let events = |view: &View| {
         let made = marks_of(view, checkpoint).and_then(|marks| Ok(make(&marks)?));

@@ -105,7 +105,7 @@ impl FromStr for Pattern {
 
 /// The outcome of [`tag()`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tagged {
+pub struct TagOutcome {
     /// Tags that it did not have before.
     pub added: Vec<Tag>,
     /// Tags that it had already, so that nothing was recorded.
@@ -115,14 +115,14 @@ pub struct Tagged {
 }
 
 /// Adds tags to a checkpoint.
-pub fn tag(store: &Store, host: &dyn Host, checkpoint: Ulid, tags: &[Tag], observer: &dyn Observer) -> Result<Tagged> {
+pub fn tag(store: &Store, host: &dyn Host, checkpoint: Ulid, tags: &[Tag], observer: &dyn Observer) -> Result<TagOutcome> {
     let who = ensure_may_mark(store, host, "checkpoint tag", checkpoint, observer)?;
     let (tags, actor) = (distinct(tags, Tag::eq), who.actor(host));
     let (tagged, _) = mark(store, checkpoint, observer, &|marks| {
         let (had, added): (Vec<Tag>, Vec<Tag>) = tags.iter().cloned().partition(|tag| marks.tags.contains(tag.as_str()));
         let all = marks.tags.iter().cloned().chain(added.iter().map(Tag::to_string)).collect();
         let events = added.iter().map(|tag| event(kind::CHECKPOINT_TAGGED, &actor, checkpoint, tag)).collect();
-        Ok((events, Tagged { added, had, tags: all }))
+        Ok((events, TagOutcome { added, had, tags: all }))
     })?;
     Ok(tagged)
 }

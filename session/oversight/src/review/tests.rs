@@ -37,7 +37,7 @@ impl Place {
         self.store.events_after(0).unwrap().len()
     }
 
-    fn tag(&self, id: Ulid, tags: &[&str]) -> Result<tag::Tagged> {
+    fn tag(&self, id: Ulid, tags: &[&str]) -> Result<tag::TagOutcome> {
         tag::tag(&self.store, &NOBODY, id, &parsed(tags), &())
     }
 

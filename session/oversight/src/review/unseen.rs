@@ -31,7 +31,7 @@ pub struct ByRule {
 
 /// Everything that a review of a checkpoint cannot show.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Unseen {
+pub struct Exclusions {
     /// Entries that somebody's rules leave out, by rule.
     pub by_rule: Vec<ByRule>,
     /// Entries that are left out because they can be made again, as their names and their neighbours say.
@@ -42,7 +42,7 @@ pub struct Unseen {
     pub rules_removed: Vec<String>,
 }
 
-impl Unseen {
+impl Exclusions {
     /// Of a checkpoint, beside the last one before it that a person approved, if there is any. Where a person has approved the checkpoint
     /// itself, nothing of it is new.
     pub fn of(store: &Store, approved: Option<&Checkpoint>, now: &Checkpoint) -> Result<Self> {
@@ -72,7 +72,7 @@ impl Unseen {
     }
 }
 
-fn of_omissions(before: &[Omission], now: &[Omission]) -> Unseen {
+fn of_omissions(before: &[Omission], now: &[Omission]) -> Exclusions {
     // They are in order.
     let is_known = |omission: &Omission| before.binary_search(omission).is_ok();
     let mut by: BTreeMap<(bool, &str), (ByRule, Vec<String>)> = BTreeMap::new();
@@ -90,7 +90,7 @@ fn of_omissions(before: &[Omission], now: &[Omission]) -> Unseen {
             paths.push(name::display(&omission.path));
         }
     }
-    let mut unseen = Unseen::default();
+    let mut unseen = Exclusions::default();
     for ((is_regenerable, _), (mut found, old)) in by {
         found.paths.extend(old);
         found.paths.truncate(PATHS_MAX);

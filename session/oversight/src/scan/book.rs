@@ -21,7 +21,7 @@ use parhelia_store::{
 use super::{
     Detector, FILE_BYTES_MAX,
     fingerprint::Fingerprints,
-    known::{self, Key, Taken, key},
+    known::{self, ContentClass, Key, key},
     rules::is_settings,
 };
 use parhelia_host::{Error, Result, config};
@@ -115,7 +115,7 @@ impl Book {
 
     /// The verdict on a content, as that of the file at a path.
     pub(super) fn verdict(&self, path: &[u8], blob: BlobId) -> Option<Verdict> {
-        let (text, binary) = (key(blob, taken(path)), key(blob, Taken::Binary));
+        let (text, binary) = (key(blob, taken(path)), key(blob, ContentClass::Binary));
         let shard = self.shard(&text);
         if let Some(found) = shard.found.get(&text) {
             return Some(Verdict::Text(found.clone()));
@@ -131,7 +131,7 @@ impl Book {
     /// Scans a content, and enters it.
     pub(super) fn scan(&self, path: &[u8], blob: BlobId, bytes: &[u8]) -> Verdict {
         if is_binary(bytes) {
-            let key = key(blob, Taken::Binary);
+            let key = key(blob, ContentClass::Binary);
             self.shard(&key).clean.insert(key);
             return Verdict::Binary;
         }
@@ -175,8 +175,8 @@ impl Book {
     }
 }
 
-fn taken(path: &[u8]) -> Taken {
-    if is_settings(path) { Taken::Settings } else { Taken::Text }
+fn taken(path: &[u8]) -> ContentClass {
+    if is_settings(path) { ContentClass::Settings } else { ContentClass::Text }
 }
 
 /// Patterns of files that are not scanned.

@@ -21,7 +21,7 @@ const ALLOWED: [&[u8]; 2] = [b"parhelia:allow", b"gitleaks:allow"];
 
 /// A secret in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct Finding {
     /// The place of its rule among the rules.
     rule: usize,
     /// Line of the file, from 1.
@@ -32,7 +32,7 @@ pub struct Found {
     pub is_allowed: bool,
 }
 
-impl Found {
+impl Finding {
     /// The rule that the secret fits.
     pub fn rule(&self) -> &'static Rule {
         &RULES[self.rule]
@@ -65,7 +65,7 @@ impl Default for Detector {
 
 impl Detector {
     /// The secrets in a file's bytes, in order of their places. The path only tells what kind of file it is.
-    pub fn find(&self, path: &[u8], bytes: &[u8]) -> Vec<Found> {
+    pub fn find(&self, path: &[u8], bytes: &[u8]) -> Vec<Finding> {
         let mut found: Vec<(usize, Range<usize>)> = Vec::new();
         for rule in self.likely(path, bytes) {
             let (Some(pattern), Some(keywords)) = (self.pattern(rule), self.keywords(rule)) else { continue };
@@ -83,7 +83,7 @@ impl Detector {
         let located = found.into_iter().map(|(rule, secret)| {
             line += bytes[at..secret.start].iter().filter(|byte| **byte == b'\n').count() as u64;
             at = secret.start;
-            Found { rule, line, is_allowed: is_allowed(bytes, secret.start), secret }
+            Finding { rule, line, is_allowed: is_allowed(bytes, secret.start), secret }
         });
         located.collect()
     }

@@ -32,7 +32,7 @@ pub(super) type Key = [u8; 16];
 /// What a content was taken for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Taken {
+pub(super) enum ContentClass {
     /// Text of a file of any kind.
     Text = 0,
     /// Text of a settings file, in which more rules hold.
@@ -42,7 +42,7 @@ pub(super) enum Taken {
 }
 
 /// The entry of a content.
-pub(super) fn key(blob: BlobId, taken: Taken) -> Key {
+pub(super) fn key(blob: BlobId, taken: ContentClass) -> Key {
     let mut key: Key = [0; 16];
     key.copy_from_slice(&blob.0[..16]);
     key[15] = taken as u8;
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     fn keys(from: u8, count: u8) -> Vec<Key> {
-        (from..from + count).map(|i| key(BlobId([i; 32]), Taken::Settings)).collect()
+        (from..from + count).map(|i| key(BlobId([i; 32]), ContentClass::Settings)).collect()
     }
 
     #[test]

@@ -31,9 +31,9 @@ use parhelia_store::{
 use serde_json::Value;
 
 pub use book::Book;
-pub use detector::{Detector, Found};
+pub use detector::{Detector, Finding};
 pub use left_out::{LeftOut, is_left_out, judge, left_out_of};
-pub use new::{Scanned, of_new};
+pub use new::{ScanReport, of_new};
 pub use rule::Rule;
 pub use rules::RULES;
 
@@ -52,11 +52,11 @@ pub const FINDINGS_MAX: usize = 50;
 const FINDINGS_NAMED: usize = 5;
 
 /// The book of a capture: none where nothing is to be scanned, or the reason why it could not be opened.
-pub type Opened = Result<Option<Arc<Book>>>;
+pub type BookResult = Result<Option<Arc<Book>>>;
 
 /// The judge of a capture, and the book in which it enters what it scans. Fails without a book only where files with secrets are to be left out:
 /// none of these may be stored unseen.
-pub fn open(store: &Store, settings: &config::Secrets) -> Result<(Option<Judge>, Opened)> {
+pub fn open(store: &Store, settings: &config::Secrets) -> Result<(Option<Judge>, BookResult)> {
     let leaves_out = settings.on_finding == OnFinding::LeaveOut;
     match Book::new(store, settings) {
         Err(e) if leaves_out => Err(e),
@@ -65,7 +65,7 @@ pub fn open(store: &Store, settings: &config::Secrets) -> Result<(Option<Judge>,
 }
 
 /// Scans a new checkpoint, by what its capture has entered in the book. It is committed by now: a scan that fails does it no harm.
-pub fn scan_new(draft: &mut Draft<'_>, book: Opened) {
+pub fn scan_new(draft: &mut Draft<'_>, book: BookResult) {
     let Draft { store, request, observer, .. } = *draft;
     let made = draft.checkpoint();
     let scan = |book: Option<Arc<Book>>| match book {
@@ -100,7 +100,7 @@ pub fn named(finding: &PossibleSecret) -> String {
 }
 
 /// The things that whoever makes a checkpoint should hear of its scan.
-fn notices(checkpoint: Ulid, scanned: &Scanned) -> Vec<Notice> {
+fn notices(checkpoint: Ulid, scanned: &ScanReport) -> Vec<Notice> {
     let scan = &scanned.scan;
     let first = scan.findings.iter().take(FINDINGS_NAMED).map(named).collect();
     let found = (scan.found > 0).then_some(Secrets::Found { checkpoint, found: scan.found, first });

@@ -5,7 +5,7 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-use parhelia_ledger::{PossibleSecret, Scan, Unscanned};
+use parhelia_ledger::{PossibleSecret, Scan, UnscannedCounts};
 use parhelia_store::{
     Store, clock,
     diff::{self, ChangeKind, DiffOptions, Side},
@@ -29,7 +29,7 @@ const FILES_AT_ONCE: usize = 4096;
 
 /// A scan that was made.
 #[derive(Clone, Debug)]
-pub struct Scanned {
+pub struct ScanReport {
     /// Its findings.
     pub scan: Scan,
     /// Files that are left out because of possible secrets, and were not in the parent, each with the reason.
@@ -43,7 +43,7 @@ pub fn of_new(
     book: &Book,
     on_finding: OnFinding,
     progress: &dyn Progress,
-) -> Result<Option<Scanned>> {
+) -> Result<Option<ScanReport>> {
     let parent = made.record.parent.map(|parent| store.view().checkpoint(parent)).transpose()?.flatten();
     let workspace = store.workspace_node(made)?;
     let mut scanner = Scanner::new(store, book, progress);
@@ -77,7 +77,7 @@ pub fn of_new(
     book.keep();
     let scan = Scan { left_out: left_out.files, ..scanner.scan };
     let is_news = scan.files + scan.unscanned.total() > 0 || !left_out.new.is_empty();
-    Ok(is_news.then_some(Scanned { scan, left_out: left_out.new }))
+    Ok(is_news.then_some(ScanReport { scan, left_out: left_out.new }))
 }
 
 struct Scanner<'a> {
@@ -85,28 +85,28 @@ struct Scanner<'a> {
     book: &'a Book,
     progress: &'a dyn Progress,
     /// Files that were not looked up yet.
-    files: Vec<Changed>,
+    files: Vec<Candidate>,
     scan: Scan,
 }
 
 /// A file that is new, or has new content.
-struct Changed {
+struct Candidate {
     path: Vec<u8>,
-    new: Stored,
-    old: Option<Stored>,
+    new: BlobRef,
+    old: Option<BlobRef>,
 }
 
 /// A content of the store, and its length.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Stored {
+struct BlobRef {
     blob: BlobId,
     bytes: u64,
 }
 
-impl Stored {
+impl BlobRef {
     fn of(node: &Node) -> Option<Self> {
         match &node.kind {
-            Kind::File { size, blob, .. } => Some(Stored { blob: *blob, bytes: *size }),
+            Kind::File { size, blob, .. } => Some(BlobRef { blob: *blob, bytes: *size }),
             _ => None,
         }
     }
@@ -126,16 +126,16 @@ impl<'a> Scanner<'a> {
             left_out: 0,
             allowed: 0,
             files: 0,
-            unscanned: Unscanned::default(),
+            unscanned: UnscannedCounts::default(),
         };
         Scanner { store, book, progress, files: Vec::new(), scan: nothing }
     }
 
     /// Takes a file. `old` is what stood there before.
     fn file(&mut self, path: &[u8], new: &Node, old: Option<&Node>) {
-        let (Some(new), old) = (Stored::of(new), old.and_then(Stored::of)) else { return };
+        let (Some(new), old) = (BlobRef::of(new), old.and_then(BlobRef::of)) else { return };
         if new.bytes > 0 && old != Some(new) {
-            self.files.push(Changed { path: path.to_vec(), new, old });
+            self.files.push(Candidate { path: path.to_vec(), new, old });
         }
         if self.files.len() >= FILES_AT_ONCE {
             self.flush();
@@ -162,13 +162,13 @@ impl<'a> Scanner<'a> {
     }
 
     /// Scans what is not in the book: it was not read when it was captured, because it is in the store.
-    fn scan_missing(&self, files: &[Changed]) {
-        let is_missing = |file: &&Changed| {
+    fn scan_missing(&self, files: &[Candidate]) {
+        let is_missing = |file: &&Candidate| {
             !self.is_passed_over(&file.path)
                 && file.new.bytes <= FILE_BYTES_MAX
                 && self.book.verdict(&file.path, file.new.blob).is_none()
         };
-        let missing: Vec<&Changed> = files.iter().filter(is_missing).collect();
+        let missing: Vec<&Candidate> = files.iter().filter(is_missing).collect();
         let next = AtomicUsize::new(0);
         let work = || {
             while let Some(file) = missing.get(next.fetch_add(1, Ordering::Relaxed))
@@ -189,7 +189,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// The secrets of a file that was to be scanned.
-    fn secrets(&mut self, file: &Changed) -> Option<Vec<Secret>> {
+    fn secrets(&mut self, file: &Candidate) -> Option<Vec<Secret>> {
         let unscanned = &mut self.scan.unscanned;
         let reason = if self.book.is_allowed(&file.path) {
             &mut unscanned.allowed
@@ -210,7 +210,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// The secrets that a file had before, by rule and fingerprint.
-    fn known(&self, path: &[u8], old: Stored) -> BTreeSet<(&'static str, String)> {
+    fn known(&self, path: &[u8], old: BlobRef) -> BTreeSet<(&'static str, String)> {
         let scan = || Some(self.book.scan(path, old.blob, &old.read(self.store)?));
         let had = (old.bytes <= FILE_BYTES_MAX).then(|| self.book.verdict(path, old.blob).or_else(scan)).flatten();
         match had {

@@ -194,7 +194,7 @@ proptest! {
             prop_assert_eq!(found.line, begin);
         }
         // A key's own line is below the one that names it.
-        let is_it = |found: &&Found| found.rule().id == rule && (line..=line + 1).contains(&found.line);
+        let is_it = |found: &&Finding| found.rule().id == rule && (line..=line + 1).contains(&found.line);
         prop_assert!(found.iter().any(|found| is_it(&found)), "{} in {:?}", rule, text);
     }
 }

@@ -40,7 +40,7 @@ pub struct Index {
 
 /// A search, as the index takes it.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct IndexQuery<'a> {
     /// The query, in the engine's syntax.
     pub query: &'a str,
     /// Only those of this session.
@@ -51,7 +51,7 @@ pub struct Asked<'a> {
 
 /// A checkpoint that matches.
 #[derive(Clone, Copy, Debug)]
-pub struct Ranked {
+pub struct IndexHit {
     /// Commit sequence of the checkpoint.
     pub sequence: u64,
     /// Its rank; a better one is higher.
@@ -69,7 +69,7 @@ pub struct Counts {
 
 /// A checkpoint that waits to be indexed.
 #[derive(Clone, Debug)]
-pub struct Waiting {
+pub struct PendingCheckpoint {
     /// Commit sequence of the checkpoint.
     pub sequence: u64,
     /// Id of the checkpoint, a ULID as text.
@@ -77,7 +77,7 @@ pub struct Waiting {
 }
 
 /// A row of the index, for comparing two: sequence, base, state, texts.
-pub type Dumped = (i64, Option<i64>, i64, Vec<String>);
+pub type IndexRow = (i64, Option<i64>, i64, Vec<String>);
 
 type Result<T, E = rusqlite::Error> = std::result::Result<T, E>;
 
@@ -132,7 +132,7 @@ impl Index {
         ))
     }
 
-    /// The place in the journal up to which it was built, as [`Writing::set_position`] was told.
+    /// The place in the journal up to which it was built, as [`WriteTransaction::set_position`] was told.
     pub fn position(&self) -> Result<Option<String>> {
         let found = self.connection.query_row("SELECT value FROM meta WHERE key = 'position'", [], |row| row.get(0));
         found.optional()
@@ -148,8 +148,8 @@ impl Index {
     }
 
     /// Begins to write. What is not committed is taken back.
-    pub fn write(&self) -> Result<Writing<'_>> {
-        Ok(Writing(self.connection.unchecked_transaction()?))
+    pub fn write(&self) -> Result<WriteTransaction<'_>> {
+        Ok(WriteTransaction(self.connection.unchecked_transaction()?))
     }
 
     /// Brings all of the full-text table into one piece, which makes searching it quicker.
@@ -164,7 +164,7 @@ impl Index {
     }
 
     /// Numbers of a search.
-    pub fn counts(&self, asked: &Asked<'_>) -> Result<Counts> {
+    pub fn counts(&self, asked: &IndexQuery<'_>) -> Result<Counts> {
         let sql = "SELECT count(*), coalesce(sum(state > 1), 0) FROM checkpoints c WHERE
             (?1 IS NULL OR c.session = ?1) AND (?2 IS NULL OR c.created_at >= ?2)";
         let values = params![asked.session, asked.since.map(Timestamp::as_microsecond)];
@@ -172,7 +172,7 @@ impl Index {
     }
 
     /// All checkpoints that match, the best first; of two that are as good, the newer one first.
-    pub fn ranked(&self, asked: &Asked<'_>) -> Result<Vec<Ranked>> {
+    pub fn ranked(&self, asked: &IndexQuery<'_>) -> Result<Vec<IndexHit>> {
         let weights = Field::ALL.map(|field| field.weight().to_string()).join(", ");
         // The full-text table comes first: it is asked once, and not once for each checkpoint.
         let chosen = match (asked.session, asked.since) {
@@ -185,7 +185,7 @@ impl Index {
         let mut statement =
             self.connection.prepare(&format!("SELECT texts.rowid, -bm25(texts, {weights}) FROM texts {chosen}"))?;
         let values = params![asked.query, asked.session, asked.since.map(Timestamp::as_microsecond)];
-        let rows = statement.query_map(values, |row| Ok(Ranked { sequence: unsigned(row, 0)?, score: row.get(1)? }))?;
+        let rows = statement.query_map(values, |row| Ok(IndexHit { sequence: unsigned(row, 0)?, score: row.get(1)? }))?;
         let mut ranked = rows.collect::<Result<Vec<_>>>()?;
         ranked.sort_by(|one, other| other.score.total_cmp(&one.score).then(other.sequence.cmp(&one.sequence)));
         Ok(ranked)
@@ -198,7 +198,7 @@ impl Index {
     }
 
     /// The places in the texts of some checkpoints that match, by sequence.
-    pub fn matches(&self, query: &str, ranked: &[Ranked]) -> Result<HashMap<u64, Vec<Match>>> {
+    pub fn matches(&self, query: &str, ranked: &[IndexHit]) -> Result<HashMap<u64, Vec<Match>>> {
         let (open, close) = MARKS;
         let excerpt = |(i, field): (usize, Field)| match field.is_list() {
             true => format!("highlight(texts, {i}, '{open}', '{close}')"),
@@ -215,7 +215,7 @@ impl Index {
     }
 
     /// Everything in it, for comparing two.
-    pub fn dump(&self) -> Result<Vec<Dumped>> {
+    pub fn dump(&self) -> Result<Vec<IndexRow>> {
         let sql = format!(
             "SELECT sequence, base, state, {} FROM checkpoints LEFT JOIN texts ON texts.rowid = sequence ORDER BY sequence",
             Field::ALL.map(|field| format!("texts.{}", field.name())).join(", ")
@@ -250,9 +250,9 @@ fn unsigned(row: &Row<'_>, column: usize) -> Result<u64> {
 
 /// Changes to an index that become visible together.
 #[derive(Debug)]
-pub struct Writing<'a>(Transaction<'a>);
+pub struct WriteTransaction<'a>(Transaction<'a>);
 
-impl Writing<'_> {
+impl WriteTransaction<'_> {
     fn run(&self, sql: &str, values: impl rusqlite::Params) -> Result<()> {
         self.0.prepare_cached(sql)?.execute(values).map(drop)
     }
@@ -328,10 +328,11 @@ impl Writing<'_> {
     }
 
     /// The next checkpoints that wait to be indexed, in the order of commits.
-    pub fn next(&self, at_most: u32) -> Result<Vec<Waiting>> {
+    pub fn next(&self, at_most: u32) -> Result<Vec<PendingCheckpoint>> {
         let mut statement =
             self.0.prepare_cached("SELECT sequence, id FROM checkpoints WHERE state = 0 ORDER BY sequence LIMIT ?1")?;
-        let rows = statement.query_map([at_most], |row| Ok(Waiting { sequence: unsigned(row, 0)?, id: row.get(1)? }))?;
+        let rows =
+            statement.query_map([at_most], |row| Ok(PendingCheckpoint { sequence: unsigned(row, 0)?, id: row.get(1)? }))?;
         rows.collect()
     }
 

@@ -19,8 +19,8 @@ use parhelia_store::{Store, id::Ulid, record::Checkpoint};
 
 pub use self::{documents::Field, query::Query};
 use self::{
-    index::{Asked, Index, Ranked},
-    place::{Kept, Place},
+    index::{Index, IndexHit, IndexQuery},
+    place::{LockMode, Place},
 };
 use parhelia_host::{Error, Host, Observer, Result, error::IoContext, notice::Notice};
 
@@ -46,7 +46,7 @@ pub struct SearchRequest<'a> {
 
 /// The result of a search.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct SearchResults {
     /// The checkpoints, the best first.
     pub hits: Vec<Hit>,
     /// Number of checkpoints that match.
@@ -87,7 +87,7 @@ pub struct Piece {
 }
 
 /// Searches the checkpoints of a store.
-pub fn search(store: &Store, host: &dyn Host, request: &SearchRequest<'_>, observer: &dyn Observer) -> Result<Found> {
+pub fn search(store: &Store, host: &dyn Host, request: &SearchRequest<'_>, observer: &dyn Observer) -> Result<SearchResults> {
     let mut why = String::new();
     for place in place::candidates(store, host) {
         match at(store, &place, request, observer) {
@@ -149,8 +149,8 @@ impl Fault {
 }
 
 /// Searches with the index at a place: beside other readers if it is up to date, and otherwise alone.
-fn at(store: &Store, place: &Place, request: &SearchRequest<'_>, observer: &dyn Observer) -> Result<Found, Fault> {
-    let shared = place.lock(Kept::Shared, store.lock_timeout(), observer)?;
+fn at(store: &Store, place: &Place, request: &SearchRequest<'_>, observer: &dyn Observer) -> Result<SearchResults, Fault> {
+    let shared = place.lock(LockMode::Shared, store.lock_timeout(), observer)?;
     let current = Index::open(place).and_then(|index| Ok(update::is_current(&index, &store.view())?.then_some(index)));
     let found = current.and_then(|index| index.map(|index| ask(store, &index, request)).transpose());
     drop(shared);
@@ -160,7 +160,7 @@ fn at(store: &Store, place: &Place, request: &SearchRequest<'_>, observer: &dyn 
         // What is wrong with it is put right by whoever holds it alone.
         Ok(None) | Err(_) => {}
     }
-    let _alone = place.lock(Kept::Alone, store.lock_timeout(), observer)?;
+    let _alone = place.lock(LockMode::Alone, store.lock_timeout(), observer)?;
     match updated(store, place, request, observer) {
         Err(fault) if fault.is_of_content() => {
             place.clear().map_err(Fault::Closed)?;
@@ -175,7 +175,7 @@ fn at(store: &Store, place: &Place, request: &SearchRequest<'_>, observer: &dyn 
 pub fn forget_deleted(store: &Store, host: &dyn Host, observer: &dyn Observer) -> Result<()> {
     for place in place::candidates(store, host).into_iter().filter(|place| place.file().exists()) {
         let scrubbed = || -> Result<(), Fault> {
-            let _alone = place.lock(Kept::Alone, store.lock_timeout(), observer)?;
+            let _alone = place.lock(LockMode::Alone, store.lock_timeout(), observer)?;
             let index = Index::open(&place)?;
             update::run(&index, store, observer)?;
             Ok(index.scrub()?)
@@ -189,32 +189,32 @@ pub fn forget_deleted(store: &Store, host: &dyn Host, observer: &dyn Observer) -
     Ok(())
 }
 
-fn updated(store: &Store, place: &Place, request: &SearchRequest<'_>, observer: &dyn Observer) -> Result<Found, Fault> {
+fn updated(store: &Store, place: &Place, request: &SearchRequest<'_>, observer: &dyn Observer) -> Result<SearchResults, Fault> {
     let index = Index::open(place)?;
     update::run(&index, store, observer)?;
     ask(store, &index, request)
 }
 
-fn in_memory(store: &Store, request: &SearchRequest<'_>, observer: &dyn Observer) -> Result<Found, Fault> {
+fn in_memory(store: &Store, request: &SearchRequest<'_>, observer: &dyn Observer) -> Result<SearchResults, Fault> {
     let index = Index::in_memory()?;
     update::run(&index, store, observer)?;
     ask(store, &index, request)
 }
 
-fn ask(store: &Store, index: &Index, request: &SearchRequest<'_>) -> Result<Found, Fault> {
+fn ask(store: &Store, index: &Index, request: &SearchRequest<'_>) -> Result<SearchResults, Fault> {
     let engine = request.query.engine();
-    let asked = Asked { query: &engine, session: request.session, since: request.since };
+    let asked = IndexQuery { query: &engine, session: request.session, since: request.since };
     let counts = index.counts(&asked)?;
     let mut ranked = index.ranked(&asked)?;
     let matching = ranked.len() as u64;
     ranked.truncate(request.limit);
     let (view, mut places) = (store.view(), index.matches(&engine, &ranked)?);
     let mut hits = Vec::new();
-    for Ranked { sequence, score } in ranked {
+    for IndexHit { sequence, score } in ranked {
         let id: Option<Ulid> = index.id(sequence)?.and_then(|id| id.parse().ok());
         // Deleted while it was indexed.
         let Some(checkpoint) = id.map(|id| view.checkpoint(id)).transpose()?.flatten() else { continue };
         hits.push(Hit { checkpoint, score, matches: places.remove(&sequence).unwrap_or_default() });
     }
-    Ok(Found { hits, matching, searched: counts.searched, partial: counts.partial })
+    Ok(SearchResults { hits, matching, searched: counts.searched, partial: counts.partial })
 }

@@ -31,7 +31,7 @@ const BESIDE: [&str; 3] = ["-journal", "-wal", "-shm"];
 
 /// The way in which an index is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kept {
+pub enum LockMode {
     /// Beside other readers.
     Shared,
     /// By one process alone, which may write it.
@@ -93,11 +93,11 @@ impl Place {
     }
 
     /// Waits until the index can be held so. It is let go of with the result.
-    pub fn lock(&self, kept: Kept, timeout: Duration, observer: &dyn Observer) -> Result<Lock, Fault> {
+    pub fn lock(&self, kept: LockMode, timeout: Duration, observer: &dyn Observer) -> Result<Lock, Fault> {
         let path = self.folder.join(format!("{}.lock", self.name));
         let operation = match kept {
-            Kept::Shared => FlockOperation::NonBlockingLockShared,
-            Kept::Alone => FlockOperation::NonBlockingLockExclusive,
+            LockMode::Shared => FlockOperation::NonBlockingLockShared,
+            LockMode::Alone => FlockOperation::NonBlockingLockExclusive,
         };
         let (began, mut was_told) = (Instant::now(), false);
         loop {

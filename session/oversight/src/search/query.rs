@@ -79,7 +79,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::search::index::{Asked, Index};
+    use crate::search::index::{Index, IndexQuery};
 
     fn engine(given: &str) -> String {
         given.parse::<Query>().unwrap().engine()
@@ -120,7 +120,7 @@ mod tests {
             if let Ok(query) = given.parse::<Query>() {
                 let index = Index::in_memory().unwrap();
                 let engine = query.engine();
-                let asked = Asked { query: &engine, session: None, since: None };
+                let asked = IndexQuery { query: &engine, session: None, since: None };
                 prop_assert!(index.ranked(&asked).is_ok(), "{:?}", index.ranked(&asked));
                 prop_assert!(index.matches(&engine, &[]).is_ok());
             }
@@ -138,7 +138,7 @@ mod tests {
         ];
         for given in long {
             let engine = engine(&given);
-            let asked = Asked { query: &engine, session: None, since: None };
+            let asked = IndexQuery { query: &engine, session: None, since: None };
             assert!(index.ranked(&asked).is_ok(), "{:?}", index.ranked(&asked));
         }
     }

@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use super::{
     Fault, documents,
-    index::{Index, Waiting, Writing},
+    index::{Index, PendingCheckpoint, WriteTransaction},
     text::indexed,
 };
 use parhelia_host::Observer;
@@ -80,7 +80,7 @@ pub fn run(index: &Index, store: &Store, observer: &dyn Observer) -> Result<(), 
 }
 
 /// Enters every checkpoint into an index that has nothing, or that was built from another journal.
-fn begin(writing: &Writing<'_>, view: &View) -> Result<(), Fault> {
+fn begin(writing: &WriteTransaction<'_>, view: &View) -> Result<(), Fault> {
     writing.clear()?;
     for outline in view.outlines()? {
         writing.add(outline.sequence, &outline.id.to_string(), &outline.session, outline.created_at)?;
@@ -90,7 +90,7 @@ fn begin(writing: &Writing<'_>, view: &View) -> Result<(), Fault> {
 
 /// News of the journal since an index was built.
 #[derive(Default)]
-struct Since {
+struct JournalDelta {
     /// New checkpoints.
     committed: Vec<Ulid>,
     /// Those that something was said of.
@@ -101,11 +101,11 @@ struct Since {
 }
 
 /// News of the journal since a position; none where it does not go on from there, because it was cut, or is that of another store.
-fn since(store: &Store, view: &View, known: &str) -> Option<Since> {
+fn since(store: &Store, view: &View, known: &str) -> Option<JournalDelta> {
     let position: Position = serde_json::from_str(known).ok()?;
     // Also a position with another hash: then nothing follows it.
     let tail = Journal::of(store.layout()).read(&position).ok().filter(|_| position.sequence < view.end().sequence)?;
-    let mut since = Since::default();
+    let mut since = JournalDelta::default();
     for logged in tail.records.into_iter().filter(|logged| logged.sequence <= view.end().sequence) {
         match logged.entry {
             Entry::Commit { record, .. } => {
@@ -122,7 +122,7 @@ fn since(store: &Store, view: &View, known: &str) -> Option<Since> {
     Some(since)
 }
 
-impl Since {
+impl JournalDelta {
     fn note(&mut self, event: &Event) {
         let id = || event.subject.parse::<Ulid>().ok();
         match event.kind.as_str() {
@@ -138,7 +138,7 @@ impl Since {
     }
 }
 
-fn take_in(writing: &Writing<'_>, view: &View, since: &Since) -> Result<(), Fault> {
+fn take_in(writing: &WriteTransaction<'_>, view: &View, since: &JournalDelta) -> Result<(), Fault> {
     for id in &since.deleted {
         if view.sequence(*id)?.is_none() {
             writing.remove(&id.to_string())?;
@@ -161,7 +161,7 @@ fn take_in(writing: &Writing<'_>, view: &View, since: &Since) -> Result<(), Faul
 }
 
 /// Indexes some of the checkpoints that wait. False once none is left.
-fn index_some(writing: &Writing<'_>, store: &Store, view: &View, observer: &dyn Observer) -> Result<bool, Fault> {
+fn index_some(writing: &WriteTransaction<'_>, store: &Store, view: &View, observer: &dyn Observer) -> Result<bool, Fault> {
     let began = Instant::now();
     while began.elapsed() < COMMIT_EVERY {
         let waiting = writing.next(AT_ONCE)?;
@@ -179,7 +179,7 @@ fn index_some(writing: &Writing<'_>, store: &Store, view: &View, observer: &dyn 
     Ok(true)
 }
 
-fn index_one(writing: &Writing<'_>, store: &Store, view: &View, waiting: &Waiting) -> Result<(), Fault> {
+fn index_one(writing: &WriteTransaction<'_>, store: &Store, view: &View, waiting: &PendingCheckpoint) -> Result<(), Fault> {
     let found = |id: &str| id.parse().ok().map(|id| view.checkpoint(id)).transpose();
     let Some(checkpoint) = found(&waiting.id)?.flatten() else { return Ok(writing.remove(&waiting.id)?) };
     let record = &checkpoint.record;

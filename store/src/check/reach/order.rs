@@ -2,7 +2,7 @@
 
 use super::{Reach, Trust};
 use crate::{
-    codec::Malformed,
+    codec::DecodeError,
     error::Result,
     id::TreeId,
     pack::ObjectKind,
@@ -59,6 +59,6 @@ impl<'a> Reach<'a> {
 pub(super) const UNORDERED: &str = "split folder: levels, first names or order";
 
 /// A tree node with its level.
-pub(super) fn levelled(bytes: &[u8]) -> Result<(u8, TreeNode), Malformed> {
+pub(super) fn levelled(bytes: &[u8]) -> Result<(u8, TreeNode), DecodeError> {
     Ok((bytes.first().copied().unwrap_or_default(), tree::decode(bytes)?))
 }

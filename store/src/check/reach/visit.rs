@@ -1,6 +1,6 @@
 //! A visit of everything that a checkpoint reaches.
 
-use super::{Followed, Reach, Sums};
+use super::{Reach, Sums, VisitedTree};
 use crate::{
     check::{FindingKind, structure::describe},
     error::{Error, Result},
@@ -47,7 +47,7 @@ impl Visitor for Reach<'_> {
             }
         };
         if node.is_none() {
-            self.followed.insert(id.object().key(), Followed { totals: None, is_dirty: true, is_counted: false });
+            self.followed.insert(id.object().key(), VisitedTree { totals: None, is_dirty: true, is_counted: false });
         }
         Ok(node.map(|node| (node, Sums::default())))
     }
@@ -87,7 +87,7 @@ impl Visitor for Reach<'_> {
 
     fn leave(&mut self, id: TreeId, sums: Sums) {
         self.followed
-            .insert(id.object().key(), Followed { totals: Some(sums.totals), is_dirty: sums.is_dirty, is_counted: false });
+            .insert(id.object().key(), VisitedTree { totals: Some(sums.totals), is_dirty: sums.is_dirty, is_counted: false });
     }
 
     fn blob(&mut self, blob: BlobId, bytes: u64, _place: &GraphPath<'_>) -> Result<Option<GraphContent>> {

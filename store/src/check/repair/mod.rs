@@ -22,7 +22,7 @@ mod survey;
 use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
 use self::{need::Need, sources::Sources, survey::Survey};
-use super::Touched;
+use super::AffectedPath;
 use crate::{
     damaged,
     error::{Error, Result},
@@ -38,7 +38,7 @@ use crate::{
 
 /// An object that was taken from a source.
 #[derive(Debug)]
-struct Found {
+struct SourceObject {
     kind: ObjectKind,
     id: ObjectId,
     bytes: Vec<u8>,
@@ -57,26 +57,26 @@ struct Lay {
     base: Option<(ObjectId, u32)>,
 }
 
-impl Found {
+impl SourceObject {
     fn whole(kind: ObjectKind, id: ObjectId, bytes: Vec<u8>) -> Self {
-        Found { kind, id, bytes, lay: None }
+        SourceObject { kind, id, bytes, lay: None }
     }
 
     fn in_block(kind: ObjectKind, id: ObjectId, block: &Block, place: (usize, Location)) -> Option<Self> {
         let lay = Lay { block: place, at: block.place_of(id)?, base: block.base_of(id) };
-        Some(Found { kind, id, bytes: block.object(id)?.to_vec(), lay: Some(lay) })
+        Some(SourceObject { kind, id, bytes: block.object(id)?.to_vec(), lay: Some(lay) })
     }
 }
 
 /// An object that checkpoints need and that is nowhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lost {
+pub struct LostObject {
     /// The object's id.
     pub object: ObjectId,
     /// Chunk, recipe, tree, table or record.
     pub kind: &'static str,
     /// Checkpoints and paths that need it; not more than a few.
-    pub touches: Vec<Touched>,
+    pub touches: Vec<AffectedPath>,
     /// Number of further ones.
     pub touches_more: u64,
 }
@@ -108,7 +108,7 @@ pub struct RepairPlan {
     /// Objects that are taken from the sources.
     pub recovered_objects: u64,
     /// Objects that stay lost.
-    pub lost: Vec<Lost>,
+    pub lost: Vec<LostObject>,
     broken_recipes: BTreeSet<ObjectId>,
     /// Blocks that wait for a lost base.
     kept_blocks: BTreeSet<Location>,
@@ -189,7 +189,7 @@ fn recover(
     sources: &mut Sources,
     checkpoints: &[Checkpoint],
     progress: &dyn Progress,
-) -> Result<Vec<Lost>> {
+) -> Result<Vec<LostObject>> {
     loop {
         let mut need = Need::new(store, survey, sources);
         for checkpoint in checkpoints {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::{Found, Lost, sources::Sources, survey::Survey};
+use super::{LostObject, SourceObject, sources::Sources, survey::Survey};
 use crate::{
     check::report::touch,
     error::Result,
@@ -29,7 +29,7 @@ pub(super) struct Need<'a> {
     losses_before: u64,
     /// Nodes of its recipe. One that stands there twice is followed once.
     nodes: HashSet<ObjectKey>,
-    lost: BTreeMap<ObjectId, Lost>,
+    lost: BTreeMap<ObjectId, LostObject>,
 }
 
 impl<'a> Need<'a> {
@@ -39,14 +39,14 @@ impl<'a> Need<'a> {
     }
 
     /// Objects that are nowhere. Those that were found in the sources are the survey's.
-    pub(super) fn finish(self) -> Vec<Lost> {
+    pub(super) fn finish(self) -> Vec<LostObject> {
         self.lost.into_values().collect()
     }
 
     /// Follows one checkpoint to all that it needs.
     pub(super) fn follow(&mut self, checkpoint: &Checkpoint, progress: &dyn Progress) -> Result<()> {
         let ids = self.store.ids();
-        graph::follow(&mut Following { need: self, checkpoint }, ids, checkpoint, progress)
+        graph::follow(&mut NeedVisitor { need: self, checkpoint }, ids, checkpoint, progress)
     }
 
     fn has(&self, id: ObjectId) -> bool {
@@ -55,14 +55,14 @@ impl<'a> Need<'a> {
 }
 
 /// A checkpoint that is being followed.
-struct Following<'n, 'a, 'c> {
+struct NeedVisitor<'n, 'a, 'c> {
     need: &'n mut Need<'a>,
     checkpoint: &'c Checkpoint,
 }
 
-impl Following<'_, '_, '_> {
+impl NeedVisitor<'_, '_, '_> {
     fn lose(&mut self, kind: ObjectKind, id: ObjectId, place: &GraphPath<'_>) {
-        let none = || Lost { object: id, kind: kind.name(), touches: Vec::new(), touches_more: 0 };
+        let none = || LostObject { object: id, kind: kind.name(), touches: Vec::new(), touches_more: 0 };
         let lost = self.need.lost.entry(id).or_insert_with(none);
         self.need.losses += 1;
         touch(&mut lost.touches, &mut lost.touches_more, self.checkpoint.record.id, place.path);
@@ -131,7 +131,7 @@ impl Following<'_, '_, '_> {
     }
 }
 
-impl Visitor for Following<'_, '_, '_> {
+impl Visitor for NeedVisitor<'_, '_, '_> {
     /// The number of losses before it.
     type Open = u64;
 
@@ -140,7 +140,7 @@ impl Visitor for Following<'_, '_, '_> {
         let (kind, id) = (ObjectKind::Record, checkpoint.digest.object());
         if !self.need.has(id) {
             let bytes = checkpoint.sealed.as_bytes().to_vec();
-            self.need.survey.recovered.insert(id.key(), Found::whole(kind, id, bytes));
+            self.need.survey.recovered.insert(id.key(), SourceObject::whole(kind, id, bytes));
         }
         Ok(())
     }

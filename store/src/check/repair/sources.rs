@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Found, SearchedFolder};
+use super::{SearchedFolder, SourceObject};
 use crate::{
     create,
     error::{Error, IoContext, Result},
@@ -83,7 +83,7 @@ impl Sources {
         id: ObjectId,
         checkpoint: &Checkpoint,
         place: &GraphPath<'_>,
-    ) -> Result<Option<Found>> {
+    ) -> Result<Option<SourceObject>> {
         if let Some(found) = self.in_stores(kind, id) {
             return Ok(Some(found));
         }
@@ -96,23 +96,23 @@ impl Sources {
                 ObjectKind::Record | ObjectKind::Table => None,
             };
             if let Some(bytes) = found {
-                return Ok(Some(Found::whole(kind, id, bytes)));
+                return Ok(Some(SourceObject::whole(kind, id, bytes)));
             }
         }
         Ok(None)
     }
 
     /// An object that another store has.
-    pub(super) fn in_stores(&self, kind: ObjectKind, id: ObjectId) -> Option<Found> {
+    pub(super) fn in_stores(&self, kind: ObjectKind, id: ObjectId) -> Option<SourceObject> {
         self.stores.iter().zip(1..).find_map(|(other, number)| {
             // A block is only given out after all of it was hashed.
             let block = other.object_block(kind, id).ok()?;
-            Found::in_block(kind, id, &block, (number, other.locate(kind, id).ok()?))
+            SourceObject::in_block(kind, id, &block, (number, other.locate(kind, id).ok()?))
         })
     }
 
     /// An object of which no path is known, because blocks build on it and no checkpoint refers to it.
-    pub(super) fn find_base(&mut self, store: &Store, kind: ObjectKind, id: ObjectId) -> Option<Found> {
+    pub(super) fn find_base(&mut self, store: &Store, kind: ObjectKind, id: ObjectId) -> Option<SourceObject> {
         let found = self.in_stores(kind, id);
         found.or_else(|| self.folders.iter_mut().find_map(|folder| folder.any(store.ids(), kind, id)))
     }
@@ -120,9 +120,9 @@ impl Sources {
 
 impl Folder {
     /// A whole file, or what was captured for a checkpoint.
-    fn any(&mut self, ids: &Ids, kind: ObjectKind, id: ObjectId) -> Option<Found> {
+    fn any(&mut self, ids: &Ids, kind: ObjectKind, id: ObjectId) -> Option<SourceObject> {
         if kind != ObjectKind::Chunk {
-            return self.objects.get(&id).map(|bytes| Found::whole(kind, id, bytes.clone()));
+            return self.objects.get(&id).map(|bytes| SourceObject::whole(kind, id, bytes.clone()));
         }
         if self.by_id.is_none() {
             let files = self.by_bytes.get_or_insert_with(|| list(&self.path));
@@ -131,7 +131,7 @@ impl Folder {
             self.by_id = Some(short.filter_map(id_of).collect());
         }
         let bytes = std::fs::read(self.by_id.as_ref()?.get(&id)?).ok()?;
-        (ids.blob(&bytes).object() == id).then(|| Found::whole(kind, id, bytes))
+        (ids.blob(&bytes).object() == id).then(|| SourceObject::whole(kind, id, bytes))
     }
 
     fn chunk(&mut self, ids: &Ids, id: ObjectId, place: &GraphPath<'_>) -> Option<Vec<u8>> {

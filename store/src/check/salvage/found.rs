@@ -10,7 +10,7 @@ use crate::{
 
 /// A sealed record that lies in a pack.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Sealed {
+pub(super) struct SealedRecord {
     pub(super) id: ObjectId,
     /// Its bytes.
     pub(super) text: String,
@@ -23,7 +23,7 @@ pub(super) struct FoundPack {
     pub(super) info: PackInfo,
     /// What is wrong with it.
     pub(super) fault: Option<String>,
-    pub(super) records: Vec<Sealed>,
+    pub(super) records: Vec<SealedRecord>,
     /// Length of the longest chunk in it.
     pub(super) chunk_bytes_max: usize,
 }
@@ -81,7 +81,7 @@ impl FoundPack {
         };
         for entry in directory.entries.iter().filter(|entry| entry.kind == ObjectKind::Record) {
             let text = block.object(entry.id).and_then(|bytes| std::str::from_utf8(bytes).ok());
-            self.records.extend(text.map(|text| Sealed { id: entry.id, text: text.to_owned() }));
+            self.records.extend(text.map(|text| SealedRecord { id: entry.id, text: text.to_owned() }));
         }
         Ok(())
     }

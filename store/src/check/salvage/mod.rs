@@ -25,9 +25,9 @@ use std::{
 
 pub use self::report::{DamagedPack, SalvageReport, SalvagedCheckpoint};
 use self::{
-    found::{FoundPack, Sealed, is_gone},
+    found::{FoundPack, SealedRecord, is_gone},
     script::{Memory, Script},
-    staging::Staging,
+    staging::StagedStore,
 };
 use super::{CheckOptions, HurtCheckpoint, plan_repair, repair, run_naming};
 use crate::{
@@ -64,7 +64,7 @@ pub fn salvage(from: &Layout, to: Option<&Path>, progress: &dyn Progress) -> Res
         Err(e) => (None, Some(e.fault())),
     };
     let memory = Memory::read(from);
-    let staging = Staging::make(&to, from)?;
+    let staging = StagedStore::make(&to, from)?;
     let config = known.clone().unwrap_or_else(|| Config::new(OpenOptions::default().parity));
     crate::store::make(staging.layout(), &config)?;
     let mut salvage = Salvage { from, staging, memory, damaged: BTreeMap::new(), bytes: 0, packs: 0 };
@@ -140,7 +140,7 @@ pub(super) fn in_order(records: BTreeMap<ObjectId, String>, ids: &Ids) -> Vec<Ch
 /// A salvage on its way.
 struct Salvage<'a> {
     from: &'a Layout,
-    staging: Staging,
+    staging: StagedStore,
     memory: Memory,
     damaged: BTreeMap<PackId, String>,
     bytes: u64,
@@ -191,7 +191,7 @@ impl Salvage<'_> {
     ) -> Result<SalvageReport> {
         let layout = self.staging.layout().clone();
         let infos: Vec<PackInfo> = copied.iter().map(|pack| pack.info.clone()).collect();
-        let sealed: Vec<Sealed> = copied.into_iter().flat_map(|pack| pack.records).collect();
+        let sealed: Vec<SealedRecord> = copied.into_iter().flat_map(|pack| pack.records).collect();
         let mut script = Script::new(&self.memory, sealed, &layout.keys.ids);
         let op = OpId::generate();
         // A store of everything, which is then repaired. Neither its journal nor its index stays.

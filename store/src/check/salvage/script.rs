@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::found::Sealed;
+use super::found::SealedRecord;
 use crate::{
     error::Result,
     event::kind,
@@ -100,10 +100,10 @@ impl Memory {
 impl Script {
     /// Puts together what a journal tells and what packs hold. Records of which the journal tells nothing stand where it has a gap, or at its
     /// end, in the order in which they were made, parents first.
-    pub(super) fn new(memory: &Memory, sealed: Vec<Sealed>, ids: &Ids) -> Self {
+    pub(super) fn new(memory: &Memory, sealed: Vec<SealedRecord>, ids: &Ids) -> Self {
         let mut script = Script::default();
         let mut found: BTreeMap<ObjectId, Checkpoint> = BTreeMap::new();
-        for Sealed { id, text } in sealed {
+        for SealedRecord { id, text } in sealed {
             match Checkpoint::decode(0, text, ids) {
                 Ok(checkpoint) => _ = found.insert(id, checkpoint),
                 Err(_) => script.unreadable += 1,

@@ -21,14 +21,14 @@ use crate::{
 };
 
 /// A store without a name. Its folder goes where it does not get one.
-pub(super) struct Staging {
+pub(super) struct StagedStore {
     layout: Layout,
     is_published: bool,
     /// Its folder `packs`, locked while its process lives. What a store locks of itself is another folder.
     _lock: OwnedFd,
 }
 
-impl Staging {
+impl StagedStore {
     /// Makes a folder beside where the store is to be. Fails where something is in its place, and removes what a salvage to there left whose
     /// process is dead.
     pub(super) fn make(to: &Path, from: &Layout) -> Result<Self> {
@@ -44,7 +44,7 @@ impl Staging {
         disk::make_folder(&packs)?;
         let folder: OwnedFd = File::open(&packs).at("open folder", &packs)?.into();
         flock(&folder, FlockOperation::NonBlockingLockExclusive).at("lock", &packs)?;
-        let staging = Staging { layout, is_published: false, _lock: folder };
+        let staging = StagedStore { layout, is_published: false, _lock: folder };
         for folder in staging.layout.folders() {
             files::make_folder(&folder).at("create folder", &folder)?;
         }
@@ -93,7 +93,7 @@ impl Staging {
     }
 }
 
-impl Drop for Staging {
+impl Drop for StagedStore {
     fn drop(&mut self) {
         if !self.is_published {
             let _ = fs::remove_dir_all(&self.layout.root);

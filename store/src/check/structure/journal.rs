@@ -4,7 +4,7 @@ use parhelia_name::step::Step;
 use std::path::Path;
 
 use crate::{
-    check::{CheckReport, Finding, FindingKind, Touched},
+    check::{AffectedPath, CheckReport, Finding, FindingKind},
     error::Result,
     journal::{Entry, Journal, Position, Tail},
     layout::Layout,
@@ -45,7 +45,7 @@ pub(crate) fn check_journal(layout: &Layout, view: &View, checkpoints: &[Checkpo
         }
     };
     for unreadable in truth.unreadable()? {
-        let checkpoint = unreadable.id.map(|checkpoint| Touched { checkpoint, path: String::new() });
+        let checkpoint = unreadable.id.map(|checkpoint| AffectedPath { checkpoint, path: String::new() });
         let finding = Finding::new(FindingKind::Record, unreadable.to_string());
         report.push(Finding { touches: checkpoint.into_iter().collect(), ..finding });
     }

@@ -45,7 +45,7 @@ fn everything_that_a_lost_object_touches_is_named() {
     }
     damage_first_chunk(&test, ids[0], b"dir1/file4");
     let plan = plan_repair(test.store.layout(), &[], &()).unwrap();
-    let lost: Vec<&Lost> = plan.lost.iter().filter(|lost| lost.touches[0].path == "dir1/file4").collect();
+    let lost: Vec<&LostObject> = plan.lost.iter().filter(|lost| lost.touches[0].path == "dir1/file4").collect();
     assert!(!lost.is_empty(), "{plan:?}");
     for lost in lost {
         let touched: Vec<_> = lost.touches.iter().map(|touched| touched.checkpoint).collect();

@@ -119,7 +119,7 @@ impl Zeros {
 }
 
 /// The chunks that a file had when it was last captured.
-struct Before {
+struct PreviousChunks {
     pub(super) runs: Vec<ChunkRun>,
     by_id: HashMap<BlobId, usize>,
     /// The run that stood where the next chunk stands.
@@ -128,10 +128,10 @@ struct Before {
     tried: Option<(usize, u32)>,
 }
 
-impl Before {
+impl PreviousChunks {
     pub(super) fn new(runs: Vec<ChunkRun>) -> Self {
         let by_id = runs.iter().enumerate().rev().map(|(number, run)| (run.id, number)).collect();
-        Before { runs, by_id, next: 0, tried: Some((0, 0)) }
+        PreviousChunks { runs, by_id, next: 0, tried: Some((0, 0)) }
     }
 
     /// The chunk that `rest` begins with, if it does so as before: no cut is sought then. That the last chunk ended where it did was not for
@@ -169,13 +169,13 @@ pub(super) struct Cutter<'b, 'a, H> {
     pub(super) hasher: H,
     pub(super) runs: Vec<ChunkRun>,
     pub(super) total: u64,
-    before: Before,
+    before: PreviousChunks,
     pub(super) batch: &'b mut Batch<'a>,
 }
 
 impl<'b, 'a, H: Digest> Cutter<'b, 'a, H> {
     pub(super) fn new(hasher: H, before: Vec<ChunkRun>, batch: &'b mut Batch<'a>) -> Self {
-        Cutter { hasher, runs: Vec::new(), total: 0, before: Before::new(before), batch }
+        Cutter { hasher, runs: Vec::new(), total: 0, before: PreviousChunks::new(before), batch }
     }
 
     fn push(&mut self, id: BlobId, bytes: u32) {

@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// Content of an archive, stored but for the root.
-pub(super) struct Gathered {
+pub(super) struct ArchiveContent {
     pub(super) root: Node,
     pub(super) links: Vec<LinkedFolder>,
     pub(super) files: u64,
@@ -36,7 +36,12 @@ pub(super) struct Gathered {
     pub(super) secrets: Vec<Omission>,
 }
 
-pub(super) fn gather(store: &Store, archive: &mut Reader<'_>, sink: &Sink<'_>, progress: &dyn Progress) -> Result<Gathered> {
+pub(super) fn gather(
+    store: &Store,
+    archive: &mut Reader<'_>,
+    sink: &Sink<'_>,
+    progress: &dyn Progress,
+) -> Result<ArchiveContent> {
     let mut batch = Batch::new(sink)?;
     let mut reader = ContentReader::new(store, progress);
     let mut items = Items::new();
@@ -91,7 +96,7 @@ pub(super) fn gather(store: &Store, archive: &mut Reader<'_>, sink: &Sink<'_>, p
     batch.finish()?;
     let reason = || Reason::Excluded(store.secrets().reason.clone());
     let secrets = secrets.into_iter().map(|path| Omission { path, reason: reason() }).collect();
-    Ok(Gathered { root, links, files, bytes, secrets })
+    Ok(ArchiveContent { root, links, files, bytes, secrets })
 }
 
 fn plain(path: &[u8]) -> Vec<u8> {

@@ -16,29 +16,29 @@ use crate::{
 
 /// A whole pack, on its way to the disk. One that does not get there is removed: what can still be read of it may be gone later, and the
 /// next run would take it up.
-pub struct Finished {
+pub struct PendingPack {
     info: PackInfo,
     path: PathBuf,
-    syncing: Option<Syncing>,
+    syncing: Option<SyncTask>,
 }
 
 /// A sync that is under way, or is over.
-enum Syncing {
+enum SyncTask {
     Beside(JoinHandle<std::io::Result<()>>),
     Over(std::io::Result<()>),
 }
 
-impl Finished {
+impl PendingPack {
     /// Begins to write the pack's end and to sync it, while others are still being written. Where there is no thread to be had, it is done here.
     pub(super) fn new(layout: &Layout, (info, ending): (PackInfo, Ending)) -> Self {
         let path = layout.pack(info.id);
         let ending = Arc::new(Mutex::new(Some(ending)));
         let beside = ending.clone();
         let syncing = match threads::apart(move || write_and_sync(&beside)) {
-            Some(thread) => Syncing::Beside(thread),
-            None => Syncing::Over(write_and_sync(&ending)),
+            Some(thread) => SyncTask::Beside(thread),
+            None => SyncTask::Over(write_and_sync(&ending)),
         };
-        Finished { info, path, syncing: Some(syncing) }
+        PendingPack { info, path, syncing: Some(syncing) }
     }
 
     /// Waits until the pack is synced.
@@ -50,8 +50,8 @@ impl Finished {
     fn wait(&mut self) -> Result<()> {
         let Some(syncing) = self.syncing.take() else { return Ok(()) };
         let synced = match syncing {
-            Syncing::Beside(thread) => thread.join().unwrap_or_else(|_| Err(std::io::Error::other("the syncing thread failed"))),
-            Syncing::Over(synced) => synced,
+            SyncTask::Beside(thread) => thread.join().unwrap_or_else(|_| Err(std::io::Error::other("the syncing thread failed"))),
+            SyncTask::Over(synced) => synced,
         };
         if synced.is_err() {
             let _ = files::remove(&self.path);
@@ -68,7 +68,7 @@ fn write_and_sync(ending: &Mutex<Option<Ending>>) -> std::io::Result<()> {
     }
 }
 
-impl Drop for Finished {
+impl Drop for PendingPack {
     fn drop(&mut self) {
         let _ = self.wait();
     }
@@ -91,10 +91,10 @@ mod tests {
                 fs::write(&path, "pack").unwrap();
                 let info = PackInfo { id: PackId::new(OpId::generate(), 0), bytes: 4, digest: String::new() };
                 let syncing = match beside {
-                    true => Syncing::Beside(std::thread::spawn(failed)),
-                    false => Syncing::Over(failed()),
+                    true => SyncTask::Beside(std::thread::spawn(failed)),
+                    false => SyncTask::Over(failed()),
                 };
-                let finished = Finished { info, path: path.clone(), syncing: Some(syncing) };
+                let finished = PendingPack { info, path: path.clone(), syncing: Some(syncing) };
                 match is_waited_for {
                     true => assert!(finished.synced().is_err_and(|e| e.to_string().contains("sync pack"))),
                     false => drop(finished),

@@ -9,12 +9,12 @@ use crate::{
     format::{BLOCK_BYTES_MAX, META_BLOCK_BYTES},
     id::{BlobId, ObjectId, RecipeId, TreeId},
     pack::ObjectKind,
-    recipe::{self, ChunkRun, Encoded},
+    recipe::{self, ChunkRun, EncodedObject},
     tree::{self, Node, Totals, TreeNode},
 };
 
 /// The refusal of an object that is too long for any reader.
-fn too_long(encoded: &Encoded) -> Error {
+fn too_long(encoded: &EncodedObject) -> Error {
     let (what, hint) = match encoded.kind {
         ObjectKind::Tree => (
             "what is kept of the entries in this folder (names, extended attributes, holes, link targets)",
@@ -61,7 +61,7 @@ impl<'a> Batch<'a> {
 
     /// Takes a tree, recipe, record or table. `base` is the object of the same kind that it takes the place of. One that no reader would
     /// take is refused: a checkpoint with it could never be read.
-    pub fn meta(&mut self, encoded: Encoded, base: Option<ObjectId>) -> Result<()> {
+    pub fn meta(&mut self, encoded: EncodedObject, base: Option<ObjectId>) -> Result<()> {
         let packs = match self.sink {
             Sink::Look(_, objects) => {
                 lock(objects).insert(encoded.id, encoded.bytes);
@@ -75,7 +75,7 @@ impl<'a> Batch<'a> {
         if !packs.claim(encoded.id)? {
             return Ok(());
         }
-        let Encoded { kind, id, bytes, tail_bytes } = encoded;
+        let EncodedObject { kind, id, bytes, tail_bytes } = encoded;
         if let Some((at, base)) = packs.base(base)? {
             return self.later(at, Later { kind, id, bytes, base, instead: Instead::Meta(tail_bytes) });
         }

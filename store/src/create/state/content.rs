@@ -30,7 +30,7 @@ use crate::{
     writers::Writers,
 };
 
-pub(super) struct Taking<'t, 'a> {
+pub(super) struct StateWriter<'t, 'a> {
     pub(super) store: &'t Store,
     pub(super) pin: &'t mut Pin,
     pub(super) before: Option<TreeId>,
@@ -42,7 +42,7 @@ pub(super) struct Taking<'t, 'a> {
     pub(super) writers: Writers,
 }
 
-impl Taking<'_, '_> {
+impl StateWriter<'_, '_> {
     /// Content of the file at a path of the state in the checkpoint before. One that cannot be read there is not built upon.
     pub(super) fn before(&self, path: &str) -> Result<Option<(BlobId, u64)>> {
         let mut tree = self.before;

@@ -39,9 +39,9 @@ struct One<'a>(&'a Path, &'a AtomicBool);
 impl State for One<'_> {
     fn begin(&mut self) {}
 
-    fn finish(&mut self, _: &Seen<'_>) -> Captured {
+    fn finish(&mut self, _: &CapturedWorkspace<'_>) -> CapturedState {
         self.1.store(true, Ordering::Relaxed);
-        Captured { files: vec![file("side", StateContent::File { path: self.0.to_owned() })], ..Captured::default() }
+        CapturedState { files: vec![file("side", StateContent::File { path: self.0.to_owned() })], ..CapturedState::default() }
     }
 }
 
@@ -108,8 +108,8 @@ fn a_list_of_what_was_left_out_that_cannot_be_stored_is_an_error() {
     impl State for Files {
         fn begin(&mut self) {}
 
-        fn finish(&mut self, _: &Seen<'_>) -> Captured {
-            Captured { files: self.0.clone(), ..Captured::default() }
+        fn finish(&mut self, _: &CapturedWorkspace<'_>) -> CapturedState {
+            CapturedState { files: self.0.clone(), ..CapturedState::default() }
         }
     }
     let error = run_with(&f.store, &f.options(), &FullWalk, &mut Files(files), &()).unwrap_err().to_string();
@@ -133,7 +133,8 @@ fn what_lies_in_a_folder_that_was_left_out_was_left_out_too() {
         omission("c/d", Reason::Excluded("rule".into())),
         omission("e", Reason::Unreadable("no".into())),
     ];
-    let seen = Seen { totals: Default::default(), omissions: &omissions, ids: &crate::testing::ids(), entries: None };
+    let seen =
+        CapturedWorkspace { totals: Default::default(), omissions: &omissions, ids: &crate::testing::ids(), entries: None };
     for (path, is_left_out) in [
         ("a", false),
         ("a/x", false),

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     check::{self, CheckOptions, CheckReport, FindingKind, verify},
-    damaged::Damaged,
+    damaged::DamageSet,
     gc::{self, GcOptions},
     pack::{Location, ObjectKind, PackFile},
     testing::{AtBegin, content_of},
@@ -64,7 +64,7 @@ fn what_a_check_found_damaged_is_stored_again_by_the_next_create() {
         // Nobody has looked yet, and nothing has changed.
         assert_eq!(f.create().files_read, 0);
         assert!(!check(&f, Some(100)).is_clean());
-        let known = Damaged::read(f.store.layout());
+        let known = DamageSet::read(f.store.layout());
         assert!(blocks.iter().all(|at| known.has_block(*at)));
         // It is known from now on, also to who does not read data.
         assert!(check(&f, None).findings.iter().any(|finding| finding.kind == FindingKind::Damaged));
@@ -89,7 +89,7 @@ fn what_a_check_found_damaged_is_stored_again_by_the_next_create() {
         check::repair(f.store.layout(), &plan, std::time::Duration::from_secs(60), &()).unwrap();
         let report = check(&f, Some(100));
         assert!(report.is_clean(), "{:?}", report.findings);
-        assert!(Damaged::read(f.store.layout()).is_empty());
+        assert!(DamageSet::read(f.store.layout()).is_empty());
         let store = Store::open(f.store.path(), &OpenOptions::default()).unwrap();
         gc::run(&store, &GcOptions::default(), &()).unwrap();
     }

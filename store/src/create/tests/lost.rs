@@ -111,7 +111,7 @@ fn what_builds_on_a_lost_object_is_named_and_stays() {
     assert_eq!(packs(), before);
     let plan = check::plan_repair(f.store.layout(), &[], &()).unwrap();
     for (checkpoint, _) in &versions[LOST..] {
-        let is_named = |lost: &check::Lost| lost.touches.iter().any(|touched| touched.checkpoint == checkpoint.record.id);
+        let is_named = |lost: &check::LostObject| lost.touches.iter().any(|touched| touched.checkpoint == checkpoint.record.id);
         assert!(plan.lost.iter().any(is_named));
     }
 }

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use super::*;
-use crate::{mounts::tests::Shown, omitted::Omission};
+use crate::{mounts::tests::BindMount, omitted::Omission};
 
 #[test]
 fn a_mounted_checkpoint_in_a_workspace_is_left_out() {
@@ -13,7 +13,7 @@ fn a_mounted_checkpoint_in_a_workspace_is_left_out() {
     fs::write(shown.join("inside"), "x").unwrap();
     f.write("file", b"1");
     fs::create_dir(f.workspace.join("mount")).unwrap();
-    let mounted = Shown::at(&shown, &f.workspace.join("mount"));
+    let mounted = BindMount::at(&shown, &f.workspace.join("mount"));
     let outcome = f.create();
     let (_, _, looked) = look(&f.store, &f.options(), &()).unwrap();
     drop(mounted);

@@ -124,7 +124,7 @@ fn a_dead_runs_recipe_whose_chunks_are_gone_is_not_taken_up() {
 }
 
 /// Takes up what dead runs have left, as a new process does.
-fn adopt(test: &TestStore) -> Result<(Store, orphans::Adopted), Error> {
+fn adopt(test: &TestStore) -> Result<(Store, orphans::Adoption), Error> {
     let store = test.open();
     let pin = Pin::take(&store.layout().pins(), true, "test")?;
     let adopted = orphans::adopt(&store, pin.op, &())?;

@@ -10,7 +10,7 @@ use crate::{
     format::{BLOCK_BYTES_MAX, DATA_BLOCK_BYTES},
     id::{BlobId, OpId},
     pack::{ObjectKind, PackFile},
-    recipe::{ChunkRun, Encoded},
+    recipe::{ChunkRun, EncodedObject},
 };
 
 fn sink(store: &Store) -> Sink<'_> {
@@ -115,7 +115,7 @@ fn an_object_that_no_reader_would_take_is_refused_and_the_longest_one_is_not() {
     let mut batch = Batch::new(&sink).unwrap();
     let object = |bytes: usize| {
         let bytes = vec![0; bytes];
-        Encoded { kind: ObjectKind::Chunk, id: crate::testing::blob_id(&bytes).object(), bytes, tail_bytes: 0 }
+        EncodedObject { kind: ObjectKind::Chunk, id: crate::testing::blob_id(&bytes).object(), bytes, tail_bytes: 0 }
     };
     let longest = object(BLOCK_BYTES_MAX);
     let id = longest.id;

@@ -100,7 +100,7 @@ fn permissions_alone_are_noticed_whatever_the_times_say() {
         links: 1,
         kind: Kind::File { size: 1, blob: crate::testing::blob_id(b"1"), holes: Vec::new() },
     };
-    let cached = statcache::Cached { node, ino: stat.ino, ctime: stat.ctime, racy: false, section: 0 };
+    let cached = statcache::CacheEntry { node, ino: stat.ino, ctime: stat.ctime, racy: false, section: 0 };
     assert!(cached.looks_like(&stat));
     let others = [
         sys::Stat { mode: stat.mode ^ 0o100, ..stat },

@@ -11,7 +11,7 @@ use crate::record::Part;
 /// Says what belongs to a checkpoint, and remembers what it was asked.
 #[derive(Default)]
 struct Told {
-    captured: Captured,
+    captured: CapturedState,
     wanted: Vec<Vec<u8>>,
     found: Vec<Option<Node>>,
     begun: u32,
@@ -22,7 +22,7 @@ impl State for Told {
         self.begun += 1;
     }
 
-    fn finish(&mut self, seen: &Seen<'_>) -> Captured {
+    fn finish(&mut self, seen: &CapturedWorkspace<'_>) -> CapturedState {
         self.found = self.wanted.iter().map(|path| seen.entry(path)).collect();
         self.captured.clone()
     }
@@ -33,7 +33,7 @@ pub(super) fn file(path: &str, content: StateContent) -> StateFile {
 }
 
 pub(super) fn with(f: &Fixture, files: Vec<StateFile>) -> Outcome {
-    let mut told = Told { captured: Captured { files, ..Captured::default() }, ..Told::default() };
+    let mut told = Told { captured: CapturedState { files, ..CapturedState::default() }, ..Told::default() };
     run_with(&f.store, &f.options(), &FullWalk, &mut told, &()).unwrap()
 }
 
@@ -60,7 +60,7 @@ fn a_state_is_stored_beside_the_workspace() {
     fs::write(&log, noise(300_000, 3)).unwrap();
     let large = noise(300_000, 4);
     let mut told = Told { wanted: vec![b"src/main.rs".to_vec(), b"src".to_vec(), b"nothing".to_vec()], ..Told::default() };
-    told.captured = Captured {
+    told.captured = CapturedState {
         files: vec![
             file("conversation/transcript.jsonl", StateContent::Beginning { path: log.clone(), bytes: 250_000 }),
             file("conversation/part", StateContent::File { path: log.clone() }),
@@ -71,7 +71,7 @@ fn a_state_is_stored_beside_the_workspace() {
         parts: [("conversation".to_owned(), Part::Captured), ("tmux".to_owned(), Part::Absent)].into(),
         conversation: Some(json!({ "agent_session_id": "c1", "turn_count": 3 })),
         usage: Some(json!({ "cost_estimate_usd": 0.5 })),
-        ..Captured::default()
+        ..CapturedState::default()
     };
     let outcome = run_with(&f.store, &f.options(), &FullWalk, &mut told, &()).unwrap();
     let checkpoint = &outcome.checkpoint;
@@ -112,7 +112,7 @@ fn what_cannot_be_read_fails_its_part_and_no_more() {
         assert_eq!(state_of(&f, &outcome.checkpoint).keys().collect::<Vec<_>>(), ["x/good"]);
     }
     let twice = vec![file("x", StateContent::Bytes(vec![])), file("x/y", StateContent::Bytes(vec![]))];
-    let mut told = Told { captured: Captured { files: twice, ..Captured::default() }, ..Told::default() };
+    let mut told = Told { captured: CapturedState { files: twice, ..CapturedState::default() }, ..Told::default() };
     assert!(run_with(&f.store, &f.options(), &FullWalk, &mut told, &()).is_err());
 }
 
@@ -184,7 +184,7 @@ fn unchanged_is_what_has_the_same_files_and_the_same_conversation() {
     let create = |turns: u64| {
         let files = vec![file("session_state.json", StateContent::Bytes(noise(20, f.store.checkpoints().unwrap().len() as u64)))];
         let conversation = Some(json!({ "agent_session_id": "c", "turn_count": turns }));
-        let mut told = Told { captured: Captured { files, conversation, ..Captured::default() }, ..Told::default() };
+        let mut told = Told { captured: CapturedState { files, conversation, ..CapturedState::default() }, ..Told::default() };
         run_with(&f.store, &options, &FullWalk, &mut told, &()).unwrap().skipped
     };
     let packs = || fs::read_dir(f.store.layout().packs()).unwrap().count();

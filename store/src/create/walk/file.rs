@@ -8,8 +8,8 @@ use std::{
 use rustix::io::Errno;
 
 use super::{
-    Decided, OPEN_TRIES, Shared, Worker, lock, may_be_replaced,
-    pending::{Folder, Looked, Now},
+    InodeDecision, OPEN_TRIES, WalkState, Worker, lock, may_be_replaced,
+    pending::{EntryUpdate, Folder, ScanContext},
 };
 use crate::{
     attributes,
@@ -23,7 +23,7 @@ use crate::{
     name,
     omitted::Reason,
     record::Checkpoint,
-    statcache::Cached,
+    statcache::CacheEntry,
     sys::{self, Stat},
     tree::{Kind, Node},
 };
@@ -33,24 +33,24 @@ const JUDGED_TRIES: u32 = 8;
 
 /// An entry that is to be looked at closely: the folder it is in, how that was looked at, whether the entry is on another filesystem, and
 /// what the cache had.
-pub(super) struct Reading<'f> {
+pub(super) struct ReadRequest<'f> {
     pub(super) folder: &'f Folder,
     pub(super) fd: &'f OwnedFd,
-    pub(super) looked: Looked,
+    pub(super) looked: ScanContext,
     pub(super) elsewhere: bool,
-    pub(super) old: Option<Cached>,
+    pub(super) old: Option<CacheEntry>,
 }
 
-impl Shared<'_, '_> {
+impl WalkState<'_, '_> {
     /// A symlink, fifo, socket or device.
     pub(super) fn look(
         &self,
-        reading: &Reading<'_>,
+        reading: &ReadRequest<'_>,
         name: &[u8],
         stat: &Stat,
         path: &dyn Fn() -> Vec<u8>,
         recheck: &mut Recheck,
-    ) -> Option<Cached> {
+    ) -> Option<CacheEntry> {
         let fd = reading.fd.as_fd();
         let kind = match stat.special_kind() {
             Some(kind) => Ok(kind),
@@ -62,7 +62,7 @@ impl Shared<'_, '_> {
                 let unread = found.why_unread();
                 let node = Node { name: name.to_vec(), meta: stat.meta(found.known), links: stat.links, kind };
                 let racy = unread.is_some() || reading.elsewhere || self.is_racy(&reading.looked, reading.old.as_ref(), stat);
-                let now = Cached { node, ino: stat.ino, ctime: stat.ctime, racy, section: 0 };
+                let now = CacheEntry { node, ino: stat.ino, ctime: stat.ctime, racy, section: 0 };
                 Some(self.shown((stat, now, unread), &reading.looked, path))
             }
             Err(errno) => {
@@ -73,7 +73,12 @@ impl Shared<'_, '_> {
     }
 
     /// Content to show under a name of a file: its own, or that of all its names.
-    fn shown(&self, (stat, now, unread): (&Stat, Cached, Option<String>), looked: &Looked, path: &dyn Fn() -> Vec<u8>) -> Cached {
+    fn shown(
+        &self,
+        (stat, now, unread): (&Stat, CacheEntry, Option<String>),
+        looked: &ScanContext,
+        path: &dyn Fn() -> Vec<u8>,
+    ) -> CacheEntry {
         match stat.links > 1 {
             true => self.decided(&mut lock(&self.inode((stat.dev, stat.ino))), (now, unread), looked, path),
             false => {
@@ -84,7 +89,7 @@ impl Shared<'_, '_> {
     }
 
     /// Decision on a file with several names, made or still to be made.
-    fn inode(&self, file: (u64, u64)) -> Arc<Mutex<Option<Decided>>> {
+    fn inode(&self, file: (u64, u64)) -> Arc<Mutex<Option<InodeDecision>>> {
         lock(&self.inodes).entry(file).or_default().clone()
     }
 
@@ -93,14 +98,14 @@ impl Shared<'_, '_> {
     /// so that they say nothing there.
     fn decided(
         &self,
-        decision: &mut Option<Decided>,
-        (now, unread): (Cached, Option<String>),
-        looked: &Looked,
+        decision: &mut Option<InodeDecision>,
+        (now, unread): (CacheEntry, Option<String>),
+        looked: &ScanContext,
         path: &dyn Fn() -> Vec<u8>,
-    ) -> Cached {
-        let Some(Decided { cached: decided, unread }) = decision else {
+    ) -> CacheEntry {
+        let Some(InodeDecision { cached: decided, unread }) = decision else {
             self.omit_attributes(path, unread.clone());
-            *decision = Some(Decided { cached: now.clone(), unread });
+            *decision = Some(InodeDecision { cached: now.clone(), unread });
             return now;
         };
         self.omit_attributes(path, unread.clone());
@@ -115,9 +120,15 @@ impl Shared<'_, '_> {
     }
 
     /// The content to show under a name of a file with several names, where it looks as the cache has it.
-    pub(super) fn as_decided(&self, file: (u64, u64), old: &Cached, looked: &Looked, path: &dyn Fn() -> Vec<u8>) -> Now {
+    pub(super) fn as_decided(
+        &self,
+        file: (u64, u64),
+        old: &CacheEntry,
+        looked: &ScanContext,
+        path: &dyn Fn() -> Vec<u8>,
+    ) -> EntryUpdate {
         let shown = self.decided(&mut lock(&self.inode(file)), (old.clone(), None), looked, path);
-        if shown == *old { Now::AsBefore } else { Now::New(Box::new(shown)) }
+        if shown == *old { EntryUpdate::AsBefore } else { EntryUpdate::New(Box::new(shown)) }
     }
 
     /// Reads files of a folder, one after the other.
@@ -130,11 +141,11 @@ impl Shared<'_, '_> {
             let (reading, entry_name) = {
                 let mut state = lock(&folder.state);
                 let (looked, elsewhere, old) = (state.looked, state.slots[i].elsewhere, state.old(i).cloned());
-                (Reading { folder, fd, looked, elsewhere, old }, std::mem::take(&mut state.names[i]))
+                (ReadRequest { folder, fd, looked, elsewhere, old }, std::mem::take(&mut state.names[i]))
             };
             let path = || name::join(&folder.path(), &entry_name);
             let now = self.read_or_name(&reading, &entry_name, &path, &mut recheck, worker)?;
-            let now = now.map(|now| Cached { node: Node { name: entry_name, ..now.node }, ..now });
+            let now = now.map(|now| CacheEntry { node: Node { name: entry_name, ..now.node }, ..now });
             lock(&folder.state).slots[i].now = now.into();
         }
         Ok(())
@@ -143,12 +154,12 @@ impl Shared<'_, '_> {
     /// Reads a file. None where it is left out, which is then recorded, or gone.
     fn read_or_name(
         &self,
-        reading: &Reading<'_>,
+        reading: &ReadRequest<'_>,
         entry_name: &[u8],
         path: &dyn Fn() -> Vec<u8>,
         recheck: &mut Recheck,
         worker: &mut Worker<'_>,
-    ) -> Result<Option<Cached>> {
+    ) -> Result<Option<CacheEntry>> {
         for attempt in 1.. {
             match self.read_file(reading, entry_name, path, worker) {
                 Ok(now) => return Ok(now),
@@ -169,11 +180,11 @@ impl Shared<'_, '_> {
     /// Reads a file; none where the judge leaves it out. The name in the node is for the caller to fill in.
     fn read_file(
         &self,
-        reading: &Reading<'_>,
+        reading: &ReadRequest<'_>,
         entry_name: &[u8],
         path: &dyn Fn() -> Vec<u8>,
         worker: &mut Worker<'_>,
-    ) -> Result<Option<Cached>, Failure> {
+    ) -> Result<Option<CacheEntry>, Failure> {
         let fd = sys::open_file_at(reading.fd.as_fd(), entry_name)?;
         let stat = sys::stat_fd(&fd)?;
         if !stat.is_file() {
@@ -187,8 +198,8 @@ impl Shared<'_, '_> {
         let inode = self.inode((stat.dev, stat.ino));
         let mut decision = lock(&inode);
         let now = match &*decision {
-            Some(Decided { cached, .. }) => {
-                Some((Cached { ctime: stat.ctime, racy: cached.racy || reading.elsewhere, ..cached.clone() }, None))
+            Some(InodeDecision { cached, .. }) => {
+                Some((CacheEntry { ctime: stat.ctime, racy: cached.racy || reading.elsewhere, ..cached.clone() }, None))
             }
             None => self.read_open(reading, &fd, &stat, entry_name, path, worker)?,
         };
@@ -198,13 +209,13 @@ impl Shared<'_, '_> {
     /// Reads a file that is open: what it is, and the reason for which some of its attributes were not read.
     fn read_open(
         &self,
-        reading: &Reading<'_>,
+        reading: &ReadRequest<'_>,
         fd: &OwnedFd,
         stat: &Stat,
         entry_name: &[u8],
         path: &dyn Fn() -> Vec<u8>,
         worker: &mut Worker<'_>,
-    ) -> Result<Option<(Cached, Option<String>)>, Failure> {
+    ) -> Result<Option<(CacheEntry, Option<String>)>, Failure> {
         let old = reading.old.as_ref();
         let found = attributes::of_open(fd.as_fd());
         let unread = found.why_unread();
@@ -223,7 +234,7 @@ impl Shared<'_, '_> {
             self.omit(path(), Reason::Changing);
         }
         let stat = &content.stat;
-        let now = Cached {
+        let now = CacheEntry {
             node: Node {
                 name: Vec::new(),
                 meta: stat.meta(found.known),

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, atomic::Ordering};
 
 use super::{
-    Shared, Worker, lock,
-    pending::{Folder, Now},
+    WalkState, Worker, lock,
+    pending::{EntryUpdate, Folder},
 };
 use crate::{
     error::Result,
@@ -13,7 +13,7 @@ use crate::{
     links::LinkedFolder,
     name,
     omitted::Reason,
-    statcache::{self, Cached, Section},
+    statcache::{self, CacheEntry, Section},
     tree::{Kind, Node, Totals},
 };
 
@@ -25,12 +25,18 @@ pub(super) struct CacheOut {
 }
 
 impl CacheOut {
-    fn append(&self, tree: TreeId, filesystem: FilesystemId, entries: &[&Cached], old: Option<(u64, &Section)>) -> Result<u64> {
+    fn append(
+        &self,
+        tree: TreeId,
+        filesystem: FilesystemId,
+        entries: &[&CacheEntry],
+        old: Option<(u64, &Section)>,
+    ) -> Result<u64> {
         self.writer.as_ref().map_or(Ok(0), |out| lock(out).append_entries(tree, filesystem, entries, old))
     }
 }
 
-impl Shared<'_, '_> {
+impl WalkState<'_, '_> {
     /// Counts one part of a folder as complete; completes the folder, and what that completes in turn.
     pub(super) fn complete(&self, folder: Arc<Folder>, worker: &mut Worker<'_>, out: &CacheOut) -> Result<()> {
         let mut current = folder;
@@ -43,7 +49,7 @@ impl Shared<'_, '_> {
             if let Some((now, links)) = finished {
                 let mut state = lock(&parent.state);
                 let is_as_before = state.old(slot) == Some(&now);
-                state.slots[slot].now = if is_as_before { Now::AsBefore } else { Now::New(Box::new(now)) };
+                state.slots[slot].now = if is_as_before { EntryUpdate::AsBefore } else { EntryUpdate::New(Box::new(now)) };
                 if !links.is_empty() {
                     state.links.insert(slot, links);
                 }
@@ -65,7 +71,12 @@ impl Shared<'_, '_> {
     }
 
     /// Makes a folder's node from its entries. `None` where the folder is left out.
-    fn finish(&self, folder: &Folder, worker: &mut Worker<'_>, out: &CacheOut) -> Result<Option<(Cached, Vec<LinkedFolder>)>> {
+    fn finish(
+        &self,
+        folder: &Folder,
+        worker: &mut Worker<'_>,
+        out: &CacheOut,
+    ) -> Result<Option<(CacheEntry, Vec<LinkedFolder>)>> {
         let mut state = std::mem::take(&mut *lock(&folder.state));
         let Some((stat, xattrs, racy)) = state.stat.take() else { return Ok(None) };
         self.name_if_replaced(folder);
@@ -76,8 +87,8 @@ impl Shared<'_, '_> {
         let mut unchanged = true;
         for (i, slot) in state.slots.iter().enumerate() {
             let now = match (&slot.now, state.old(i)) {
-                (Now::AsBefore, Some(old)) => old,
-                (Now::New(now), old) => {
+                (EntryUpdate::AsBefore, Some(old)) => old,
+                (EntryUpdate::New(now), old) => {
                     unchanged &= old == Some(&**now);
                     now
                 }
@@ -113,6 +124,6 @@ impl Shared<'_, '_> {
             }
         };
         let node = Node { name: folder.name.clone(), meta: stat.meta(xattrs), links: 1, kind: Kind::Folder { tree, totals } };
-        Ok(Some((Cached { node, ino: stat.ino, ctime: stat.ctime, racy, section }, links)))
+        Ok(Some((CacheEntry { node, ino: stat.ino, ctime: stat.ctime, racy, section }, links)))
     }
 }

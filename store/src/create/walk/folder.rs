@@ -11,10 +11,10 @@ use std::{
     },
 };
 
-use self::entry::Looking;
+use self::entry::FolderContext;
 use super::{
-    OPEN_TRIES, Shared, Task, Worker, lock, may_be_replaced,
-    pending::{Folder, Looked, Now, Slot, State},
+    OPEN_TRIES, Task, WalkState, Worker, lock, may_be_replaced,
+    pending::{EntryUpdate, Folder, ScanContext, Slot, State},
 };
 use crate::{
     attributes::{self, Attributes},
@@ -37,11 +37,11 @@ use crate::{
 const FILES_PER_TASK: usize = 64;
 
 /// A folder that is open, and what the cache had of it.
-struct Opened {
+struct OpenFolder {
     fd: Arc<OwnedFd>,
     stat: Stat,
     attributes: Attributes,
-    looked: Looked,
+    looked: ScanContext,
     old: Option<Section>,
 }
 
@@ -81,7 +81,7 @@ enum Rest {
     Enter { only_tracked: bool },
 }
 
-impl Shared<'_, '_> {
+impl WalkState<'_, '_> {
     /// Lists a folder, looks at its entries, reads what few files have changed and makes tasks of the rest.
     pub(super) fn enter(&self, folder: &Arc<Folder>, parent: &Arc<OwnedFd>, worker: &mut Worker<'_>) -> Result<()> {
         let path = self.path_entered(folder);
@@ -96,7 +96,8 @@ impl Shared<'_, '_> {
         let repository = inner.or_else(|| folder.repository.clone());
         around.repository = repository.as_deref();
         let needs_paths = self.walk.excluder.needs_paths() || around.only_tracked;
-        let looking = Looking { folder, path: &path, opened: &opened, around, needs_paths, secrets: self.secrets_in(&path) };
+        let looking =
+            FolderContext { folder, path: &path, opened: &opened, around, needs_paths, secrets: self.secrets_in(&path) };
 
         let mut slots: Vec<Slot> = Vec::with_capacity(names.len());
         let mut links = HashMap::new();
@@ -107,7 +108,7 @@ impl Shared<'_, '_> {
             let number = listing.take_old(&mut next, entry_name);
             let old = number.and_then(|number| listing.old.as_ref()?.entries.get(number));
             let old_number = number.and_then(|n| u32::try_from(n).ok());
-            let mut slot = Slot { old: old_number, now: Now::Nothing, elsewhere: false, dev: opened.stat.dev };
+            let mut slot = Slot { old: old_number, now: EntryUpdate::Nothing, elsewhere: false, dev: opened.stat.dev };
             let kept = if listing.is_due(entry_name) { None } else { self.keep(folder, &path, entry_name, old, &mut slot) };
             if let Some(found) = kept {
                 if !found.is_empty() {
@@ -141,13 +142,13 @@ impl Shared<'_, '_> {
         let racy = unread.is_some() || self.is_racy(&opened.looked, folder.old.as_ref(), &opened.stat);
         self.omit_attributes(&|| path.to_vec(), unread);
         let Listing { names, old, .. } = listing;
-        let Opened { fd, stat, attributes, looked, .. } = opened;
+        let OpenFolder { fd, stat, attributes, looked, .. } = opened;
         *lock(&folder.state) = State { stat: Some((stat, attributes.known, racy)), names, slots, old, looked, links };
         self.hand_out(folder, &fd, folders, to_read, worker)
     }
 
     /// Applies the rules that a folder's own entries decide. False if it is left out, which is then recorded.
-    fn stays(&self, folder: &Folder, around: &mut Surroundings<'_>, opened: &Opened) -> bool {
+    fn stays(&self, folder: &Folder, around: &mut Surroundings<'_>, opened: &OpenFolder) -> bool {
         if folder.parent.is_none() {
             return true;
         }
@@ -163,7 +164,7 @@ impl Shared<'_, '_> {
     }
 
     /// Opens and lists a folder. `None` where that fails, which is then recorded, or where the folder is gone.
-    fn open_or_name(&self, folder: &Folder, path: &[u8], parent: &Arc<OwnedFd>) -> Result<Option<(Opened, Listing)>> {
+    fn open_or_name(&self, folder: &Folder, path: &[u8], parent: &Arc<OwnedFd>) -> Result<Option<(OpenFolder, Listing)>> {
         for attempt in 1.. {
             let errno = match self.open(folder, path, parent) {
                 Ok(opened) => return Ok(Some(opened)),
@@ -180,7 +181,7 @@ impl Shared<'_, '_> {
         Ok(None)
     }
 
-    fn open(&self, folder: &Folder, path: &[u8], parent: &Arc<OwnedFd>) -> rustix::io::Result<(Opened, Listing)> {
+    fn open(&self, folder: &Folder, path: &[u8], parent: &Arc<OwnedFd>) -> rustix::io::Result<(OpenFolder, Listing)> {
         let is_root = folder.parent.is_none();
         let fd = if is_root { parent.clone() } else { Arc::new(sys::open_folder_at(parent.as_fd(), &folder.name)?) };
         let at = clock::now();
@@ -188,19 +189,19 @@ impl Shared<'_, '_> {
         let filesystem = self.filesystems.of(fd.as_fd(), stat.dev);
         let old = self.walk.cache.and_then(|cache| cache.section(self.old_section(folder)));
         let is_known = old.as_ref().is_some_and(|section| section.filesystem.is_same(filesystem.id));
-        let looked = Looked { at, filesystem, is_known };
+        let looked = ScanContext { at, filesystem, is_known };
         let unchanged = folder.old.as_ref().filter(|old| self.is_unchanged(&looked, old, &stat));
         let attributes = match unchanged {
             Some(old) => Attributes { known: old.node.meta.xattrs.clone(), unread: Vec::new() },
             None => attributes::of_open(fd.as_fd()),
         };
-        let mut opened = Opened { fd, stat, attributes, looked, old };
+        let mut opened = OpenFolder { fd, stat, attributes, looked, old };
         let listing = self.list(folder, path, &mut opened)?;
         Ok((opened, listing))
     }
 
     /// The names in a folder.
-    fn list(&self, folder: &Folder, path: &[u8], opened: &mut Opened) -> rustix::io::Result<Listing> {
+    fn list(&self, folder: &Folder, path: &[u8], opened: &mut OpenFolder) -> rustix::io::Result<Listing> {
         let old = opened.old.take();
         let entries = old.as_ref().map_or(&[][..], |old| &old.entries);
         let mut scope = match &old {

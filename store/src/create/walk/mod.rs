@@ -21,7 +21,7 @@ use rustix::io::Errno;
 
 use self::{
     finish::CacheOut,
-    pending::{Folder, Looked},
+    pending::{Folder, ScanContext},
 };
 use super::{
     content::Reader,
@@ -40,7 +40,7 @@ use crate::{
     omitted::{Omission, Reason},
     progress::{self, Progress},
     record::Checkpoint,
-    statcache::{self, Cached, StatCache, Trust},
+    statcache::{self, CacheEntry, StatCache, Trust},
     store::Store,
     sys::{self, Stat},
     tasks::Tasks,
@@ -80,9 +80,9 @@ pub struct Walk<'a> {
 }
 
 /// Result of a walk.
-pub struct Walked {
+pub struct WalkOutcome {
     /// The workspace folder; its name is `workspace`.
-    pub root: Cached,
+    pub root: CacheEntry,
     /// Hard-linked entries, by folder.
     pub links: Vec<LinkedFolder>,
     /// Entries that were left out, ordered by path.
@@ -97,18 +97,18 @@ pub struct Walked {
 
 /// Decisions on files with several names, by device and inode. The first name that is looked at decides, so that all of them
 /// show the same even where the file changes meanwhile; who comes to another name in that moment waits.
-type Inodes = HashMap<(u64, u64), Arc<Mutex<Option<Decided>>>>;
+type Inodes = HashMap<(u64, u64), Arc<Mutex<Option<InodeDecision>>>>;
 
 /// Decision on a file with several names.
-struct Decided {
+struct InodeDecision {
     /// The file under the name that decided.
-    cached: Cached,
+    cached: CacheEntry,
     /// The reason for which some of its attributes were not read.
     unread: Option<String>,
 }
 
 /// A folder and its path.
-type Entered = (Arc<Folder>, Arc<Vec<u8>>);
+type LastFolder = (Arc<Folder>, Arc<Vec<u8>>);
 
 /// A folder or file that is replaced in the moment in which it is opened is opened this often.
 const OPEN_TRIES: u32 = 4;
@@ -126,7 +126,7 @@ enum Task {
     Read { folder: Arc<Folder>, fd: Arc<OwnedFd>, slots: Vec<usize> },
 }
 
-struct Shared<'w, 'a> {
+struct WalkState<'w, 'a> {
     walk: &'w Walk<'a>,
     tasks: Tasks<Task>,
     omissions: Mutex<Vec<Omission>>,
@@ -137,8 +137,8 @@ struct Shared<'w, 'a> {
     bytes_read: AtomicU64,
     dirty: AtomicBool,
     /// The folder that was entered last, by any worker, and its path: the next one is often in it.
-    entered: Mutex<Option<Entered>>,
-    root: Mutex<Option<(Cached, Vec<LinkedFolder>)>>,
+    entered: Mutex<Option<LastFolder>>,
+    root: Mutex<Option<(CacheEntry, Vec<LinkedFolder>)>>,
     root_dev: u64,
     /// Offset of the workspace folder's section in the old cache.
     root_section: u64,
@@ -168,7 +168,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Walk<'_> {
     /// Walks the open workspace folder.
-    pub fn run(mut self, root: OwnedFd) -> Result<Walked> {
+    pub fn run(mut self, root: OwnedFd) -> Result<WalkOutcome> {
         let root_stat = sys::stat_fd(&root).map_err(|e| self.root_error(e))?;
         let cache_out = self.cache_out.take();
         let keeps_old = cache_out.as_ref().is_some_and(|out| lock(out).keeps_old);
@@ -184,7 +184,7 @@ impl Walk<'_> {
             is_gone: AtomicBool::new(false),
             state: Mutex::default(),
         });
-        let shared = Shared {
+        let shared = WalkState {
             walk: &self,
             tasks: Tasks::new(vec![Task::Enter { folder, parent: Arc::new(root) }]),
             omissions: Mutex::default(),
@@ -224,7 +224,7 @@ impl Walk<'_> {
         // The next run takes what was left out from the checkpoint that the cache is tied to.
         let is_dirty = shared.dirty.into_inner() || omissions != self.base_omissions;
         let cache_out = outs.writer.map(|out| out.into_inner().unwrap_or_else(PoisonError::into_inner));
-        Ok(Walked { root, links, omissions, is_dirty, read, cache_out })
+        Ok(WalkOutcome { root, links, omissions, is_dirty, read, cache_out })
     }
 
     fn root_error(&self, e: Errno) -> Error {
@@ -232,7 +232,7 @@ impl Walk<'_> {
     }
 }
 
-impl Shared<'_, '_> {
+impl WalkState<'_, '_> {
     fn work(&self, task: Task, worker: &mut Worker<'_>, out: &CacheOut) -> Result<()> {
         progress::check(self.walk.progress)?;
         let folder = match task {
@@ -303,7 +303,7 @@ impl Shared<'_, '_> {
     }
 
     /// True if an entry may be changed later without a new stamp, as far as its stamps tell. `old` is what the cache had.
-    fn is_racy(&self, looked: &Looked, old: Option<&Cached>, stat: &Stat) -> bool {
+    fn is_racy(&self, looked: &ScanContext, old: Option<&CacheEntry>, stat: &Stat) -> bool {
         match looked.filesystem.is_stamped_here {
             true => clock::is_racy(stat.ctime, looked.at),
             // By its clock, it may have been changed a moment ago, unless it looked the same long enough ago.
@@ -312,7 +312,7 @@ impl Shared<'_, '_> {
     }
 
     /// True if an entry is what the cache had.
-    fn is_unchanged(&self, looked: &Looked, old: &Cached, stat: &Stat) -> bool {
+    fn is_unchanged(&self, looked: &ScanContext, old: &CacheEntry, stat: &Stat) -> bool {
         looked.is_known && self.walk.trust.is_unchanged(old, stat)
     }
 }

@@ -12,7 +12,7 @@ use crate::{
     create::exclude::Repository,
     filesystem::Filesystem,
     links::LinkedFolder,
-    statcache::{Cached, Section},
+    statcache::{CacheEntry, Section},
     sys::Stat,
     tree::{self, Time},
 };
@@ -26,7 +26,7 @@ pub(super) struct Folder {
     pub(super) only_tracked: bool,
     /// True if everything in it is looked at, whatever the source says.
     pub(super) is_full: bool,
-    pub(super) old: Option<Cached>,
+    pub(super) old: Option<CacheEntry>,
     /// Parts that are not complete yet.
     pub(super) pending: AtomicUsize,
     /// True if it was removed while it was read.
@@ -68,7 +68,7 @@ pub(super) struct State {
     pub(super) slots: Vec<Slot>,
     /// The cache's section.
     pub(super) old: Option<Section>,
-    pub(super) looked: Looked,
+    pub(super) looked: ScanContext,
     /// The folders with hard-linked entries that are among the entries or below them, by slot; the last one first, so that the folder that
     /// all are in can be added without moving them.
     pub(super) links: HashMap<usize, Vec<LinkedFolder>>,
@@ -76,14 +76,14 @@ pub(super) struct State {
 
 impl State {
     /// The cache's entry under the name of a slot.
-    pub(super) fn old(&self, slot: usize) -> Option<&Cached> {
+    pub(super) fn old(&self, slot: usize) -> Option<&CacheEntry> {
         self.old.as_ref()?.entries.get(self.slots.get(slot)?.old? as usize)
     }
 }
 
 /// The circumstances in which a folder's entries are looked at.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Looked {
+pub(super) struct ScanContext {
     /// Before the folder was listed.
     pub(super) at: Time,
     /// The filesystem that the folder is on.
@@ -96,24 +96,24 @@ pub(super) struct Looked {
 pub(super) struct Slot {
     /// Number of the cache's entry under this name.
     pub(super) old: Option<u32>,
-    pub(super) now: Now,
+    pub(super) now: EntryUpdate,
     /// It is on another filesystem than its folder: a mounted file.
     pub(super) elsewhere: bool,
     pub(super) dev: u64,
 }
 
 /// State of an entry now.
-pub(super) enum Now {
+pub(super) enum EntryUpdate {
     /// Left out, or not known yet.
     Nothing,
     /// As the cache has it.
     AsBefore,
     /// Something else.
-    New(Box<Cached>),
+    New(Box<CacheEntry>),
 }
 
-impl From<Option<Cached>> for Now {
-    fn from(cached: Option<Cached>) -> Self {
-        cached.map_or(Now::Nothing, |cached| Now::New(Box::new(cached)))
+impl From<Option<CacheEntry>> for EntryUpdate {
+    fn from(cached: Option<CacheEntry>) -> Self {
+        cached.map_or(EntryUpdate::Nothing, |cached| EntryUpdate::New(Box::new(cached)))
     }
 }

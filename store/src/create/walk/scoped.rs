@@ -3,10 +3,10 @@
 use std::os::fd::BorrowedFd;
 
 use super::{
-    Shared, lock,
-    pending::{Folder, Now, Slot},
+    WalkState, lock,
+    pending::{EntryUpdate, Folder, Slot},
 };
-use crate::{links::LinkedFolder, name, omitted::Omission, statcache::Cached, sys, tree::features};
+use crate::{links::LinkedFolder, name, omitted::Omission, statcache::CacheEntry, sys, tree::features};
 
 /// The omissions at a path and below it, of a list that is ordered by path.
 fn at_and_below<'o>(omissions: &'o [Omission], path: &'o [u8]) -> impl Iterator<Item = &'o Omission> {
@@ -22,7 +22,7 @@ fn below<'o>(omissions: &'o [Omission], folder: &[u8]) -> impl Iterator<Item = &
     omissions[start..].iter().take_while(move |o| o.path.starts_with(&inside))
 }
 
-impl Shared<'_, '_> {
+impl WalkState<'_, '_> {
     /// The names of entries of a folder that the cache's checkpoint left out.
     pub(super) fn left_out_in<'s>(&'s self, folder: &'s [u8]) -> impl Iterator<Item = &'s [u8]> {
         let inside = if folder.is_empty() { 0 } else { folder.len() + 1 };
@@ -37,12 +37,12 @@ impl Shared<'_, '_> {
         folder: &Folder,
         path: &[u8],
         entry_name: &[u8],
-        old: Option<&Cached>,
+        old: Option<&CacheEntry>,
         slot: &mut Slot,
     ) -> Option<Vec<LinkedFolder>> {
         let links = old.map_or(Some(Vec::new()), |old| self.cached_links(old, slot.dev, folder.depth + 1))?;
         if old.is_some() {
-            slot.now = Now::AsBefore;
+            slot.now = EntryUpdate::AsBefore;
         }
         let path = name::join(path, entry_name);
         lock(&self.omissions).extend(at_and_below(self.walk.base_omissions, &path).cloned());
@@ -51,12 +51,12 @@ impl Shared<'_, '_> {
 
     /// The folders of hard-linked entries below a cached entry that is in so many folders, the last one first. `None` where a section of
     /// the cache cannot be read.
-    fn cached_links(&self, entry: &Cached, dev: u64, depth: usize) -> Option<Vec<LinkedFolder>> {
-        let has_links = |entry: &Cached| {
+    fn cached_links(&self, entry: &CacheEntry, dev: u64, depth: usize) -> Option<Vec<LinkedFolder>> {
+        let has_links = |entry: &CacheEntry| {
             let folder = entry.node.as_folder();
             folder.is_some_and(|(_, totals)| totals.features & features::HARD_LINK != 0)
         };
-        let enter = |entry: &Cached| Some(self.walk.cache?.section(entry.section)?.entries.into_iter());
+        let enter = |entry: &CacheEntry| Some(self.walk.cache?.section(entry.section)?.entries.into_iter());
         let mut links = Vec::new();
         // The folders that are being read, and where each is among those that were found.
         let mut levels = Vec::new();

@@ -9,7 +9,7 @@ use crate::{
 /// Raw bytes that are gathered before they are put in order.
 const WINDOW_BYTES: usize = 16 << 20;
 
-struct Waiting {
+struct WindowObject {
     order: (Location, u64),
     kind: ObjectKind,
     id: ObjectId,
@@ -21,13 +21,13 @@ struct Waiting {
 /// Objects that wait for their neighbours.
 #[derive(Default)]
 pub(super) struct Window {
-    waiting: Vec<Waiting>,
+    waiting: Vec<WindowObject>,
     bytes: Vec<u8>,
 }
 
 impl Window {
     pub(super) fn add(&mut self, order: (Location, u64), kind: ObjectKind, id: ObjectId, bytes: &[u8], tail_bytes: usize) {
-        self.waiting.push(Waiting { order, kind, id, start: self.bytes.len(), bytes: bytes.len(), tail_bytes });
+        self.waiting.push(WindowObject { order, kind, id, start: self.bytes.len(), bytes: bytes.len(), tail_bytes });
         self.bytes.extend_from_slice(bytes);
     }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use super::{
     Survey,
-    built::{Built, BuiltBlocks, share},
+    built::{BuiltBlocks, DependentBlock, share},
     flatten,
 };
 use crate::{
@@ -56,7 +56,7 @@ impl Survey<'_> {
 
     /// A block in which anything lives keeps all of its bases, so that it can stay as it is.
     fn mark_for_blocks(&mut self, built: &BuiltBlocks) {
-        let lives = |block: &Built| block.versions.iter().any(|version| self.marker.lives(&version.key));
+        let lives = |block: &DependentBlock| block.versions.iter().any(|version| self.marker.lives(&version.key));
         let mut pending: Vec<usize> = (0..built.blocks.len()).filter(|number| lives(&built.blocks[*number])).collect();
         let mut followed = vec![false; built.blocks.len()];
         let mut bases: Vec<ObjectId> = built.of_damaged.concat();

@@ -14,7 +14,7 @@ use crate::{
 const STEPS_MAX: usize = 4 * DEPTH_READ_MAX as usize;
 
 /// A block that builds on others.
-pub(super) struct Built {
+pub(super) struct DependentBlock {
     pub(super) location: Location,
     pub(super) bases: Vec<ObjectId>,
     /// The objects that the index finds here.
@@ -36,7 +36,7 @@ pub(super) struct Version {
 /// All such blocks, and the places of their objects.
 #[derive(Default)]
 pub(super) struct BuiltBlocks {
-    pub(super) blocks: Vec<Built>,
+    pub(super) blocks: Vec<DependentBlock>,
     places: HashMap<ObjectKey, (u32, u32)>,
     /// Bases of blocks in packs whose directories cannot be read to the end. All of them are needed.
     pub(super) of_damaged: Vec<Vec<ObjectId>>,
@@ -57,7 +57,7 @@ impl BuiltBlocks {
         }
         if !versions.is_empty() {
             let (bases, raw_bytes) = (directory.bases.clone(), directory.raw_bytes() as u64);
-            self.blocks.push(Built { location, bases, versions, raw_bytes });
+            self.blocks.push(DependentBlock { location, bases, versions, raw_bytes });
         }
         Ok(())
     }

@@ -38,12 +38,12 @@ pub(in crate::gc) struct NewBase {
 }
 
 /// The new bases of objects that live.
-pub(in crate::gc) type Rebased = HashMap<ObjectKey, NewBase>;
+pub(in crate::gc) type NewBases = HashMap<ObjectKey, NewBase>;
 
 /// New bases, and what they let go of.
 #[derive(Default)]
 pub(super) struct Plan {
-    pub(super) rebased: Rebased,
+    pub(super) rebased: NewBases,
     /// Dead objects that nothing builds on any more: the packs that they are in, and their stored bytes.
     pub(super) let_go: Vec<(PackId, u64)>,
 }

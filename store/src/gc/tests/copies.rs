@@ -112,7 +112,7 @@ fn the_only_whole_copy_of_what_is_damaged_at_home_stays() {
         run(&test.store, &options, &()).unwrap();
         assert_eq!(pack_files(&test), before, "{path}");
         // The next create stores it again where it comes upon it.
-        assert!(crate::damaged::Damaged::read(test.store.layout()).has_block(home));
+        assert!(crate::damaged::DamageSet::read(test.store.layout()).has_block(home));
         // Whole again, the second copy may go.
         std::fs::write(test.store.layout().pack(home.pack), &whole).unwrap();
         let test = test.another();

@@ -22,8 +22,8 @@ fn block(offset: u64, bytes: usize) -> Block {
 /// The block at a place, which needs no others.
 fn get(cache: &BlockCache, location: Location, reuse: Reuse, decode: impl FnOnce() -> Result<Block>) -> Result<Arc<Block>> {
     match cache.get(location, reuse, || decode().map(Read::Block))? {
-        Got::Block(block) => Ok(block),
-        Got::OnBases(_) => unreachable!(),
+        CachedBlock::Block(block) => Ok(block),
+        CachedBlock::OnBases(_) => unreachable!(),
     }
 }
 

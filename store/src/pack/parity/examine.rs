@@ -17,7 +17,7 @@ use crate::{
 
 /// A pack with parity, compared with its checksums.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Examined {
+pub struct ParityReport {
     /// The trailer, from whichever of its two places is whole.
     pub trailer: Trailer,
     /// Damaged shards, by number, as they were written.
@@ -29,12 +29,12 @@ pub struct Examined {
 }
 
 /// A file, and whether the disk could not read something of it.
-struct Watched<'f> {
+struct WatchedFile<'f> {
     file: &'f File,
     unread: &'f Cell<bool>,
 }
 
-impl Watched<'_> {
+impl WatchedFile<'_> {
     fn read_exact_at(&self, buffer: &mut [u8], at: u64) -> io::Result<()> {
         self.file.read_exact_at(buffer, at).inspect_err(|e| {
             if e.raw_os_error() == Some(Errno::IO.raw_os_error()) {
@@ -46,12 +46,12 @@ impl Watched<'_> {
 
 /// Reads all of a pack, and heals it as far as it can be. `None` where it has no parity, or no trailer is left that says how it is divided. Sets
 /// `unread` where the disk could not read all of it.
-pub fn examine(file: &File, unread: &Cell<bool>) -> io::Result<Option<Examined>> {
+pub fn examine(file: &File, unread: &Cell<bool>) -> io::Result<Option<ParityReport>> {
     let length = file.metadata()?.len();
-    let file = &Watched { file, unread };
+    let file = &WatchedFile { file, unread };
     let Some((trailer, shape, damaged_trailers)) = trailer(file, length)? else { return Ok(None) };
     let look = Look::take(file, shape)?;
-    let mut examined = Examined { trailer, healed: BTreeMap::new(), damaged: damaged_trailers, lost: 0 };
+    let mut examined = ParityReport { trailer, healed: BTreeMap::new(), damaged: damaged_trailers, lost: 0 };
     examined.damaged += look.parity.iter().filter(|shard| !shard.is_right).count() as u64;
     examined.damaged += look.suspects.values().map(|shards| shards.len() as u64).sum::<u64>();
     for (stripe, suspects) in &look.suspects {
@@ -64,7 +64,7 @@ pub fn examine(file: &File, unread: &Cell<bool>) -> io::Result<Option<Examined>>
 }
 
 /// The trailer, from either of its places, and the number of places at which it is damaged.
-fn trailer(file: &Watched<'_>, length: u64) -> io::Result<Option<(Trailer, Shape, u64)>> {
+fn trailer(file: &WatchedFile<'_>, length: u64) -> io::Result<Option<(Trailer, Shape, u64)>> {
     let mut end = vec![0; length.min(PARITY_TRAILER_BYTES as u64) as usize];
     let at = length - end.len() as u64;
     let is_read = file.read_exact_at(&mut end, at).is_ok();
@@ -105,7 +105,7 @@ fn trailer(file: &Watched<'_>, length: u64) -> io::Result<Option<(Trailer, Shape
     Ok(None)
 }
 
-fn before_parity(file: &Watched<'_>, at: u64) -> Option<Trailer> {
+fn before_parity(file: &WatchedFile<'_>, at: u64) -> Option<Trailer> {
     let mut bytes = [0; PARITY_TRAILER_BYTES];
     file.read_exact_at(&mut bytes, at).ok()?;
     Trailer::decode_before_parity(&bytes).ok()
@@ -115,7 +115,7 @@ fn before_parity(file: &Watched<'_>, at: u64) -> Option<Trailer> {
 const SECTOR_BYTES: usize = 4096;
 
 /// Reads what can be read; the rest stays as it is. Says whether all of it was read.
-fn read_by_sectors(file: &Watched<'_>, buffer: &mut [u8], at: u64) -> Vec<bool> {
+fn read_by_sectors(file: &WatchedFile<'_>, buffer: &mut [u8], at: u64) -> Vec<bool> {
     let first = SECTOR_BYTES - (at % SECTOR_BYTES as u64) as usize;
     let mut done = 0;
     let mut read = vec![false; buffer.len()];
@@ -155,7 +155,7 @@ struct Look {
 }
 
 impl Look {
-    fn take(file: &Watched<'_>, shape: Shape) -> io::Result<Self> {
+    fn take(file: &WatchedFile<'_>, shape: Shape) -> io::Result<Self> {
         let parity_at = shape.covered_bytes + PARITY_TRAILER_BYTES as u64;
         let checksums = checksums(file, &shape, parity_at + shape.parity_bytes());
         let mut look = Look { shape, checksums, parity: Vec::new(), suspects: BTreeMap::new() };
@@ -241,7 +241,7 @@ fn sum<'s>(shards: impl Iterator<Item = (&'s Vec<u8>, u8)>) -> Vec<u8> {
 }
 
 /// True if all of it was read; what was not is zeros.
-fn read_or_zeros(file: &Watched<'_>, buffer: &mut [u8], at: u64) -> bool {
+fn read_or_zeros(file: &WatchedFile<'_>, buffer: &mut [u8], at: u64) -> bool {
     let is_read = file.read_exact_at(buffer, at).is_ok();
     if !is_read {
         buffer.fill(0);
@@ -250,7 +250,7 @@ fn read_or_zeros(file: &Watched<'_>, buffer: &mut [u8], at: u64) -> bool {
 }
 
 /// The checksums of all shards and parity shards; `None` for those that cannot be read.
-fn checksums(file: &Watched<'_>, shape: &Shape, at: u64) -> Vec<Option<u32>> {
+fn checksums(file: &WatchedFile<'_>, shape: &Shape, at: u64) -> Vec<Option<u32>> {
     let mut bytes = vec![0; shape.checksums_bytes() as usize];
     let read = match file.read_exact_at(&mut bytes, at) {
         Ok(()) => vec![true; bytes.len()],

@@ -10,7 +10,7 @@ mod tests;
 mod write;
 
 pub use self::{
-    examine::{Examined, examine},
+    examine::{ParityReport, examine},
     shape::Shape,
     write::{Sums, section, section_again},
 };

@@ -1,7 +1,7 @@
 //! The division of a pack into shards and stripes.
 
 use crate::{
-    codec::Malformed,
+    codec::DecodeError,
     format::{PARITY_BYTES_MAX, PARITY_SHARDS_MAX, SHARD_BYTES, SHARD_BYTES_MAX, SHARD_BYTES_MIN, STRIPE_ROWS_MAX},
 };
 
@@ -36,7 +36,7 @@ impl Shape {
     }
 
     /// Fails where a shape is none that can be computed with, or takes more memory than any that is written.
-    pub fn check(&self) -> Result<(), Malformed> {
+    pub fn check(&self) -> Result<(), DecodeError> {
         let are_in_range = (SHARD_BYTES_MIN..=SHARD_BYTES_MAX).contains(&self.shard_bytes)
             && (1..=PARITY_ROWS).contains(&self.rows)
             && self.stripes > 0
@@ -47,7 +47,7 @@ impl Shape {
             && self.shards().div_ceil(u64::from(self.stripes)) <= STRIPE_ROWS_MAX
         {
             true => Ok(()),
-            false => Err(Malformed("shape of a pack's parity")),
+            false => Err(DecodeError("shape of a pack's parity")),
         }
     }
 

@@ -70,7 +70,7 @@ impl Whole {
         self.file.write_all_at(&self.bytes, 0).unwrap();
     }
 
-    fn examined(&self) -> Examined {
+    fn examined(&self) -> ParityReport {
         examine(&self.file, &Default::default()).unwrap().unwrap()
     }
 

@@ -13,7 +13,7 @@ use std::{
 use crate::{
     clock::{self, nanos_between},
     meta::Time,
-    pack::parity::{Examined, examine},
+    pack::parity::{ParityReport, examine},
 };
 
 /// After that, a pack is looked at anew: disks go on decaying.
@@ -32,25 +32,25 @@ type Stamp = (u64, u64, u64, i64, i64);
 #[derive(Clone)]
 pub(super) struct Outcome {
     /// `None` where the pack has no parity, or nothing tells how it is divided.
-    pub(super) examined: Option<Arc<Examined>>,
+    pub(super) examined: Option<Arc<ParityReport>>,
     /// True if the disk could not read all of it.
     pub(super) unread: bool,
 }
 
-struct Known {
+struct CachedOutcome {
     at: Instant,
     outcome: Outcome,
 }
 
-impl Known {
+impl CachedOutcome {
     fn is_young(&self) -> bool {
         self.at.elapsed() < if self.outcome.unread { AGE_UNREAD_MAX } else { AGE_MAX }
     }
 }
 
-static KNOWN: LazyLock<Mutex<HashMap<Stamp, Known>>> = LazyLock::new(Mutex::default);
+static KNOWN: LazyLock<Mutex<HashMap<Stamp, CachedOutcome>>> = LazyLock::new(Mutex::default);
 
-fn known() -> MutexGuard<'static, HashMap<Stamp, Known>> {
+fn known() -> MutexGuard<'static, HashMap<Stamp, CachedOutcome>> {
     KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -73,7 +73,7 @@ pub(super) fn lately(file: &File) -> Option<Outcome> {
         if kept + bytes(&outcome) > BYTES_MAX {
             known.clear();
         }
-        known.insert(stamp(&meta), Known { at: Instant::now(), outcome: outcome.clone() });
+        known.insert(stamp(&meta), CachedOutcome { at: Instant::now(), outcome: outcome.clone() });
     }
     Some(outcome)
 }

@@ -22,7 +22,7 @@ use crate::{
     files::{self, How},
     healed,
     pack::{
-        parity::{Examined, Shape, examine, section_again},
+        parity::{ParityReport, Shape, examine, section_again},
         trailer::Trailer,
     },
 };
@@ -77,7 +77,7 @@ impl Overlay {
 
 /// The healing of one open pack.
 #[derive(Debug, Default)]
-pub(super) struct Healing {
+pub(super) struct Healer {
     /// Counts overlays. Who read by an earlier one reads again before anything is looked for.
     generation: AtomicU32,
     overlay: RwLock<Option<Arc<Overlay>>>,
@@ -86,9 +86,9 @@ pub(super) struct Healing {
     is_off: bool,
 }
 
-impl Healing {
+impl Healer {
     pub(super) fn off() -> Self {
-        Healing { is_off: true, ..Healing::default() }
+        Healer { is_off: true, ..Healer::default() }
     }
 
     pub(super) fn generation(&self) -> u32 {
@@ -165,7 +165,7 @@ impl PackFile {
 
     /// Looks for damage in the whole pack. True if something was found, since this generation, that reads differently now.
     pub(super) fn heal(&self, generation: u32) -> bool {
-        let Healing { is_off, examining, generation: current, overlay } = &self.healing;
+        let Healer { is_off, examining, generation: current, overlay } = &self.healing;
         if *is_off {
             return false;
         }
@@ -224,7 +224,7 @@ impl PackFile {
     }
 
     /// Compares all of it with its checksums. `None` where it has no parity.
-    pub(crate) fn examine(&self) -> Result<Option<Examined>> {
+    pub(crate) fn examine(&self) -> Result<Option<ParityReport>> {
         examine(&self.file, &Cell::default()).at("read pack", &self.path)
     }
 

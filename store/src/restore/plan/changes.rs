@@ -4,10 +4,10 @@ use super::Plan;
 use crate::{
     error::Result,
     restore::{
-        skipped::{Skipped, Why},
+        skipped::{SkippedEntry, Why},
         summary::RestoreChange,
         table::{Action, entry_path},
-        walk::Kept,
+        walk::KeptEntry,
     },
 };
 
@@ -70,17 +70,17 @@ impl Plan {
 
     /// Entries that the checkpoint does not have and that stay on purpose although extras go: mounts, and folders with something in them that
     /// capture left out or that is left alone.
-    pub fn kept(&self) -> impl Iterator<Item = Skipped> {
+    pub fn kept(&self) -> impl Iterator<Item = SkippedEntry> {
         self.kept.iter().map(|kept| self.kept_as(kept))
     }
 
-    pub(in crate::restore) fn kept_as(&self, kept: &Kept) -> Skipped {
-        Skipped { path: entry_path(&self.folders, kept.folder, &kept.name), error: kept.reason.clone(), why: Why::Kept }
+    pub(in crate::restore) fn kept_as(&self, kept: &KeptEntry) -> SkippedEntry {
+        SkippedEntry { path: entry_path(&self.folders, kept.folder, &kept.name), error: kept.reason.clone(), why: Why::Kept }
     }
 
     /// Entries that cannot be made, changed or removed, because something has to stay.
-    pub fn blocked(&self) -> impl Iterator<Item = Skipped> {
-        self.blocked.iter().map(|blocked| Skipped {
+    pub fn blocked(&self) -> impl Iterator<Item = SkippedEntry> {
+        self.blocked.iter().map(|blocked| SkippedEntry {
             path: entry_path(&self.folders, blocked.folder, &blocked.name),
             error: blocked.reason.clone().into_owned(),
             why: blocked.why,

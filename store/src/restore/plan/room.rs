@@ -12,7 +12,7 @@ use rustix::{
 
 use crate::{
     error::{Error, Result, TargetContext},
-    restore::{held, target::Target, walk::Found},
+    restore::{held, target::Target, walk::WalkFindings},
 };
 
 /// Filesystems in which the kernel shows itself, by their magic numbers: nothing can be made there.
@@ -53,7 +53,7 @@ pub(super) fn open_above(target: &Target) -> Result<Option<OwnedFd>> {
 }
 
 fn may_make(folder: BorrowedFd<'_>) -> rustix::io::Result<()> {
-    if held::Held::of(folder, b"").is_some() {
+    if held::HoldCause::of(folder, b"").is_some() {
         return Err(Errno::PERM);
     }
     match held::may_write(folder) {
@@ -65,7 +65,7 @@ fn may_make(folder: BorrowedFd<'_>) -> rustix::io::Result<()> {
 
 /// Fails where what is found to be written is more than is free: it is all written before anything goes. Nothing is said where a filesystem
 /// may store less than is written, and where something is on another one than the target.
-pub(super) fn ensure_room(target: &Target, folder: BorrowedFd<'_>, found: &Found) -> Result<()> {
+pub(super) fn ensure_room(target: &Target, folder: BorrowedFd<'_>, found: &WalkFindings) -> Result<()> {
     let needed = found.counts.bytes.saturating_sub(found.hole_bytes);
     let device = found.folders.first().map(|top| top.device);
     if found.folders.iter().any(|line| !line.is_new && Some(line.device) != device) {

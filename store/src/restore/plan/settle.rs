@@ -6,9 +6,9 @@ use crate::{
     error::Result,
     links::Links,
     restore::{
-        join::{self, Joined, Link, Parted},
+        join::{self, Link, LinkPlan, SplitGroup},
         table::Action,
-        walk::Found,
+        walk::WalkFindings,
     },
     statcache::StatCache,
     store::Store,
@@ -17,11 +17,11 @@ use crate::{
 /// Joins hard links, drops folders in which nothing happens, and sums up. Returns the links, and the hard-linked files that lose names.
 pub(super) fn settle(
     store: &Store,
-    found: &mut Found,
+    found: &mut WalkFindings,
     links: &Links,
     cache: Option<&StatCache>,
     delete: bool,
-) -> Result<(Joined, Vec<Parted>)> {
+) -> Result<(LinkPlan, Vec<SplitGroup>)> {
     let joined = join::join(store, found, cache)?;
     let parted = join::parted(links, &joined);
     prune(found)?;
@@ -32,7 +32,7 @@ pub(super) fn settle(
 }
 
 /// Drops the folders in which the patterns want nothing.
-fn prune(found: &mut Found) -> Result<()> {
+fn prune(found: &mut WalkFindings) -> Result<()> {
     let (mut in_the_way, mut busy) = (HashSet::new(), Vec::new());
     for item in &found.items {
         let line = &found.folders[item.folder as usize];
@@ -57,7 +57,7 @@ fn prune(found: &mut Found) -> Result<()> {
 }
 
 /// Marks the existing folders whose time will change because something in them does.
-fn mark_unfinished(found: &mut Found, links: &[Link], delete: bool) {
+fn mark_unfinished(found: &mut WalkFindings, links: &[Link], delete: bool) {
     let changed = found.items.iter().filter(|item| item.action != Action::Meta).map(|item| item.folder);
     let removed = found.extras.iter().filter(|_| delete).map(|extra| extra.folder);
     let made = found.folders.iter().skip(1).filter(|line| line.is_new && line.wanted).map(|line| line.parent);
@@ -68,7 +68,7 @@ fn mark_unfinished(found: &mut Found, links: &[Link], delete: bool) {
     }
 }
 
-fn sum_up(found: &mut Found, links: &[Link], delete: bool) {
+fn sum_up(found: &mut WalkFindings, links: &[Link], delete: bool) {
     let counts = &mut found.counts;
     counts.linked = links.len() as u64;
     counts.folders_created = found.folders.iter().filter(|line| line.is_new && line.wanted).count() as u64;

@@ -16,10 +16,10 @@ use crate::{
     record::Checkpoint,
     restore::{
         Options,
-        held::{Held, Hold},
+        held::{Hold, HoldCause},
         table::Folder,
         target::Target,
-        walk::{Found, Walk},
+        walk::{Walk, WalkFindings},
     },
     sys,
     tree::{Kind, Meta, Node},
@@ -43,7 +43,7 @@ pub(super) fn walk_from(
     node: &Node,
     target: &Target,
     root: Option<Arc<OwnedFd>>,
-) -> Result<Found> {
+) -> Result<WalkFindings> {
     let section = walk.cache.map_or(0, |cache| cache.trailer.root_section);
     let mut top = Folder {
         parent: 0,
@@ -71,7 +71,7 @@ pub(super) fn walk_from(
                 let keeps = walk.spared.keeps_attributes(Vec::new);
                 top.differs = differs(root, walk.options, &top.meta, keeps).at_target("read", target.path())?;
                 let stat = sys::stat_fd(root).at_target("read", target.path())?;
-                let held = || Held::meta(root.as_fd(), b"", &stat, || Held::inside(root.as_fd()));
+                let held = || HoldCause::meta(root.as_fd(), b"", &stat, || HoldCause::inside(root.as_fd()));
                 if let Some(held) = top.differs.then(held).flatten() {
                     walk.block_root(Hold::own(held));
                     top.differs = false;

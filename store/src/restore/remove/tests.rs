@@ -40,12 +40,17 @@ fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().mode() & 0o7777
 }
 
-fn removed(entries: u64, kept: bool) -> Removed {
-    Removed { entries, kept, held: None, stays: Stays::default() }
+fn removed(entries: u64, kept: bool) -> Removal {
+    Removal { entries, kept, held: None, stays: Stays::default() }
 }
 
-fn held(path: &str, held: Held) -> Removed {
-    Removed { entries: 0, kept: true, held: Some(Stuck { path: path.into(), hold: Hold::own(held) }), stays: Stays::default() }
+fn held(path: &str, held: HoldCause) -> Removal {
+    Removal {
+        entries: 0,
+        kept: true,
+        held: Some(HeldEntry { path: path.into(), hold: Hold::own(held) }),
+        stays: Stays::default(),
+    }
 }
 
 #[test]
@@ -55,11 +60,11 @@ fn closed_folders_of_their_owner_go_with_what_is_in_them() {
         make(dir, &["a/read-only/inner", "a/closed/inner", "a/listed", "a/open"], &modes);
         let top = File::open(dir).unwrap();
         // What is in the closed ones cannot be counted.
-        assert_eq!(foresee(top.as_fd(), b"a", b"a", &Spared::default()), removed(8, false));
+        assert_eq!(foresee(top.as_fd(), b"a", b"a", &ProtectedEntries::default()), removed(8, false));
         assert_eq!((mode(&dir.join("a/read-only")), mode(&dir.join("a/closed"))), (0o500, 0o000));
-        assert_eq!(remove(top.as_fd(), b"a", b"a", &Spared::default()), removed(11, false));
+        assert_eq!(remove(top.as_fd(), b"a", b"a", &ProtectedEntries::default()), removed(11, false));
         assert!(!dir.join("a").exists());
-        assert_eq!(remove(top.as_fd(), b"a", b"a", &Spared::default()), removed(0, false));
+        assert_eq!(remove(top.as_fd(), b"a", b"a", &ProtectedEntries::default()), removed(0, false));
     });
 }
 
@@ -69,7 +74,7 @@ fn folders_that_stay_get_their_modes_back() {
         let modes = [("a/read-only", 0o1511), ("a/closed/inner", 0o000), ("a/closed", 0o1000), ("a/named", 0o000)];
         make(dir, &["a/read-only", "a/closed/inner", "a/named"], &modes);
         let top = File::open(dir).unwrap();
-        let spared = Spared::default().and(&[b"a/read-only/file".to_vec(), b"a/closed/inner/file".to_vec()]);
+        let spared = ProtectedEntries::default().and(&[b"a/read-only/file".to_vec(), b"a/closed/inner/file".to_vec()]);
         let found = remove(top.as_fd(), b"a", b"a", &spared);
         assert_eq!((found.entries, found.kept, &found.held, found.stays.spared), (2, true, &None, 2));
         assert!(found.stays.reason(b"a").unwrap().contains("/file and 1 more in it"), "{found:?}");
@@ -82,7 +87,7 @@ fn folders_that_stay_get_their_modes_back() {
         assert!(dir.join("a/closed/inner/file").exists() && dir.join("a/read-only/file").exists());
         // One that holds a name that is left alone is closed again at once.
         make(dir, &["b/named"], &[("b/named", 0o300)]);
-        let found = remove(top.as_fd(), b"b", b"b", &Spared::default().and_names(&[b"file".to_vec()]));
+        let found = remove(top.as_fd(), b"b", b"b", &ProtectedEntries::default().and_names(&[b"file".to_vec()]));
         assert_eq!((found.entries, found.kept, found.stays.shown()), (0, true, "b/named".into()));
         assert_eq!(mode(&dir.join("b/named")), 0o300);
         make(dir, &[], &[("b/named", 0o700)]);
@@ -112,9 +117,9 @@ fn a_closed_folder_of_somebody_else_is_left_and_told() {
     as_ordinary(|dir| {
         let top = File::open(dir).unwrap();
         let is_ours = top.metadata().unwrap().uid() == fs::metadata(dir.join("theirs")).unwrap().uid();
-        let expected = if is_ours { removed(1, false) } else { held("theirs", Held::Closed) };
-        assert_eq!(foresee(top.as_fd(), b"theirs", b"theirs", &Spared::default()), expected);
-        assert_eq!(remove(top.as_fd(), b"theirs", b"theirs", &Spared::default()), expected);
+        let expected = if is_ours { removed(1, false) } else { held("theirs", HoldCause::Closed) };
+        assert_eq!(foresee(top.as_fd(), b"theirs", b"theirs", &ProtectedEntries::default()), expected);
+        assert_eq!(remove(top.as_fd(), b"theirs", b"theirs", &ProtectedEntries::default()), expected);
     });
 }
 
@@ -131,9 +136,9 @@ fn a_file_that_may_not_be_removed_is_told() {
             rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
         }
         let top = File::open(dir.path()).unwrap();
-        let expected = if is_root { held("file", Held::NotPermitted) } else { removed(1, false) };
-        assert_eq!(foresee(top.as_fd(), b"file", b"file", &Spared::default()), expected);
-        assert_eq!(remove(top.as_fd(), b"file", b"file", &Spared::default()), expected);
+        let expected = if is_root { held("file", HoldCause::NotPermitted) } else { removed(1, false) };
+        assert_eq!(foresee(top.as_fd(), b"file", b"file", &ProtectedEntries::default()), expected);
+        assert_eq!(remove(top.as_fd(), b"file", b"file", &ProtectedEntries::default()), expected);
     };
     std::thread::scope(|scope| scope.spawn(work).join().unwrap());
     assert_eq!(dir.path().join("file").exists(), is_root);

@@ -4,14 +4,14 @@ use std::os::fd::AsFd;
 
 use rustix::fs::Mode;
 
-use super::{Done, Run};
+use super::{Run, Stamps};
 use crate::{
     attributes,
     error::{Result, TargetContext},
     progress,
     restore::{
-        held::{Held, Hold},
-        meta::{self, Current, Handle, Refused},
+        held::{Hold, HoldCause},
+        meta::{self, Current, Handle, MetaFailure},
         table::{Stamp, folder_path},
     },
     sys,
@@ -59,7 +59,7 @@ impl Run<'_> {
     }
 
     /// Sets the metadata of new or of existing folders, those below first.
-    pub fn finish_folders(&self, new: bool) -> Result<Done> {
+    pub fn finish_folders(&self, new: bool) -> Result<Stamps> {
         let folders = &self.plan.folders;
         let due = |i: &u32| {
             let line = &folders[*i as usize];
@@ -71,16 +71,16 @@ impl Run<'_> {
         let (open, closed): (Vec<u32>, Vec<u32>) =
             all.into_iter().partition(|i| is_root || folders[*i as usize].meta.mode & 0o700 == 0o700);
         let set = |list: &[u32], threads: usize| {
-            tasks::in_order(threads, list.len(), |i, done: &mut Done| self.finish_folder(list[i], done))
+            tasks::in_order(threads, list.len(), |i, done: &mut Stamps| self.finish_folder(list[i], done))
         };
-        let mut done = Done::sum(set(&open, self.threads())?);
-        done.add(Done::sum(set(&closed, 1)?));
+        let mut done = Stamps::sum(set(&open, self.threads())?);
+        done.add(Stamps::sum(set(&closed, 1)?));
         Ok(done)
     }
 
-    fn finish_folder(&self, folder: u32, done: &mut Done) -> Result<()> {
+    fn finish_folder(&self, folder: u32, done: &mut Stamps) -> Result<()> {
         let line = &self.plan.folders[folder as usize];
-        let set = || -> rustix::io::Result<(Refused, Stamp)> {
+        let set = || -> rustix::io::Result<(MetaFailure, Stamp)> {
             let fd = self.dirs.get(folder)?;
             let stat = sys::stat_fd(&fd)?;
             let options = &self.plan.options;
@@ -98,8 +98,8 @@ impl Run<'_> {
         };
         let (refused, stamp) = match set() {
             // It became immutable after the plan, or the filesystem does not take such metadata. What is published already goes on in any case.
-            Err(e) if !line.is_new || Held::by(e).is_some() => {
-                self.skip_alike(line.parent, &line.name, Hold::own(Held::after(e)));
+            Err(e) if !line.is_new || HoldCause::by(e).is_some() => {
+                self.skip_alike(line.parent, &line.name, Hold::own(HoldCause::after(e)));
                 return Ok(());
             }
             other => other.at_target("set metadata of", self.path(line.parent, &line.name))?,

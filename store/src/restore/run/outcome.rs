@@ -5,12 +5,12 @@ use std::{collections::HashSet, sync::PoisonError};
 use super::Run;
 use crate::{
     error::Result,
-    restore::{join::Link, publish::Published, summary::Counts, table::Action},
+    restore::{join::Link, publish::PublishOutcome, summary::Counts, table::Action},
 };
 
 impl Run<'_> {
     /// The counts of what was made: those of the plan, but for what was skipped.
-    pub fn made(&self, published: &Published) -> Result<Counts> {
+    pub fn made(&self, published: &PublishOutcome) -> Result<Counts> {
         let plan = self.plan;
         let mut counts = plan.summary.counts.clone();
         (counts.deleted, counts.metadata_changed) = (published.deleted, published.metadata);
@@ -33,24 +33,24 @@ impl Run<'_> {
     }
 
     /// The entries that were not made, by now.
-    pub fn lost(&self) -> Lost {
+    pub fn lost(&self) -> FailedEntries {
         let entries = self.not_made.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut folders = vec![false; self.plan.folders.len()];
         for (folder, line) in self.plan.folders.iter().enumerate().skip(1).filter(|(_, line)| line.is_new) {
             folders[folder] = folders[line.parent as usize] || entries.contains(&(line.parent, line.index));
         }
-        Lost { entries, folders }
+        FailedEntries { entries, folders }
     }
 }
 
 /// Entries that a restore could not make.
-pub struct Lost {
+pub struct FailedEntries {
     entries: HashSet<(u32, u32)>,
     /// Of each folder, whether it is a new one that was not made, or is in one.
     pub(super) folders: Vec<bool>,
 }
 
-impl Lost {
+impl FailedEntries {
     pub(super) fn is_nothing(&self) -> bool {
         self.entries.is_empty()
     }

@@ -19,7 +19,7 @@ use crate::{
         meta::{self, Current},
         plan::Plan,
         remove::remove,
-        select::Spared,
+        select::ProtectedEntries,
         staged,
         target::Target,
     },
@@ -28,7 +28,7 @@ use crate::{
 };
 
 /// Folder in which entries are built before they get their names.
-pub struct Staging {
+pub struct StagingFolder {
     /// The target, or the staging folder that becomes it.
     pub root: Arc<OwnedFd>,
     /// The folder that the staging folder is in, and its name there.
@@ -37,7 +37,7 @@ pub struct Staging {
     pub created: Option<Current>,
 }
 
-impl Staging {
+impl StagingFolder {
     /// Makes the staging folder, if the target is a new folder. Who fails says whether nothing was left.
     pub fn open(store: &Store, plan: &Plan) -> Result<Self, (Error, bool)> {
         let Some(root) = &plan.root else { return Self::make(plan) };
@@ -48,7 +48,7 @@ impl Staging {
         if plan.replaces() {
             staged::check_alone(store.layout(), plan.op, &plan.target()).map_err(clean)?;
         }
-        Ok(Staging { root: root.clone(), beside: None, created: None })
+        Ok(StagingFolder { root: root.clone(), beside: None, created: None })
     }
 
     pub(super) fn make(plan: &Plan) -> Result<Self, (Error, bool)> {
@@ -63,16 +63,16 @@ impl Staging {
         };
         match set_up() {
             Ok((opened, created)) => {
-                Ok(Staging { root: Arc::new(opened), beside: Some((above, staged)), created: Some(created) })
+                Ok(StagingFolder { root: Arc::new(opened), beside: Some((above, staged)), created: Some(created) })
             }
-            Err(e) => Err((e, !remove(above.as_fd(), &staged, b"", &Spared::default()).kept)),
+            Err(e) => Err((e, !remove(above.as_fd(), &staged, b"", &ProtectedEntries::default()).kept)),
         }
     }
 
     /// Removes the staging folder with all that is in it. False where something of it is left.
     pub fn remove(&self) -> bool {
         let Some((above, name)) = &self.beside else { return true };
-        !remove(above.as_fd(), name, b"", &Spared::default()).kept
+        !remove(above.as_fd(), name, b"", &ProtectedEntries::default()).kept
     }
 }
 

@@ -33,7 +33,7 @@ fn sub_paths_are_restored_alone() {
     assert_eq!(fs::read(place.path("part/joined")).unwrap(), b"small");
     let outside = vec!["a/small".to_owned(), "z joined".to_owned()];
     assert_eq!(report.links_outside, outside);
-    assert_eq!(report.parted, [Parted { names: vec!["a/b/joined".to_owned()], outside }]);
+    assert_eq!(report.parted, [SplitHardLink { names: vec!["a/b/joined".to_owned()], outside }]);
     let file = Options { subpath: b"a/small".to_vec(), ..Options::new(place.path("one")) };
     place.restore(&checkpoint, &file).unwrap();
     assert_eq!(fs::read(place.path("one")).unwrap(), b"small");

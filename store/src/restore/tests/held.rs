@@ -32,7 +32,7 @@ fn set(path: &Path, flag: IFlags, is_set: bool) {
 }
 
 /// The paths and reasons of what is skipped, in order.
-pub(super) fn told(skipped: impl IntoIterator<Item = Skipped>) -> Vec<(String, String)> {
+pub(super) fn told(skipped: impl IntoIterator<Item = SkippedEntry>) -> Vec<(String, String)> {
     let mut told: Vec<(String, String)> =
         skipped.into_iter().map(|skipped| (crate::name::display(&skipped.path), skipped.error)).collect();
     told.sort();

@@ -1,7 +1,7 @@
 //! Restores of folders in which checkpoints are mounted.
 
 use super::{stays::restored, *};
-use crate::mounts::tests::Shown;
+use crate::mounts::tests::BindMount;
 
 #[test]
 fn a_mounted_checkpoint_is_left_as_it_is_and_told() {
@@ -15,7 +15,7 @@ fn a_mounted_checkpoint_is_left_as_it_is_and_told() {
     fs::write(shown.join("inside"), "now").unwrap();
     fs::write(shown.join("extra"), "now").unwrap();
     place.write("file", "now");
-    let mounts = ["mount", "deep/mount"].map(|name| Shown::at(&shown, &place.src(name)));
+    let mounts = ["mount", "deep/mount"].map(|name| BindMount::at(&shown, &place.src(name)));
     let (report, told) = restored(&place, &checkpoint, &place.in_place("src"));
     let lines: Vec<&str> = told.lines().filter(|line| line.contains("mounted checkpoint")).collect();
     let mut expected = ["mount", "deep/mount"].map(|name| format!("{name}: a mounted checkpoint is left as it is"));

@@ -29,7 +29,7 @@ fn names_of_one_file_are_joined_in_a_part_of_a_checkpoint_too() {
     let part = Options { subpath: b"b".to_vec(), ..Options::new(place.path("part")) };
     let report = place.restore(&checkpoint, &part).unwrap();
     assert_eq!(report.links_outside, ["c/out"]);
-    assert_eq!(report.parted, [Parted { names: vec!["b/one".into(), "b/two".into()], outside: vec!["c/out".into()] }]);
+    assert_eq!(report.parted, [SplitHardLink { names: vec!["b/one".into(), "b/two".into()], outside: vec!["c/out".into()] }]);
     let part = |name: &str| place.path("part").join(name);
     for (name, content) in [("before", "b/before"), ("one", "one"), ("two", "one"), ("three", "three"), ("four", "three")] {
         assert_eq!(fs::read_to_string(part(name)).unwrap(), content, "{name}");
@@ -42,7 +42,7 @@ fn names_of_one_file_are_joined_in_a_part_of_a_checkpoint_too() {
         place.restore(&checkpoint, &options).unwrap().parted
     };
     let outside = vec!["b/one".into(), "c/out".into()];
-    assert_eq!(alone("b/two", "two"), [Parted { names: vec!["b/two".into()], outside }]);
+    assert_eq!(alone("b/two", "two"), [SplitHardLink { names: vec!["b/two".into()], outside }]);
     assert_eq!(alone("b/before", "before"), []);
 }
 

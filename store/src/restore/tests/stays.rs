@@ -170,10 +170,12 @@ fn holes_are_made_and_filled_where_the_content_alone_is_the_same() {
 
 #[test]
 fn what_cannot_be_given_is_not_nothing_and_takes_privileges_with_it() {
-    use meta::{Current, Handle, Refused, apply};
-    assert!(Refused::default().is_nothing());
-    assert!(!Refused { owner: true, ..Refused::default() }.is_nothing());
-    assert!(!Refused { xattrs: vec![(b"user.x".to_vec(), rustix::io::Errno::NOTSUP)], ..Refused::default() }.is_nothing());
+    use meta::{Current, Handle, MetaFailure, apply};
+    assert!(MetaFailure::default().is_nothing());
+    assert!(!MetaFailure { owner: true, ..MetaFailure::default() }.is_nothing());
+    assert!(
+        !MetaFailure { xattrs: vec![(b"user.x".to_vec(), rustix::io::Errno::NOTSUP)], ..MetaFailure::default() }.is_nothing()
+    );
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("file");
     let work = || {
@@ -246,7 +248,7 @@ fn counts_add_up() {
         counts.take(action, node);
         assert_eq!(counts, expected);
     }
-    let parted = |name: &str| Parted { names: vec![name.into()], outside: vec![format!("out/{name}")] };
+    let parted = |name: &str| SplitHardLink { names: vec![name.into()], outside: vec![format!("out/{name}")] };
     let report =
         |names: &[&str]| RestoreReport { parted: names.iter().map(|name| parted(name)).collect(), ..RestoreReport::default() };
     let both = again::both(report(&["a", "b"]), report(&["b", "c"]));

@@ -1,7 +1,7 @@
 //! Changes between a plan and its end are not overwritten, not called restored, and not taken by the next checkpoint for what they are not.
 
 use super::*;
-use crate::{clock, restore::select::Spared};
+use crate::{clock, restore::select::ProtectedEntries};
 
 /// Does something once, when a phase begins.
 struct At<'a>(Phase, std::sync::Mutex<Option<Box<dyn FnOnce() + Send + 'a>>>);
@@ -184,7 +184,7 @@ fn content_is_verified_whatever_the_stat_cache_vouches_for() {
 
 #[test]
 fn what_is_spared_covers_what_is_in_it_and_nothing_beside_it() {
-    let spared = Spared::default().and(&[b"a/bc".to_vec(), b"d".to_vec()]);
+    let spared = ProtectedEntries::default().and(&[b"a/bc".to_vec(), b"d".to_vec()]);
     for (path, is_covered) in [
         ("a/bc", true),
         ("a/bc/d", true),

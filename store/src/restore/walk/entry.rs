@@ -9,11 +9,11 @@ use super::{
     super::{
         compare::compare,
         entries::Entries,
-        held::{Held, Hold},
+        held::{Hold, HoldCause},
         remove::foresee,
         table::{Action, Folder, Item, Source, Stamp, folder_path},
     },
-    Blocked, Group, HOLDS_FROZEN, HOLDS_HELD, HOLDS_SPARED, Job, Linked, Outcome, Walk,
+    BlockedEntry, Group, HOLDS_FROZEN, HOLDS_HELD, HOLDS_SPARED, Job, LinkedEntry, Outcome, Walk,
     live::Live,
     not_empty,
 };
@@ -27,7 +27,7 @@ use crate::{
     links::Member,
     name,
     pack::Location,
-    statcache::Cached,
+    statcache::CacheEntry,
     store::Store,
     sys::Stat,
     tree::{Kind, Node},
@@ -89,7 +89,7 @@ impl Walk<'_> {
         let (action, may_change_unseen) = match self.compare(node, live, (stat.as_ref(), keeps), known) {
             Ok(compared) => compared,
             Err(held) => {
-                out.block(Blocked::held(at.job.folder, &node.name, Hold::own(held), None));
+                out.block(BlockedEntry::held(at.job.folder, &node.name, Hold::own(held), None));
                 return Ok(());
             }
         };
@@ -102,7 +102,7 @@ impl Walk<'_> {
         }
         let held = live.and_then(|live| live.why_held(&node.name, stat.as_ref(), action));
         if let Some(hold) = held {
-            out.blocked.push(Blocked::held(at.job.folder, &node.name, hold, action));
+            out.blocked.push(BlockedEntry::held(at.job.folder, &node.name, hold, action));
             // What is there is not what the stat cache will call it.
             (out.stamps[at.index], out.is_as_cached) = (Stamp::default(), false);
             if node.as_folder().is_none() || action != Some(Action::Meta) {
@@ -156,8 +156,8 @@ impl Walk<'_> {
         node: &Node,
         live: Option<&Live>,
         (stat, keeps_attributes): (Option<&Stat>, bool),
-        known: Option<&Cached>,
-    ) -> Result<(Option<Action>, bool), Held> {
+        known: Option<&CacheEntry>,
+    ) -> Result<(Option<Action>, bool), HoldCause> {
         let (Some(live), Some(stat)) = (live, stat) else { return Ok((Some(Action::Create), false)) };
         let mut may_change_unseen = false;
         let mut before_reading = |file: BorrowedFd<'_>, stat: &Stat| {
@@ -170,7 +170,7 @@ impl Walk<'_> {
                 Some(Action::Create)
             }
             // A call that fails says nothing of an entry that is still found.
-            Err(e) => return Err(Held::unseen(e)),
+            Err(e) => return Err(HoldCause::unseen(e)),
             Ok(action) => action,
         };
         Ok((action, may_change_unseen))
@@ -190,7 +190,7 @@ impl Walk<'_> {
         let group = at.member.map_or(Group::Alone(folder, index), |member| Group::Of(self.links.leader_of(member)));
         let ino = stat.map_or(0, |s| s.ino);
         let held = live.filter(|_| action.is_none()).and_then(|live| live.why_held(&node.name, stat, Some(Action::Replace)));
-        out.linked.push(Linked { group, member: at.member, folder, index, ino, action, held });
+        out.linked.push(LinkedEntry { group, member: at.member, folder, index, ino, action, held });
     }
 
     /// True if the folder that is in the place of an entry may go. What goes with it is noted.
@@ -200,11 +200,11 @@ impl Walk<'_> {
         let folder = at.job.folder;
         let blocked = match (foreseen.kept, self.options.delete || foreseen.entries <= 1) {
             (true, _) => match &foreseen.held {
-                None => Blocked::around(folder, &node.name, format!("{HOLDS_SPARED}: {}", foreseen.stays.shown())),
-                Some(held) if held.is_by_flag() => Blocked::around(folder, &node.name, HOLDS_FROZEN.into()),
-                Some(held) => Blocked::around(folder, &node.name, format!("{HOLDS_HELD}: {}", held.reason(&path))),
+                None => BlockedEntry::around(folder, &node.name, format!("{HOLDS_SPARED}: {}", foreseen.stays.shown())),
+                Some(held) if held.is_by_flag() => BlockedEntry::around(folder, &node.name, HOLDS_FROZEN.into()),
+                Some(held) => BlockedEntry::around(folder, &node.name, format!("{HOLDS_HELD}: {}", held.reason(&path))),
             },
-            (false, false) => Blocked::by_folder(folder, &node.name, not_empty()),
+            (false, false) => BlockedEntry::by_folder(folder, &node.name, not_empty()),
             (false, true) => {
                 out.exchanged.push(((folder, at.index as u32), foreseen.entries));
                 return Ok(true);

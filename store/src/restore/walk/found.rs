@@ -28,7 +28,7 @@ pub struct Extra {
 
 /// An entry that the checkpoint does not have and that stays on purpose, by itself or for what is in it.
 #[derive(Debug)]
-pub struct Kept {
+pub struct KeptEntry {
     /// The folder it is in.
     pub folder: u32,
     /// Name in that folder, byte for byte.
@@ -41,7 +41,7 @@ pub struct Kept {
 
 /// An entry that cannot be made, changed or removed: a folder is in its place that has to stay, or this process cannot change it.
 #[derive(Debug)]
-pub struct Blocked {
+pub struct BlockedEntry {
     /// The folder it is in.
     pub folder: u32,
     /// Its name; empty for the folder itself.
@@ -52,21 +52,21 @@ pub struct Blocked {
     pub why: Why,
 }
 
-impl Blocked {
+impl BlockedEntry {
     /// An entry in whose place a folder with other files is.
     pub fn by_folder(folder: u32, name: &[u8], reason: impl Into<Cow<'static, str>>) -> Self {
-        Blocked { folder, name: name.into(), reason: reason.into(), why: Why::Failed }
+        BlockedEntry { folder, name: name.into(), reason: reason.into(), why: Why::Failed }
     }
 
     /// An entry that cannot be changed as `action` has it.
     pub fn held(folder: u32, name: &[u8], hold: Hold, action: Option<Action>) -> Self {
         let why = if action == Some(Action::Meta) { Why::HeldAlike } else { Why::Held };
-        Blocked { folder, name: name.into(), reason: hold.to_string().into(), why }
+        BlockedEntry { folder, name: name.into(), reason: hold.to_string().into(), why }
     }
 
     /// An entry that cannot be removed, or not with everything that is in it.
     pub fn around(folder: u32, name: &[u8], reason: String) -> Self {
-        Blocked { folder, name: name.into(), reason: reason.into(), why: Why::Held }
+        BlockedEntry { folder, name: name.into(), reason: reason.into(), why: Why::Held }
     }
 }
 
@@ -96,7 +96,7 @@ pub enum Group {
 
 /// An entry that shares its inode with others, in the checkpoint or in the live folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Linked {
+pub struct LinkedEntry {
     /// The names that must share one inode with it.
     pub group: Group,
     /// Its name in the table of hard links; none where it is in no group of the checkpoint.
@@ -115,19 +115,19 @@ pub struct Linked {
 
 /// The findings of a walk.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct WalkFindings {
     /// Folders of the target tree, each behind the one that it is in.
     pub folders: Vec<Folder>,
     /// Entries with which something is due, links not yet considered.
     pub items: Vec<Item>,
     /// Entries with partners.
-    pub linked: Vec<Linked>,
+    pub linked: Vec<LinkedEntry>,
     /// Entries that the checkpoint does not have.
     pub extras: Vec<Extra>,
     /// Entries that stay on purpose although extras go; of those that capture left out, only folders that stay for them.
-    pub kept: Vec<Kept>,
+    pub kept: Vec<KeptEntry>,
     /// Entries that have to stay, or cannot be made.
-    pub blocked: Vec<Blocked>,
+    pub blocked: Vec<BlockedEntry>,
     /// The number of entries that go with each folder in whose place something else is made.
     pub exchanged: HashMap<(u32, u32), u64>,
     /// Packs of the items.

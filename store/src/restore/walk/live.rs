@@ -12,7 +12,7 @@ use crate::{
     attributes,
     filesystem::{Filesystem, Filesystems},
     restore::{
-        held::{Held, Hold, is_stuck},
+        held::{Hold, HoldCause, is_stuck},
         table::Action,
     },
     sys::{self, Stat},
@@ -34,7 +34,7 @@ pub(super) struct Live {
     pub filesystem: Filesystem,
     pub names: Vec<Vec<u8>>,
     pub next: usize,
-    inside: OnceCell<Option<Held>>,
+    inside: OnceCell<Option<HoldCause>>,
 }
 
 impl Live {
@@ -47,8 +47,8 @@ impl Live {
     }
 
     /// The cause that holds the names in the folder.
-    pub fn inside(&self) -> Option<Held> {
-        *self.inside.get_or_init(|| Held::inside(self.fd.as_fd()))
+    pub fn inside(&self) -> Option<HoldCause> {
+        *self.inside.get_or_init(|| HoldCause::inside(self.fd.as_fd()))
     }
 
     /// The reason for which something cannot be done with an entry.
@@ -57,12 +57,14 @@ impl Live {
         let inside = || self.inside().map(Hold::inside);
         match (action?, stat) {
             (Action::Create, _) => inside(),
-            (Action::Meta, Some(stat)) => Held::meta(folder, name, stat, || self.inside()).map(Hold::own),
-            (Action::Meta, None) => Held::of(folder, name).map(Hold::own),
+            (Action::Meta, Some(stat)) => HoldCause::meta(folder, name, stat, || self.inside()).map(Hold::own),
+            (Action::Meta, None) => HoldCause::of(folder, name).map(Hold::own),
             (Action::Replace | Action::Exchange, stat) => {
-                let is_stuck = || stat.is_some_and(|stat| is_stuck(folder, stat)).then_some(Held::NotPermitted);
-                let own = Held::of(folder, name).map(Hold::own).or_else(inside).or_else(|| is_stuck().map(Hold::own));
-                own.or_else(|| stat.is_some_and(|stat| hides_attributes(folder, name, stat)).then_some(Hold::own(Held::Unlisted)))
+                let is_stuck = || stat.is_some_and(|stat| is_stuck(folder, stat)).then_some(HoldCause::NotPermitted);
+                let own = HoldCause::of(folder, name).map(Hold::own).or_else(inside).or_else(|| is_stuck().map(Hold::own));
+                own.or_else(|| {
+                    stat.is_some_and(|stat| hides_attributes(folder, name, stat)).then_some(Hold::own(HoldCause::Unlisted))
+                })
             }
         }
     }

@@ -5,7 +5,7 @@ use std::{os::fd::AsFd, sync::atomic::Ordering};
 use super::{
     Job, Outcome, Walk,
     entry::Place,
-    found::{Blocked, Extra, Kept},
+    found::{BlockedEntry, Extra, KeptEntry},
     live::Live,
 };
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
     name,
     restore::{
         entries::Entries,
-        held::{Held, Hold},
+        held::{Hold, HoldCause},
         remove::foresee,
         table::Stamp,
     },
@@ -64,7 +64,7 @@ impl Walk<'_> {
             };
             if let Err(held) = seen {
                 self.has_matched.fetch_or(included, Ordering::Relaxed);
-                out.block(Blocked::held(job.folder, &node.name, Hold::own(held), None));
+                out.block(BlockedEntry::held(job.folder, &node.name, Hold::own(held), None));
                 continue;
             }
             let at = Place { job, index, member, included };
@@ -97,7 +97,7 @@ impl Walk<'_> {
         name: &[u8],
         out: &mut Outcome,
         path: &dyn Fn() -> Vec<u8>,
-    ) -> Result<Result<Option<Stat>, Held>> {
+    ) -> Result<Result<Option<Stat>, HoldCause>> {
         while let Some(next) = live.names.get_mut(live.next) {
             match next.as_slice().cmp(name) {
                 std::cmp::Ordering::Greater => return Ok(Ok(None)),
@@ -112,7 +112,7 @@ impl Walk<'_> {
                     return Ok(match sys::stat_at(folder, name).map_err(|errno| (errno, errno::presence(folder, name))) {
                         Ok(stat) | Err((_, Presence::There(stat))) => Ok(Some(stat)),
                         Err((_, Presence::Gone | Presence::FolderGone)) => Ok(None),
-                        Err((errno, Presence::Unknown)) => Err(Held::unseen(errno)),
+                        Err((errno, Presence::Unknown)) => Err(HoldCause::unseen(errno)),
                     });
                 }
             }
@@ -139,10 +139,10 @@ impl Walk<'_> {
         out.counts.spared += foreseen.stays.spared;
         out.counts.mounted += foreseen.stays.mounted;
         if let Some(reason) = foreseen.stays.reason(&full).filter(|_| self.options.delete) {
-            out.kept.push(Kept { folder: job.folder, name: name.clone().into(), reason, is_part: foreseen.entries > 0 });
+            out.kept.push(KeptEntry { folder: job.folder, name: name.clone().into(), reason, is_part: foreseen.entries > 0 });
         }
         if let Some(held) = foreseen.held.as_ref().filter(|_| self.options.delete) {
-            out.blocked.push(Blocked::around(job.folder, &name, held.reason(&full)));
+            out.blocked.push(BlockedEntry::around(job.folder, &name, held.reason(&full)));
             if foreseen.entries == 0 {
                 self.has_matched.store(true, Ordering::Relaxed);
                 return Ok(());

@@ -18,18 +18,20 @@ use rustix::io::Errno;
 use self::{entry::Place, live::Live};
 pub use self::{
     entry::locate,
-    found::{Blocked, Extra, Found, Group, HOLDS_FROZEN, HOLDS_HELD, HOLDS_SPARED, Kept, Linked, not_empty},
+    found::{
+        BlockedEntry, Extra, Group, HOLDS_FROZEN, HOLDS_HELD, HOLDS_SPARED, KeptEntry, LinkedEntry, WalkFindings, not_empty,
+    },
 };
 use super::{
     Options,
     entries::Entries,
-    held::{Held, Hold},
-    select::{Filter, Spared},
+    held::{Hold, HoldCause},
+    select::{Filter, ProtectedEntries},
     summary::Counts,
-    table::{Action, Dirs, Folder, Item, Listing, Stamp, folder_path},
+    table::{Action, Dirs, EncodedListing, Folder, Item, Stamp, folder_path},
 };
 use crate::{
-    damaged::Damaged,
+    damaged::DamageSet,
     errno::{self, Presence},
     error::{Error, Result, TargetContext},
     filesystem::{FilesystemId, Filesystems},
@@ -52,13 +54,13 @@ pub struct Walk<'a> {
     pub view: Arc<View>,
     pub options: &'a Options,
     pub filter: &'a Filter,
-    pub spared: &'a Spared,
+    pub spared: &'a ProtectedEntries,
     pub cache: Option<&'a StatCache>,
     pub trust: Trust,
     pub filesystems: Filesystems,
     pub writers: Writers,
     /// What is known to be damaged: it is read before anything is planned with it.
-    pub damaged: Damaged,
+    pub damaged: DamageSet,
     pub links: &'a Links,
     pub progress: &'a dyn Progress,
     /// Number of entries, by the sums of what is restored.
@@ -67,7 +69,7 @@ pub struct Walk<'a> {
     pub entries_seen: AtomicU64,
     /// True if the patterns matched anything.
     pub has_matched: AtomicBool,
-    pub found: Mutex<Found>,
+    pub found: Mutex<WalkFindings>,
 }
 
 /// A folder to look at.
@@ -89,10 +91,10 @@ pub struct Job {
 struct Outcome {
     items: Vec<(Item, Option<crate::id::PackId>)>,
     stamps: Vec<Stamp>,
-    linked: Vec<Linked>,
+    linked: Vec<LinkedEntry>,
     extras: Vec<Extra>,
-    kept: Vec<Kept>,
-    blocked: Vec<Blocked>,
+    kept: Vec<KeptEntry>,
+    blocked: Vec<BlockedEntry>,
     exchanged: Vec<((u32, u32), u64)>,
     children: Vec<(Folder, Job)>,
     counts: Counts,
@@ -106,14 +108,14 @@ struct Outcome {
 
 impl Outcome {
     /// Notes an entry that stays as it is: what is there is not what the stat cache will call it.
-    fn block(&mut self, blocked: Blocked) {
+    fn block(&mut self, blocked: BlockedEntry) {
         self.blocked.push(blocked);
         self.is_as_cached = false;
     }
 }
 
 impl Walk<'_> {
-    fn lock(&self) -> MutexGuard<'_, Found> {
+    fn lock(&self) -> MutexGuard<'_, WalkFindings> {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -124,7 +126,7 @@ impl Walk<'_> {
 
     /// Notes that the target's own metadata stays as it is.
     pub fn block_root(&self, hold: Hold) {
-        self.lock().blocked.push(Blocked::held(0, b"", hold, Some(Action::Meta)));
+        self.lock().blocked.push(BlockedEntry::held(0, b"", hold, Some(Action::Meta)));
     }
 
     /// Looks at one entry that is no folder, in an open one.
@@ -177,7 +179,7 @@ impl Walk<'_> {
                 Ok(live) => Some(live),
                 Err(e) if job.folder == 0 || e == Errno::NOENT => return Err(e).at_target("read folder", name::as_path(&path())),
                 Err(e) => {
-                    self.leave_unseen(job, entries, Held::unseen(e));
+                    self.leave_unseen(job, entries, HoldCause::unseen(e));
                     return Ok(());
                 }
             },
@@ -200,7 +202,7 @@ impl Walk<'_> {
     }
 
     /// Leaves a live folder as it is, with all that is in it, since it cannot be looked into.
-    fn leave_unseen(&self, job: Job, entries: Entries, held: Held) {
+    fn leave_unseen(&self, job: Job, entries: Entries, held: HoldCause) {
         let (parent, name) = {
             let mut found = self.lock();
             let line = &mut found.folders[job.folder as usize];
@@ -211,7 +213,7 @@ impl Walk<'_> {
             (parent, name)
         };
         let mut out = Outcome { is_unseen: true, ..Outcome::default() };
-        out.block(Blocked::held(parent, &name, Hold::own(held), None));
+        out.block(BlockedEntry::held(parent, &name, Hold::own(held), None));
         self.enter(job, entries, out, &mut Vec::new());
     }
 
@@ -238,7 +240,7 @@ impl Walk<'_> {
     fn enter(&self, job: Job, entries: Entries, mut out: Outcome, more: &mut Vec<Job>) {
         // The old section serves as it is, where it is right in every entry.
         let listing = (!out.is_as_cached || !out.items.is_empty())
-            .then(|| Listing::new((0..entries.len()).map(|i| entries.node(i)), std::mem::take(&mut out.stamps)));
+            .then(|| EncodedListing::new((0..entries.len()).map(|i| entries.node(i)), std::mem::take(&mut out.stamps)));
         drop(entries);
         let mut found = self.lock();
         let first = found.folders.len() as u32;

@@ -10,7 +10,7 @@ use crate::{
     error::{Result, TargetContext},
     name, progress,
     restore::{
-        run::{Done, Run},
+        run::{Run, Stamps},
         table::{Item, Source, Stamp},
     },
     sys,
@@ -19,8 +19,8 @@ use crate::{
 
 impl Run<'_> {
     /// Joins names to the files that they are names of. A file that a filesystem cannot give another name becomes two.
-    pub fn make_links(&self) -> Result<Done> {
-        let mut done = Done::default();
+    pub fn make_links(&self) -> Result<Stamps> {
+        let mut done = Stamps::default();
         for link in &self.plan.links {
             progress::check(self.progress)?;
             let (from, to) = (self.plan.node(link.from_folder, link.from_index)?, self.plan.node(link.folder, link.index)?);
@@ -68,7 +68,7 @@ impl Run<'_> {
     }
 
     /// Writes what should be a link as a file of its own, and says so.
-    fn write_apart(&self, link: &crate::restore::join::Link, node: &Node, done: &mut Done) -> Result<()> {
+    fn write_apart(&self, link: &crate::restore::join::Link, node: &Node, done: &mut Stamps) -> Result<()> {
         let mut item = Item {
             source: Source::Node,
             pack: u32::MAX,
@@ -96,7 +96,7 @@ impl Run<'_> {
     }
 
     /// A link changes the time of the file: stats are taken when all links are made.
-    fn stamp_links(&self, done: &mut Done) -> Result<()> {
+    fn stamp_links(&self, done: &mut Stamps) -> Result<()> {
         for link in &self.plan.links {
             let (from, to) = ((link.from_folder, link.from_index), (link.folder, link.index));
             for (folder, index) in [from, to] {

@@ -1,6 +1,6 @@
 //! Sums over an entry and everything below it.
 
-use crate::codec::{Decoder, Malformed, put_uint};
+use crate::codec::{DecodeError, Decoder, put_uint};
 
 /// Sums over everything below a folder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,7 +51,7 @@ impl Totals {
         out.push(self.features);
     }
 
-    pub(crate) fn decode(d: &mut Decoder<'_>) -> Result<Self, Malformed> {
+    pub(crate) fn decode(d: &mut Decoder<'_>) -> Result<Self, DecodeError> {
         Ok(Totals {
             entries: d.uint("totals")?,
             files: d.uint("totals")?,
@@ -60,7 +60,7 @@ impl Totals {
             subfolders: d.uint("totals")?,
             features: d.byte("totals").and_then(|found| match found & !features::ALL {
                 0 => Ok(found),
-                _ => Err(Malformed("features")),
+                _ => Err(DecodeError("features")),
             })?,
         })
     }

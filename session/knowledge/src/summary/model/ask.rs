@@ -26,7 +26,7 @@ const WHY_CHARACTERS_MAX: usize = 400;
 
 /// The result of asking.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum AskOutcome {
     /// Nothing was to be asked.
     Nothing,
     /// Another process asks about this session.
@@ -45,18 +45,18 @@ pub fn ask(
     session: &str,
     api: &dyn Fn(&Question) -> std::result::Result<String, String>,
     observer: &dyn Observer,
-) -> Result<Asked> {
-    let mut asked = Ok(Asked::Nothing);
+) -> Result<AskOutcome> {
+    let mut asked = Ok(AskOutcome::Nothing);
     loop {
         // Whoever finds the turn taken leaves the rest to this process: it looks again once it has let go of it.
         let Some(mut turn) = Turn::take(store, session)? else {
-            return if matches!(asked, Ok(Asked::Nothing)) { Ok(Asked::ByAnother) } else { asked };
+            return if matches!(asked, Ok(AskOutcome::Nothing)) { Ok(AskOutcome::ByAnother) } else { asked };
         };
         let head = store.refresh()?.head(session)?;
         let Some(head) = head.filter(|head| is_due(store, options, head, host.now())) else { return asked };
         asked = about(store, host, options, &head, &mut turn, api);
         match &asked {
-            Ok(Asked::Answered(_)) => kept::renew(store, session, observer),
+            Ok(AskOutcome::Answered(_)) => kept::renew(store, session, observer),
             Ok(_) | Err(Error::Background(_)) => {}
             // The attempt may not be noted, and would be made again.
             Err(_) => return asked,
@@ -72,19 +72,19 @@ fn about(
     head: &Checkpoint,
     turn: &mut Turn,
     api: &dyn Fn(&Question) -> std::result::Result<String, String>,
-) -> Result<Asked> {
+) -> Result<AskOutcome> {
     let session = &head.record.session;
     let answered = attempt::last(store, session).and_then(|last| last.answered);
     let mut attempt = Attempt { checkpoint: Some(head.record.id), at: Some(host.now()), answered };
     // One that fails counts as well: nobody is asked again and again.
     turn.note(&attempt)?;
     let _pin = store.pin_for_reading([head.record.id], "summary", |_| {});
-    let Some(question) = input::of_checkpoint(store, head, options)? else { return Ok(Asked::Nothing) };
+    let Some(question) = input::of_checkpoint(store, head, options)? else { return Ok(AskOutcome::Nothing) };
     let conversation = head.record.conversation.as_ref().and_then(|record| record["agent_session_id"].as_str());
     let hash = blake3::hash(format!("{}\n{}", conversation.unwrap_or_default(), question.whole()).as_bytes());
     let hash = hash.to_hex().to_string();
     if attempt.answered.as_ref() == Some(&hash) {
-        return Ok(Asked::Same);
+        return Ok(AskOutcome::Same);
     }
     let failed = |why: String| {
         Error::Background(format!("no model has summed up session {session}: {}", quoted(&why, WHY_CHARACTERS_MAX)))
@@ -108,12 +108,12 @@ fn about(
     };
     // It may have been deleted meanwhile, and its words with it.
     if store.refresh()?.checkpoint(head.record.id)?.is_none() {
-        return Ok(Asked::Nothing);
+        return Ok(AskOutcome::Nothing);
     }
     keep(store, session, &summary)?;
     attempt.answered = Some(hash);
     turn.note(&attempt)?;
-    Ok(Asked::Answered(summary))
+    Ok(AskOutcome::Answered(summary))
 }
 
 fn by_command(
@@ -127,7 +127,7 @@ fn by_command(
     let workspace = known.and_then(|known| known.workspace).map_or_else(|| PathBuf::from("/"), |place| place.folder());
     let folder = folder(store).map_err(|e| e.to_string())?;
     let asked =
-        command::Asked { words: &options.command, folder: &folder, workspace: &workspace, limit: options.timeout(), host };
+        command::Invocation { words: &options.command, folder: &folder, workspace: &workspace, limit: options.timeout(), host };
     command::answer(&asked, &question.whole())
 }
 

@@ -29,7 +29,7 @@ const WORDS_LIMIT: Duration = Duration::from_secs(1);
 const SHOWN_CHARACTERS_MAX: usize = 200;
 
 /// A command that is asked.
-pub struct Asked<'a> {
+pub struct Invocation<'a> {
     /// Its program and arguments.
     pub words: &'a [String],
     /// Its folder, in which there is nothing.
@@ -49,7 +49,7 @@ pub fn shown(words: &[String]) -> String {
 }
 
 /// The answer to a text. Fails with a reason. Nothing that the command has started is left, as far as it stayed in its process group.
-pub fn answer(asked: &Asked<'_>, text: &str) -> Result<String, String> {
+pub fn answer(asked: &Invocation<'_>, text: &str) -> Result<String, String> {
     let mut command = command(asked)?;
     let mut started = Err(io::Error::other("it was not started"));
     // It is no program of ours.
@@ -75,7 +75,7 @@ pub fn answer(asked: &Asked<'_>, text: &str) -> Result<String, String> {
     }
 }
 
-fn command(asked: &Asked<'_>) -> Result<Command, String> {
+fn command(asked: &Invocation<'_>) -> Result<Command, String> {
     let (program, arguments) = asked.words.split_first().ok_or_else(|| "no command is configured".to_owned())?;
     let folders = asked.host.variable("PATH");
     let path = search_path(folders.as_deref(), asked.workspace);
@@ -91,10 +91,10 @@ fn command(asked: &Asked<'_>) -> Result<Command, String> {
 }
 
 /// The bytes of an answer and true if the command has ended, or the reason why there is none; and its words on standard error.
-type Exchanged = (Result<(Vec<u8>, bool), String>, Receiver<Vec<u8>>);
+type CommandOutput = (Result<(Vec<u8>, bool), String>, Receiver<Vec<u8>>);
 
 /// Hands a text over and reads the answer.
-fn exchanged(child: &mut Child, text: &str, limit: Duration) -> Result<Exchanged, String> {
+fn exchanged(child: &mut Child, text: &str, limit: Duration) -> Result<CommandOutput, String> {
     let until = Instant::now() + limit;
     let no_thread = |e: io::Error| format!("there is no thread for it: {e}");
     let (input, text) = (child.stdin.take(), text.to_owned());

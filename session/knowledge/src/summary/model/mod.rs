@@ -23,7 +23,7 @@ use parhelia_store::{
 use serde::{Deserialize, Serialize};
 
 pub use self::{
-    ask::{Asked, ask},
+    ask::{AskOutcome, ask},
     input::Question,
 };
 use super::{PART, Summary, folder, read};
@@ -74,7 +74,7 @@ pub struct ModelSummary {
 
 /// The file with the last answer.
 #[derive(Debug, Serialize, Deserialize)]
-struct Kept {
+struct SummaryFile {
     schema: u32,
     session: String,
     #[serde(flatten)]
@@ -117,14 +117,14 @@ fn path(store: &Store, session: &str) -> PathBuf {
 /// The last answer for a session, whatever has become of its checkpoint.
 fn last(store: &Store, session: &str) -> Option<ModelSummary> {
     let bytes = folder::read_file(store, session, FILE, BYTES_MAX).ok()?;
-    let kept: Kept = serde_json::from_slice(&bytes).ok()?;
+    let kept: SummaryFile = serde_json::from_slice(&bytes).ok()?;
     // Two names may have the same file.
     (kept.session == session).then_some(kept.summary)
 }
 
 /// Keeps an answer for the session's next checkpoint.
 fn keep(store: &Store, session: &str, summary: &ModelSummary) -> Result<()> {
-    let kept = Kept { schema: SCHEMA, session: session.to_owned(), summary: summary.clone() };
+    let kept = SummaryFile { schema: SCHEMA, session: session.to_owned(), summary: summary.clone() };
     let bytes = serde_json::to_vec_pretty(&kept).unwrap_or_default();
     let path = path(store, session);
     folder::write(store, session, FILE, &bytes).at("write", &path)

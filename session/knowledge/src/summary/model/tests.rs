@@ -197,7 +197,7 @@ fn answer(script: &str, limit: Duration) -> std::result::Result<String, String> 
     let folder = tempfile::tempdir().unwrap();
     let words = ["/bin/sh", "-c", script].map(str::to_owned);
     let place = folder.path();
-    command::answer(&command::Asked { words: &words, folder: place, workspace: place, limit, host: &NOBODY }, "the text\n")
+    command::answer(&command::Invocation { words: &words, folder: place, workspace: place, limit, host: &NOBODY }, "the text\n")
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn no_program_of_the_workspace_is_run() {
     assert!(std::process::Command::new("cp").arg("/bin/true").arg(&words[0]).status().unwrap().success());
     let asked = |workspace| {
         let limit = Duration::from_secs(60);
-        command::answer(&command::Asked { words: &words, folder: folder.path(), workspace, limit, host: &NOBODY }, "")
+        command::answer(&command::Invocation { words: &words, folder: folder.path(), workspace, limit, host: &NOBODY }, "")
     };
     assert!(asked(folder.path()).unwrap_err().contains("outside of the workspace"));
     assert_eq!(asked(std::path::Path::new("/nowhere")).as_deref(), Ok(""));

@@ -12,7 +12,7 @@ use crate::retention::{due::due, keep::About};
 fn goes(policy: &Policy, checkpoints: &[Checkpoint], marked: &[bool], are_marks: bool, now: i64) -> (Vec<usize>, usize) {
     let briefs: Vec<Brief> = checkpoints.iter().map(Brief::from).collect();
     let now = Timestamp::from_second(START + now * 60).unwrap();
-    let mut thinning = keep::Thinning::new(policy, true, now, TimeZone::UTC);
+    let mut thinning = keep::Thinner::new(policy, true, now, TimeZone::UTC);
     let asked = Cell::new(0);
     let mut gone = Vec::new();
     for (i, brief) in briefs.iter().enumerate().rev() {
@@ -25,7 +25,7 @@ fn goes(policy: &Policy, checkpoints: &[Checkpoint], marked: &[bool], are_marks:
             is_used: marked[i] && !are_marks,
             marked: &|_| {
                 asked.set(asked.get() + 1);
-                (marked[i] && are_marks).then_some(Kept::Tagged)
+                (marked[i] && are_marks).then_some(KeepReason::Tagged)
             },
         };
         if thinning.judge(&about).is_err() {
@@ -115,7 +115,7 @@ fn after_a_checkpoint_goes_what_is_due_of_its_session_alone() {
     // The latest, the one before, and another one of the hour.
     assert_eq!((report.removed.len(), report.kept, of("a"), of("b")), (2, 3, 3, 4));
     let deleted = f.store.view().marks(report.removed[0].0.record.id).unwrap().deleted.unwrap();
-    assert_eq!(deleted.reason.as_deref(), Some(Removed::Thinned.text()));
+    assert_eq!(deleted.reason.as_deref(), Some(RemovalReason::Thinned.text()));
 }
 
 #[test]

@@ -19,7 +19,7 @@ fn filled() -> (Fixture, Vec<Ulid>, u64) {
 fn foretold(f: &Fixture, max_store_bytes: u64) -> (Vec<Ulid>, Forecast) {
     let policy = Policy { max_store_bytes, ..Policy::default() };
     let forecast = forecast(&f.store, &policy, None, clock::timestamp(), &()).unwrap();
-    assert!(forecast.plan.remove.iter().all(|(_, why)| *why == Removed::StoreTooLarge), "{forecast:?}");
+    assert!(forecast.plan.remove.iter().all(|(_, why)| *why == RemovalReason::StoreTooLarge), "{forecast:?}");
     (forecast.plan.remove.iter().map(|(c, _)| c.record.id).collect(), forecast)
 }
 
@@ -77,8 +77,8 @@ fn what_the_rules_remove_is_named_once_and_counted_first() {
     let policy = Policy { max_store_bytes: 1000, ..none_kept_by_any_rule() };
     let forecast = limit::forecast(&f.store, &policy, Some("a"), clock::timestamp(), &()).unwrap();
     let goes: Vec<_> = forecast.plan.remove.iter().map(|(c, why)| (c.record.id, *why)).collect();
-    let by_rule = [(ids[1], Removed::NoRule), (ids[0], Removed::NoRule)];
-    assert_eq!(goes, [&by_rule[..], &[(ids[4], Removed::StoreTooLarge)]].concat());
+    let by_rule = [(ids[1], RemovalReason::NoRule), (ids[0], RemovalReason::NoRule)];
+    assert_eq!(goes, [&by_rule[..], &[(ids[4], RemovalReason::StoreTooLarge)]].concat());
     assert_eq!(forecast.plan.keep.len(), 4);
     let freed = forecast.estimated_freed_bytes;
     assert!(freed > 3 << 20 && freed < 7 << 19, "{freed}");

@@ -61,8 +61,9 @@ fn what_a_dry_run_names_is_what_goes_and_it_is_said_first() {
         let policy = Policy { max_store_bytes: limit, ..Policy::default() };
         let foretold = forecast(&f.store, &policy, None, clock::timestamp(), &()).unwrap();
         assert_eq!(f.ids().len(), 30, "a forecast changes nothing");
-        let (said, goes) =
-            (Said::default(), |removed: &[(Checkpoint, Removed)]| removed.iter().map(|(c, _)| c.record.id).collect::<Vec<_>>());
+        let (said, goes) = (Said::default(), |removed: &[(Checkpoint, RemovalReason)]| {
+            removed.iter().map(|(c, _)| c.record.id).collect::<Vec<_>>()
+        });
         let report = prune(&f.store, &policy, None, &Actor::default(), clock::timestamp(), &said).unwrap();
         assert_eq!(goes(&report.removed), goes(&foretold.plan.remove), "{percent}");
         assert_eq!((report.overruled, foretold.overruled), (report.removed.len() as u64, report.removed.len() as u64));

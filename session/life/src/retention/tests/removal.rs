@@ -67,8 +67,8 @@ fn a_safety_checkpoint_of_a_folder_stays_as_long_as_its_folder_says_or_else_as_a
         [Checkpoint { record: safety(checkpoint(0, 0, "manual")), ..checkpoint(0, 0, "manual") }, checkpoint(1, 1, "manual")];
     let at = |policy: &Policy, hours: i64| judged(policy, false, &all, hours * 60)[0];
     let (own, none) = (Policy { folder_max_age_hours: 24, ..none_kept_by_number() }, none_kept_by_number());
-    assert_eq!((at(&own, 23), at(&own, 24)), (Ok(Kept::Safety), Err(Removed::TooOld)));
-    assert_eq!((at(&none, 167), at(&none, 168)), (Ok(Kept::Safety), Ok(Kept::NotPeriodic)));
+    assert_eq!((at(&own, 23), at(&own, 24)), (Ok(KeepReason::Safety), Err(RemovalReason::TooOld)));
+    assert_eq!((at(&none, 167), at(&none, 168)), (Ok(KeepReason::Safety), Ok(KeepReason::NotPeriodic)));
 }
 
 fn safety(checkpoint: Checkpoint) -> parhelia_store::record::Record {

@@ -14,7 +14,7 @@ use super::{AtCommit, Fixture, actor, fixture, interrupted, wanted};
 use crate::{
     retention::SAFETY,
     rollback::{
-        Done, Options, RollbackRequest, Stash, execute, execute::rules, finish::has_moved, foresee, last, look, open,
+        Options, RollbackReport, RollbackRequest, Stash, execute, execute::rules, finish::has_moved, foresee, last, look, open,
         refuse_early, whole,
     },
 };
@@ -52,7 +52,7 @@ fn forced<'a>(target: &'a Checkpoint, settings: &'a Config) -> RollbackRequest<'
     RollbackRequest { options, ..wanted(target, settings) }
 }
 
-fn rolled_back(f: &Fixture, target: &Checkpoint, settings: &Config) -> Result<Done, Error> {
+fn rolled_back(f: &Fixture, target: &Checkpoint, settings: &Config) -> Result<RollbackReport, Error> {
     let wanted = forced(target, settings);
     execute(&f.store, &look(&f.store, &wanted)?, &wanted, None, &())
 }

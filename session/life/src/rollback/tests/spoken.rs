@@ -8,7 +8,7 @@ use serde_json::json;
 use super::{Fixture, actor, fixture, wanted};
 use crate::{
     checkpoint::{CheckpointRequest, Conversation, make},
-    rollback::{Options, RollbackRequest, Spoken, execute, last, look},
+    rollback::{ConversationEffect, Options, RollbackRequest, execute, last, look},
 };
 use parhelia_agent::kinds::KINDS;
 use parhelia_host::config::Config;
@@ -64,13 +64,14 @@ fn a_conversation_goes_back_and_forth_with_the_files() {
     speaks(&f, ID);
     let to = |target| RollbackRequest { config: Some(config(&f)), ..wanted(target, &settings) };
     let looked = look(&f.store, &to(&first)).unwrap();
-    let same = Spoken { turns: Some(1), turns_then: 1, prompt_then: Some("one".into()), ..Spoken::default() };
+    let same =
+        ConversationEffect { turns: Some(1), turns_then: 1, prompt_then: Some("one".into()), ..ConversationEffect::default() };
     assert_eq!(looked.spoken(&f.store, &first).unwrap(), Some(same.clone()));
     assert_eq!(looked.shown(), f.workspace.to_str().unwrap());
     say(&f, &["one", "two", "three"]);
     let looked = look(&f.store, &to(&first)).unwrap();
     assert_eq!(looked.conversation, Some((ID.to_owned(), config(&f))));
-    let newer = Spoken { turns: Some(3), prompt: Some("three".into()), ..same.clone() };
+    let newer = ConversationEffect { turns: Some(3), prompt: Some("three".into()), ..same.clone() };
     assert_eq!(looked.spoken(&f.store, &first).unwrap(), Some(newer));
     let done = execute(&f.store, &looked, &to(&first), None, &()).unwrap();
     let said = || fs::read_to_string(transcript(&f)).unwrap();
@@ -85,7 +86,7 @@ fn a_conversation_goes_back_and_forth_with_the_files() {
     speaks(&f, OTHER);
     fs::remove_file(transcript(&f)).unwrap();
     let looked = look(&f.store, &to(&first)).unwrap();
-    assert_eq!(looked.spoken(&f.store, &first).unwrap(), Some(Spoken { turns: None, is_another: true, ..same }));
+    assert_eq!(looked.spoken(&f.store, &first).unwrap(), Some(ConversationEffect { turns: None, is_another: true, ..same }));
     execute(&f.store, &looked, &to(&first), None, &()).unwrap();
     let current = || f.session().conversations.last().unwrap().id.clone();
     assert!(said().contains("one") && !said().contains("two") && current() == ID, "{}", current());

@@ -8,7 +8,7 @@ use parhelia_store::{
 };
 
 use super::*;
-use crate::scan::known::{self, Taken, key};
+use crate::scan::known::{self, ContentClass, key};
 use parhelia_host::config::{OnFinding, Secrets as Settings};
 
 struct Fixture {
@@ -79,10 +79,10 @@ fn content_that_is_known_is_not_scanned_again_and_only_by_these_rules() {
     let known = known::read(&path);
     let ids = f.store.ids();
     assert_eq!(known.len(), 100);
-    assert!(known.contains(&key(ids.blob(b"value = 7\n"), Taken::Text)));
-    assert!(!known.contains(&key(ids.blob(secret('x').as_bytes()), Taken::Text)));
+    assert!(known.contains(&key(ids.blob(b"value = 7\n"), ContentClass::Text)));
+    assert!(!known.contains(&key(ids.blob(secret('x').as_bytes()), ContentClass::Text)));
     // Somebody has found the secret to be none: whoever goes by that does not look at it again.
-    known::add(&path, &[key(ids.blob(secret('x').as_bytes()), Taken::Text)]).unwrap();
+    known::add(&path, &[key(ids.blob(secret('x').as_bytes()), ContentClass::Text)]).unwrap();
     assert_eq!(f.create("second", false).1.found, 0);
     // In a settings file other rules hold.
     fs::rename(f.work.join("zz.py"), f.work.join("zz.env")).unwrap();

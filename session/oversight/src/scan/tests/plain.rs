@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use regex::bytes::{Regex, RegexBuilder};
 
 use super::*;
-use crate::scan::{detector::Found, rule::Files, rules::is_settings};
+use crate::scan::{detector::Finding, rule::Files, rules::is_settings};
 
 static READY: LazyLock<Vec<(AhoCorasick, Regex)>> = LazyLock::new(|| {
     let ready = |rule: &Rule| {
@@ -52,7 +52,7 @@ fn plainly(path: &[u8], bytes: &[u8]) -> Vec<(&'static str, u64, Range<usize>)> 
 
 fn by_detector(detector: &Detector, path: &[u8], bytes: &[u8]) -> Vec<(&'static str, u64, Range<usize>)> {
     let found = detector.find(path, bytes).into_iter();
-    found.map(|found: Found| (found.rule().id, found.line, found.secret)).collect()
+    found.map(|found: Finding| (found.rule().id, found.line, found.secret)).collect()
 }
 
 /// Pieces of which texts are made that nearly match.

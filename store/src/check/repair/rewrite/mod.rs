@@ -7,7 +7,7 @@ use std::{
     path::PathBuf,
 };
 
-use super::{Found, RepairPlan};
+use super::{RepairPlan, SourceObject};
 use crate::{
     disk, errno,
     error::{Error, IoContext, Result},
@@ -57,7 +57,7 @@ pub(super) fn rewrite(store: &Store, plan: &RepairPlan, progress: &dyn Progress)
     let waits_for = running_writers(store, Some(pin.op))?.into_iter().filter(|op| Some(*op) != own).collect();
     let entry = Entry::Condemn { op: pin.op, added: added.infos(), condemned: goes.into_iter().collect(), waits_for };
     added.keep();
-    let kept = Kept::of(store, &plan.unread_packs)?;
+    let kept = RetainedPacks::of(store, &plan.unread_packs)?;
     if let Err(e) = store.append(&lock, std::slice::from_ref(&entry)) {
         kept.put_back();
         return Err(e);
@@ -71,14 +71,14 @@ pub(super) fn rewrite(store: &Store, plan: &RepairPlan, progress: &dyn Progress)
 }
 
 /// Packs that the disk could not read in places, under names by which they stay when they are condemned.
-struct Kept {
+struct RetainedPacks {
     /// Those that have no other name any more, as not every filesystem gives a file two: that name, and the pack's.
     moved: Vec<(PathBuf, PathBuf)>,
 }
 
-impl Kept {
+impl RetainedPacks {
     fn of(store: &Store, packs: &[PackId]) -> Result<Self> {
-        let mut kept = Kept { moved: Vec::new() };
+        let mut kept = RetainedPacks { moved: Vec::new() };
         for id in packs {
             let (path, aside) = (store.layout().pack(*id), store.layout().pack_aside(*id));
             let named = match files::link_aside(&path, &aside) {
@@ -112,9 +112,9 @@ fn copy(
     goes: &BTreeSet<PackId>,
     copier: &mut Copier<'_, '_>,
     progress: &dyn Progress,
-) -> Result<Vec<Found>> {
+) -> Result<Vec<SourceObject>> {
     let (survey, mut loose) = (&plan.survey, Vec::new());
-    let mut bases: BTreeMap<ObjectId, Found> = BTreeMap::new();
+    let mut bases: BTreeMap<ObjectId, SourceObject> = BTreeMap::new();
     for (pack, blocks) in blocks(plan, goes) {
         let file = PackFile::open_unchecked(store.layout(), pack)?;
         for location in blocks {
@@ -133,7 +133,7 @@ fn copy(
             }
             let block = survey.block(store, location)?;
             let kept = directory.entries.iter().zip(&keep).filter(|(_, keep)| **keep);
-            loose.extend(kept.filter_map(|(entry, _)| Found::in_block(entry.kind, entry.id, &block, (0, location))));
+            loose.extend(kept.filter_map(|(entry, _)| SourceObject::in_block(entry.kind, entry.id, &block, (0, location))));
         }
     }
     loose.extend(bases.into_values());
@@ -141,7 +141,12 @@ fn copy(
 }
 
 /// Bases that lie in packs that gc has condemned, and nowhere else.
-fn collect_bases(store: &Store, plan: &RepairPlan, directory: &Directory, bases: &mut BTreeMap<ObjectId, Found>) -> Result<()> {
+fn collect_bases(
+    store: &Store,
+    plan: &RepairPlan,
+    directory: &Directory,
+    bases: &mut BTreeMap<ObjectId, SourceObject>,
+) -> Result<()> {
     let survey = &plan.survey;
     for (kind, id) in directory.kinds_and_bases() {
         let stays = survey.good.contains_key(&id.key()) || survey.recovered.contains_key(&id.key());
@@ -150,7 +155,7 @@ fn collect_bases(store: &Store, plan: &RepairPlan, directory: &Directory, bases:
             && let Some(found) = survey.read_condemned(store, kind, id)?
         {
             // Whole: what it builds on itself may be going, too.
-            bases.insert(id, Found { lay: None, ..found });
+            bases.insert(id, SourceObject { lay: None, ..found });
         }
     }
     Ok(())

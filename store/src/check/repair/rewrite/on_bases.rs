@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::super::{Found, Lay, survey::Survey};
+use super::super::{Lay, SourceObject, survey::Survey};
 use crate::{
     error::Result,
     format::{DEPTH_MAX, PREFIX_BYTES_MAX},
@@ -14,20 +14,20 @@ use crate::{
 };
 
 /// Objects of one block, in the order in which they lay there.
-type Group<'f> = Vec<(&'f Found, Lay)>;
+type Group<'f> = Vec<(&'f SourceObject, Lay)>;
 
 /// Objects that were written, and how many blocks in a row have to be decoded for them.
 #[derive(Default)]
-struct Done<'f>(HashMap<ObjectKey, (u32, &'f Found)>);
+struct WrittenObjects<'f>(HashMap<ObjectKey, (u32, &'f SourceObject)>);
 
 /// Writes objects, each on its old base where that is among those written before.
 pub(super) fn write<'f>(
     store: &Store,
     survey: &Survey,
-    objects: impl Iterator<Item = &'f Found>,
+    objects: impl Iterator<Item = &'f SourceObject>,
     copier: &mut Copier<'_, '_>,
 ) -> Result<()> {
-    let mut done = Done::default();
+    let mut done = WrittenObjects::default();
     let mut groups: BTreeMap<_, Group<'f>> = BTreeMap::new();
     for found in objects {
         match found.lay {
@@ -57,8 +57,8 @@ pub(super) fn write<'f>(
     Ok(())
 }
 
-impl<'f> Done<'f> {
-    fn whole(&mut self, found: &'f Found, copier: &mut Copier<'_, '_>) -> Result<()> {
+impl<'f> WrittenObjects<'f> {
+    fn whole(&mut self, found: &'f SourceObject, copier: &mut Copier<'_, '_>) -> Result<()> {
         self.0.insert(found.id.key(), (0, found));
         copier.push(found.kind, found.id, &found.bytes, 0)
     }

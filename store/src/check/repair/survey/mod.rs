@@ -16,7 +16,7 @@ use std::{
 };
 
 use self::read::{is_unread, read_again, read_pack};
-use super::Found;
+use super::SourceObject;
 use crate::{
     error::{Error, Result},
     format::DEPTH_READ_MAX,
@@ -47,12 +47,12 @@ pub(super) struct Survey {
     /// Packs of which the disk could not read all, at some time. What it could not may be whole.
     pub(super) unread: BTreeSet<PackId>,
     /// Objects that were taken from elsewhere.
-    pub(super) recovered: HashMap<ObjectKey, Found>,
+    pub(super) recovered: HashMap<ObjectKey, SourceObject>,
     /// Whole objects that are not good, in packs that gc has condemned and whose bytes are still there. They may go at any time.
     condemned: HashMap<ObjectKey, Location>,
     /// Every whole object, in any pack: what blocks are decoded with.
     whole: HashMap<ObjectKey, Location>,
-    scanned: Vec<Scanned>,
+    scanned: Vec<PackScan>,
     /// Objects in blocks that wait for what they build on.
     waiting: HashSet<ObjectKey>,
     /// Blocks that only what was recovered has made readable.
@@ -64,7 +64,7 @@ type Object = (ObjectKey, Location, ObjectKind, ObjectId);
 
 /// A block that waits for what it builds on.
 #[derive(Clone, Debug)]
-pub(super) struct Waiting {
+pub(super) struct DeferredBlock {
     pub(super) at: Location,
     pub(super) bases: Vec<(ObjectKind, ObjectId)>,
     pub(super) objects: Vec<ObjectId>,
@@ -72,7 +72,7 @@ pub(super) struct Waiting {
 
 /// A pack as far as it was read.
 #[derive(Debug)]
-struct Scanned {
+struct PackScan {
     id: PackId,
     /// Its digest as the journal has it.
     committed: String,
@@ -80,10 +80,10 @@ struct Scanned {
     /// True while its directories, its trailer and all blocks that were decoded so far are right.
     is_whole: bool,
     found: Vec<Object>,
-    waiting: Vec<Waiting>,
+    waiting: Vec<DeferredBlock>,
 }
 
-impl Scanned {
+impl PackScan {
     /// Number of what was found in whole blocks, or waits.
     fn blocks(&self) -> usize {
         self.found.len() + self.waiting.iter().map(|block| block.objects.len()).sum::<usize>()
@@ -98,7 +98,7 @@ impl Survey {
         let mut survey = Survey::default();
         for (id, state) in packs {
             let (committed, is_condemned) = (state.digest, state.condemned.is_some());
-            let mut pack = Scanned { id, committed, is_condemned, is_whole: true, found: Vec::new(), waiting: Vec::new() };
+            let mut pack = PackScan { id, committed, is_condemned, is_whole: true, found: Vec::new(), waiting: Vec::new() };
             let is_read = read_pack(store, &mut pack, progress).map_err(cannot_tell)?;
             if !is_read && !pack.is_condemned {
                 survey.unread.insert(id);
@@ -207,13 +207,13 @@ impl Survey {
     }
 
     /// The waiting blocks that hold one of these objects, or what such a block waits for.
-    pub(super) fn waiting_for(&self, wanted: impl IntoIterator<Item = ObjectId>) -> Vec<Waiting> {
-        let mut holding: HashMap<ObjectId, Vec<&Waiting>> = HashMap::new();
+    pub(super) fn waiting_for(&self, wanted: impl IntoIterator<Item = ObjectId>) -> Vec<DeferredBlock> {
+        let mut holding: HashMap<ObjectId, Vec<&DeferredBlock>> = HashMap::new();
         for block in self.scanned.iter().flat_map(|pack| &pack.waiting) {
             block.objects.iter().for_each(|id| holding.entry(*id).or_default().push(block));
         }
         let (mut pending, mut seen): (Vec<ObjectId>, HashSet<ObjectId>) = (wanted.into_iter().collect(), HashSet::new());
-        let mut found: HashMap<Location, Waiting> = HashMap::new();
+        let mut found: HashMap<Location, DeferredBlock> = HashMap::new();
         while let Some(id) = pending.pop() {
             if seen.insert(id) {
                 for block in holding.get(&id).into_iter().flatten() {
@@ -226,7 +226,7 @@ impl Survey {
     }
 
     /// The bases that these blocks wait for and that nothing can give.
-    pub(super) fn missing_bases(&self, waiting: &[Waiting]) -> BTreeMap<ObjectId, ObjectKind> {
+    pub(super) fn missing_bases(&self, waiting: &[DeferredBlock]) -> BTreeMap<ObjectId, ObjectKind> {
         let bases = waiting.iter().flat_map(|block| &block.bases);
         bases.filter(|(_, id)| !self.can_give(*id)).map(|(kind, id)| (*id, *kind)).collect()
     }
@@ -327,10 +327,10 @@ impl Survey {
     }
 
     /// An object that only a condemned pack has, as long as it is there.
-    pub(super) fn read_condemned(&self, store: &Store, kind: ObjectKind, id: ObjectId) -> Result<Option<Found>> {
+    pub(super) fn read_condemned(&self, store: &Store, kind: ObjectKind, id: ObjectId) -> Result<Option<SourceObject>> {
         let Some(location) = self.condemned.get(&id.key()) else { return Ok(None) };
         let block = unless_damaged(self.block(store, *location)).map_err(cannot_tell)?;
-        Ok(block.and_then(|block| Found::in_block(kind, id, &block, (0, *location))))
+        Ok(block.and_then(|block| SourceObject::in_block(kind, id, &block, (0, *location))))
     }
 
     /// The bytes of a good object.

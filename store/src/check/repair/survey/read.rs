@@ -2,7 +2,7 @@
 
 use rustix::fs::{Advice, fadvise};
 
-use super::{Scanned, Waiting, unless_damaged};
+use super::{DeferredBlock, PackScan, unless_damaged};
 use crate::{
     error::{Error, Result},
     files::{self, How},
@@ -14,7 +14,7 @@ use crate::{
 
 /// Reads a pack, and a second time if anything in it is damaged, from the disk: memory may have been at fault, and what is damaged goes. False
 /// where it is damaged and the disk could not read all of it, at either time: what it could not may be whole.
-pub(super) fn read_pack(store: &Store, pack: &mut Scanned, progress: &dyn Progress) -> Result<bool> {
+pub(super) fn read_pack(store: &Store, pack: &mut PackScan, progress: &dyn Progress) -> Result<bool> {
     let mut is_read = read_once(store, pack, progress)?;
     if !(pack.is_whole || is_read && is_gone(store, pack.id)) {
         is_read &= read_again(store, pack, progress)?;
@@ -23,12 +23,12 @@ pub(super) fn read_pack(store: &Store, pack: &mut Scanned, progress: &dyn Progre
 }
 
 /// Looks at a pack once more, and takes what is the better of both. False where the disk could not read all of it this time.
-pub(super) fn read_again(store: &Store, pack: &mut Scanned, progress: &dyn Progress) -> Result<bool> {
+pub(super) fn read_again(store: &Store, pack: &mut PackScan, progress: &dyn Progress) -> Result<bool> {
     if let Ok(file) = files::open(&store.layout().pack(pack.id), How::Read) {
         // Where the system keeps them all the same, this look tells nothing new.
         let _ = fadvise(&file, 0, None, Advice::DontNeed);
     }
-    let mut again = Scanned { committed: pack.committed.clone(), found: Vec::new(), waiting: Vec::new(), ..*pack };
+    let mut again = PackScan { committed: pack.committed.clone(), found: Vec::new(), waiting: Vec::new(), ..*pack };
     let is_read = read_once(store, &mut again, progress)?;
     if again.is_whole || again.blocks() >= pack.blocks() {
         *pack = again;
@@ -46,7 +46,7 @@ pub(super) fn is_unread(error: &Error) -> bool {
 }
 
 /// Reads a pack's blocks, also behind a place that cannot be read. False where the disk could not read all of it.
-fn read_once(store: &Store, pack: &mut Scanned, progress: &dyn Progress) -> Result<bool> {
+fn read_once(store: &Store, pack: &mut PackScan, progress: &dyn Progress) -> Result<bool> {
     let mut is_read = true;
     pack.is_whole = false;
     let Some(file) = opened(store, pack.id, &mut is_read)? else { return Ok(is_read) };
@@ -93,7 +93,7 @@ fn opened(store: &Store, id: PackId, is_read: &mut bool) -> Result<Option<PackFi
 }
 
 /// Takes in the blocks of a pack by their directories. True if all of it is as it was committed.
-fn scan(file: &PackFile, pack: &mut Scanned, progress: &dyn Progress) -> Result<bool> {
+fn scan(file: &PackFile, pack: &mut PackScan, progress: &dyn Progress) -> Result<bool> {
     let mut are_whole = true;
     let info = file.scan_blocks(false, |location, _| {
         progress::check(progress)?;
@@ -105,7 +105,7 @@ fn scan(file: &PackFile, pack: &mut Scanned, progress: &dyn Progress) -> Result<
 }
 
 /// Takes in what a block holds, if all of it hashes to its ids, or has it wait for what it builds on. False where it is damaged.
-fn read_block(file: &PackFile, location: Location, pack: &mut Scanned) -> Result<bool> {
+fn read_block(file: &PackFile, location: Location, pack: &mut PackScan) -> Result<bool> {
     match unless_damaged(file.read_block(location))? {
         Some(Read::Block(block)) => {
             pack.found.extend(block.objects.iter().map(|(kind, id, _)| (id.key(), location, *kind, *id)));
@@ -113,7 +113,7 @@ fn read_block(file: &PackFile, location: Location, pack: &mut Scanned) -> Result
         }
         Some(Read::OnBases(block)) => {
             let objects = block.objects().collect();
-            pack.waiting.push(Waiting { at: location, bases: block.bases().collect(), objects });
+            pack.waiting.push(DeferredBlock { at: location, bases: block.bases().collect(), objects });
             Ok(true)
         }
         None => Ok(false),

@@ -1,7 +1,7 @@
 //! Repairs of stores in which most blocks build on others.
 
 use super::*;
-use crate::damaged::Damaged;
+use crate::damaged::DamageSet;
 use crate::testing::Notices;
 
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
@@ -122,7 +122,7 @@ fn what_waits_for_a_lost_base_is_kept_until_it_is_found() {
     let made = run(&store, &f.options(), &()).unwrap().checkpoint;
     assert_has_newest(&f, &made, &versions);
     assert_brings_back_all(&f, early, &versions);
-    assert!(Damaged::read(f.store.layout()).is_empty());
+    assert!(DamageSet::read(f.store.layout()).is_empty());
 }
 
 #[test]
@@ -146,9 +146,9 @@ fn whoever_reads_damage_leaves_word_of_it() {
     let f = fixture();
     let (versions, _) = versions(&f);
     damage(&f, &versions);
-    assert!(Damaged::read(f.store.layout()).is_empty());
+    assert!(DamageSet::read(f.store.layout()).is_empty());
     assert_eq!(readable(&f, &versions), 0);
-    assert!(!Damaged::read(f.store.layout()).is_empty());
+    assert!(!DamageSet::read(f.store.layout()).is_empty());
     let made = f.create().checkpoint;
     assert_has_newest(&f, &made, &versions);
 }

@@ -2,42 +2,42 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
-use super::{Opened, Rest};
+use super::{OpenFolder, Rest};
 use crate::{
     create::{
         exclude::{Surroundings, Verdict},
         walk::{
-            Shared,
-            file::Reading,
-            pending::{Folder, Now, Slot},
+            WalkState,
+            file::ReadRequest,
+            pending::{EntryUpdate, Folder, Slot},
         },
     },
     errno::{Presence, Recheck},
     name,
     omitted::Reason,
     secrets,
-    statcache::Cached,
+    statcache::CacheEntry,
     sys::{self, Stat},
 };
 
 /// Rules and open folder for judging and looking at entries.
-pub(super) struct Looking<'f> {
+pub(super) struct FolderContext<'f> {
     pub(super) folder: &'f Folder,
     pub(super) path: &'f [u8],
-    pub(super) opened: &'f Opened,
+    pub(super) opened: &'f OpenFolder,
     pub(super) around: Surroundings<'f>,
     pub(super) needs_paths: bool,
     /// Names that never enter the store from this folder.
     pub(super) secrets: Vec<String>,
 }
 
-impl Shared<'_, '_> {
+impl WalkState<'_, '_> {
     /// Judges an entry and looks at it. In its slot there is nothing where it is left out.
     pub(super) fn look_at(
         &self,
-        looking: &Looking<'_>,
+        looking: &FolderContext<'_>,
         entry_name: &[u8],
-        old: Option<&Cached>,
+        old: Option<&CacheEntry>,
         slot: &mut Slot,
         recheck: &mut Recheck,
     ) -> Rest {
@@ -79,14 +79,14 @@ impl Shared<'_, '_> {
         if let Some(old) = old.filter(|old| !slot.elsewhere && self.is_unchanged(looked, old, &stat)) {
             slot.now = match stat.links > 1 {
                 true => self.as_decided((stat.dev, stat.ino), old, looked, &path),
-                false => Now::AsBefore,
+                false => EntryUpdate::AsBefore,
             };
             return Rest::Nothing;
         }
         if stat.is_file() {
             return Rest::Read;
         }
-        let reading = Reading { folder: looking.folder, fd, looked: *looked, elsewhere: slot.elsewhere, old: old.cloned() };
+        let reading = ReadRequest { folder: looking.folder, fd, looked: *looked, elsewhere: slot.elsewhere, old: old.cloned() };
         slot.now = self.look(&reading, entry_name, &stat, &path, recheck).into();
         Rest::Nothing
     }
@@ -101,7 +101,7 @@ impl Shared<'_, '_> {
         secrets.names_in(&path, &secrets::beside(&path))
     }
 
-    fn is_secret(&self, looking: &Looking<'_>, entry_name: &[u8], stat: &Stat) -> bool {
+    fn is_secret(&self, looking: &FolderContext<'_>, entry_name: &[u8], stat: &Stat) -> bool {
         self.walk.store.secrets().has_name(entry_name)
             || secrets::matches_one_of(&looking.secrets, entry_name)
             || self.secret_files.contains(&(stat.dev, stat.ino))

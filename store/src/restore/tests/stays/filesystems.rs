@@ -28,7 +28,7 @@ fn what_is_mounted_over_an_empty_folder_stays() {
 #[test]
 fn only_what_a_filesystem_does_not_take_is_left_out() {
     use rustix::io::Errno;
-    let is_refusal = |e: Errno| super::super::super::held::Held::by(e).is_some();
+    let is_refusal = |e: Errno| super::super::super::held::HoldCause::by(e).is_some();
     let of_one = [Errno::PERM, Errno::INVAL, Errno::ILSEQ, Errno::NAMETOOLONG, Errno::OPNOTSUPP, Errno::ACCESS, Errno::BUSY];
     assert!(of_one.into_iter().all(is_refusal));
     let of_all = [Errno::NOSPC, Errno::DQUOT, Errno::IO, Errno::ROFS, Errno::MFILE, Errno::NOTCONN, Errno::STALE, Errno::NOENT];
