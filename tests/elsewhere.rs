@@ -150,6 +150,10 @@ fn a_working_tree_that_the_agent_works_in_is_kept_in_a_session_beside_its_own() 
     place.turn();
     let shown = place.scratch.expect(0, &["session", "show", id]);
     assert!(shown.contains("which is gone"), "{shown}");
+    let status = place.scratch.run(&["status", "--workspace", work.to_str().unwrap()]);
+    let status = String::from_utf8(status.stdout).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+    let kept = format!("was also seen in {}, which is gone, and is in checkpoint", feature.display());
+    assert!(status.contains(&kept) && !status.contains("has what it did there"), "{status}");
     let newest = place.of_tree(&feature).unwrap()["head"].as_str().unwrap().to_owned();
     place.scratch.expect(0, &["checkpoint", "restore", &newest, "--to", feature.to_str().unwrap()]);
     assert_eq!(fs::read_to_string(feature.join("work.txt")).unwrap(), "more\n");

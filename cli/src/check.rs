@@ -74,7 +74,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         if args.dry_run {
             let (ok, repair) = (plan.lost.is_empty(), Some((&plan).into()));
             let salvage = None;
-            context.out.summary(Summary::Check(Check { dry_run: true, ok, findings: 0, repair, salvage, checked: None }))?;
+            context.out.summary(Summary::Check(Check { dry_run: true, ok, findings: None, repair, salvage, checked: None }))?;
             let is_sound = mend.is_nothing() && !mend.loses_records() && !plan.is_needed();
             return Ok(if is_sound { Code::Done } else { Code::Corrupt });
         }
@@ -275,5 +275,12 @@ fn conclude(context: &mut Context, report: &CheckReport, args: &Args) -> Result<
         context.out.remark("A `parhelia checkpoint create` that comes upon the same content stores it again.")?;
     }
     let (ok, checked) = (report.is_clean(), Some(report.into()));
-    context.out.summary(Summary::Check(Check { dry_run: false, ok, findings, repair: None, salvage: None, checked }))
+    context.out.summary(Summary::Check(Check {
+        dry_run: false,
+        ok,
+        findings: Some(findings),
+        repair: None,
+        salvage: None,
+        checked,
+    }))
 }

@@ -295,8 +295,13 @@ fn narrowed_text(narrowed: &MatcherGap, install: &str) -> String {
 fn status(context: &mut Context, place: &SettingsArgs) -> Result<Code> {
     let status = hooks::status(&place.path()?, place.agent, place.release())?;
     let shown = status.path.shown();
+    let config = ConfigFolder::of(place.agent, authority::original).map(|found| found.path);
+    let workspace = std::path::absolute(place.project.as_deref().unwrap_or(Path::new("."))).unwrap_or_default();
+    let layers = hooks::layers(place.agent, config.as_deref(), &workspace, place.release());
+    let dead = hooks::dead(&layers, std::env::var_os("PATH").as_deref()).map(|dead| dead.to_string());
     match (status.commands.is_empty(), status.missing.is_empty()) {
         (true, _) => context.out.line(format!("No hooks in {shown}; `{}` puts them there.", place.install_command()))?,
+        (false, true) if dead.is_some() => context.out.line(format!("Hooks are in {shown}, and do not run."))?,
         (false, true) => context.out.line(format!("All hooks are in {shown}."))?,
         (false, false) => context.out.line(format!("Some hooks are in {shown}; missing: {}.", status.missing.join(", ")))?,
     }
@@ -314,13 +319,9 @@ fn status(context: &mut Context, place: &SettingsArgs) -> Result<Code> {
     if let Some(setting) = status.disabled {
         context.out.line(format!("All hooks are turned off there ({setting})."))?;
     }
-    let config = ConfigFolder::of(place.agent, authority::original).map(|found| found.path);
-    let workspace = std::path::absolute(place.project.as_deref().unwrap_or(Path::new("."))).unwrap_or_default();
-    let layers = hooks::layers(place.agent, config.as_deref(), &workspace, place.release());
     for layer in &layers {
         context.out.line(format!("  {}: {}: {}", layer.scope, layer.path.shown(), said_of(layer)))?;
     }
-    let dead = hooks::dead(&layers, std::env::var_os("PATH").as_deref()).map(|dead| dead.to_string());
     if let Some(why) = &dead {
         context.out.line(format!("They do not run: {why}."))?;
     }

@@ -85,7 +85,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         context.out.paragraph("The repository has more working trees, which were not looked at.", 2)?;
     }
     let sessions_open = open.iter().map(|one| &one.session);
-    if let Some(text) = elsewhere::worked_in_text(sessions_open, &outside.folders) {
+    for text in elsewhere::worked_in_texts(&view, sessions_open, &outside.folders)? {
         context.out.paragraph(text, 2)?;
     }
     let (summary, unread) = match &last {

@@ -48,7 +48,9 @@ pub fn notice(notice: &Notice) -> String {
             format!(". `parhelia checkpoint rollback {target}` begins it anew")
         }
         Notice::Git(notice::Git::Gone { .. }) => {
-            "; `git worktree repair` in the repository mends it where the branch is there".into()
+            "; where the repository and the branch are there, `git worktree add --no-checkout NEW BRANCH` in it makes a new one: move NEW/.git \
+             here; `git worktree repair` with this folder's path, and `git reset` here, do the rest"
+                .into()
         }
         Notice::HooksSilent { .. } => "; `parhelia hooks status` shows each layer of settings".into(),
         Notice::HooksNotInstalled { agent } => format!("; `parhelia hooks install --agent {agent}` installs them"),

@@ -67,8 +67,10 @@ fn an_agent_that_waits_is_told_of_within_seconds_and_needs_nobody_once_it_is_ans
     // It dies, and is resumed: who was told of the one is told of the other.
     kill(process);
     told(&receiver, "session.error");
-    told(&receiver, "session.recovered");
+    let back = told(&receiver, "session.recovered");
     assert_eq!(session(&s, "agent")["attention"]["state"], "recovered");
+    // Its conversation ends with a prompt that it has not answered.
+    assert!(back["reason"].as_str().is_some_and(|why| why.contains("waits to be told how to go on")), "{back}");
     let alarms = receiver.requests_to("/mine").iter().filter(|one| one.json()["event"] == "session.error").count();
     assert_eq!(alarms, 1, "one kill is told of once");
 }
@@ -88,7 +90,7 @@ fn a_program_that_is_no_agent_is_left_alone_and_that_is_said_everywhere() {
     let shown = session(&s, "script");
     assert_eq!((&shown["needs"], &shown["set_aside"]), (&json!("left_alone"), &message["reason"]), "{shown}");
     assert_eq!(number(&s, "parhelia_sessions_set_aside"), Some(1));
-    assert!(s.scratch.expect(0, &["session", "show", "script"]).contains("session resume"));
+    assert!(s.scratch.expect(0, &["session", "show", "script"]).contains("session recover"));
 }
 
 #[test]
@@ -241,4 +243,33 @@ fn a_page_of_sessions_misses_none_that_changes_meanwhile() {
     let changed = s.get(&format!("/v1/sessions?changed_after={now}")).expect(200);
     let names: Vec<_> = changed["sessions"].as_array().unwrap().iter().map(|one| one["name"].clone()).collect();
     assert_eq!(names, ["s3"], "{changed}");
+}
+
+#[test]
+fn two_that_never_ran_in_a_folder_at_once_are_not_both_resumed_there() {
+    let receiver = Receiver::new();
+    let config = "[notifications]\ninsecure_loopback = true\nrepeat_minutes = 0\n[notifications.routing]\ninfo = [\"mine\"]\n\
+                  notice = [\"mine\"]\nwarning = [\"mine\"]\ncritical = [\"mine\"]\n[notifications.channels.mine]\ntype = \"webhook\"\nurl = \"URL/mine\"\n";
+    let mut s = Service::of(Service::store_of_work(), &[]);
+    let program = s.scratch.path("bin/claude");
+    let place = s.scratch.path("place");
+    write(&place.join("file"), b"x").unwrap();
+    // One after the other, each dies of itself.
+    write_program(
+        &program,
+        &format!("{}\nexit 1\n", scripted::AGENT.replace("test -e stay || exit 0", "test -e stay || exit 1")),
+    );
+    for name in ["first", "second"] {
+        let words = ["session", "run", "--name", name, "--workspace"];
+        let output = s.scratch.run(&[&words[..], &[&place.to_string_lossy(), "--", &program.to_string_lossy()]].concat());
+        assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    write(&place.join("stay"), b"").unwrap();
+    write(&s.scratch.path("home/.config/parhelia/parhelia.toml"), config.replace("URL", &receiver.url()).as_bytes()).unwrap();
+    s.start();
+    let left = told(&receiver, "session.left_alone");
+    let back = told(&receiver, "session.recovered");
+    assert_eq!((&left["session_name"], &back["session_name"]), (&json!("first"), &json!("second")), "{left} {back}");
+    assert!(left["reason"].as_str().unwrap().contains("never ran beside its own"), "{left}");
+    assert_eq!(session(&s, "first")["observed"], "dead");
 }

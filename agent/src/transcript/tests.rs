@@ -206,6 +206,14 @@ fn what_the_agent_reports_of_itself() {
 }
 
 #[test]
+fn a_process_that_did_nothing_does_not_say_that_those_before_it_cost_nothing() {
+    let cost = |usd: f64| json!({"type": "cost-state", "totalCostUSD": usd});
+    assert_eq!(of(&[cost(0.0)]).cost.map(|cost| cost.usd()), Some(0.0));
+    assert_eq!(of(&[prompt("one"), says("m1", "Done."), cost(0.0)]).cost, None);
+    assert_eq!(of(&[prompt("one"), says("m1", "Done."), cost(0.0), cost(0.5)]).cost.map(|cost| cost.usd()), Some(0.5));
+}
+
+#[test]
 fn a_compaction_empties_the_context() {
     let read = [call("t1", "Read", json!({"file_path": "/w/a"})), result("t1", false)];
     let boundary = json!({"type": "system", "subtype": "compact_boundary"});

@@ -44,7 +44,7 @@ pub fn run(context: &mut Context, layout: &Layout, to: Option<&Path>, progress: 
     }
     conclude(context, &report)?;
     let (ok, repair, salvage) = (report.is_complete(), None, Some((&report).into()));
-    context.out.summary(Summary::Check(Check { dry_run: false, ok, findings: 0, repair, salvage, checked: None }))?;
+    context.out.summary(Summary::Check(Check { dry_run: false, ok, findings: None, repair, salvage, checked: None }))?;
     Ok(if report.is_complete() { Code::Done } else { Code::Partly })
 }
 

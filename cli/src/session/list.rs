@@ -120,14 +120,14 @@ pub fn warnings(session: &Session, overview: &Overview) -> Vec<String> {
 /// The sentence about a session that a policy has set aside.
 pub fn set_aside_text(session: &str, why: &str) -> String {
     format!(
-        "Session {session} waits for you: {why}; `parhelia session resume {}` goes on with it.",
+        "Session {session} waits for you: {why}; `parhelia session recover {}` says what can be done.",
         human::shell(session.as_bytes())
     )
 }
 
 /// Lines about checkpoints that fail.
 pub fn failing_texts(session: &str, overview: &Overview) -> Vec<String> {
-    let failed = overview.failing.as_ref().map(|FailureStreak { since, count, reason }| {
+    let failed = overview.failing.as_ref().map(|FailureStreak { since, count, reason, .. }| {
         let since = human::ago(*since, clock::timestamp());
         format!("session {session}: {} failed since {since}: {reason}", human::count(*count, "checkpoint"))
     });

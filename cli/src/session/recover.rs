@@ -125,7 +125,7 @@ fn choose_earlier(context: &mut Context, store: &Store, session: &Session) -> Re
 
 /// The session that changed last among those whose agent is dead though nobody set them aside.
 fn dead(store: &Store, host: &dyn Host) -> Result<Session> {
-    let overview::Shortfall { dead: found, unknown, elsewhere, unsupervised } = overview::missing(store)?;
+    let overview::Shortfall { dead: found, unknown, elsewhere, unsupervised, .. } = overview::missing(store)?;
     for (session, why) in &unknown {
         tell_unknown(&session.id, why);
     }

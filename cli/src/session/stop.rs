@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use parhelia_ledger::{Goal, LedgerView as _};
 use parhelia_life::ending;
+use parhelia_store::lock::has_service;
 use parhelia_wire::Summary;
 
 use super::pause::last_checkpoint;
@@ -51,6 +52,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     };
     context.out.did(format!("the agent of session {id} {was}"));
     let wanted = match stopped.goal {
+        Goal::Running if has_service(store.path()) => "is still wanted: the service resumes it within seconds",
         Goal::Running => "is still wanted: `session resume --all` resumes it",
         _ => "is set aside: `session resume --all` leaves it alone",
     };

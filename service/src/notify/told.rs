@@ -72,6 +72,7 @@ fn somebody(event: &Event) -> &'static str {
 
 const REVIEW: &str = "session review";
 const RESUME: &str = "session resume";
+const RECOVER: &str = "session recover";
 const SHOW: &str = "session show";
 
 impl Teller<'_> {
@@ -111,7 +112,7 @@ impl Teller<'_> {
             // That its agent was killed before there was a checkpoint was told then.
             kind::SESSION_LOST if self.was_killed(session)? => None,
             kind::SESSION_LOST => {
-                let title = "Session is lost: its agent died, and it has no checkpoint";
+                let title = "Session died or is out of reach, and has no checkpoint";
                 Some(told("session.lost", Priority::Critical, title, SHOW, text("reason")))
             }
             kind::SESSION_HANDOVER => {
@@ -347,11 +348,11 @@ fn of_attention(event: &Event) -> Option<NotableEvent> {
     Some(match state {
         State::Waiting => told("session.waiting", Priority::Warning, "Agent waits for your answer", SHOW, why),
         State::Idle => told("session.idle", Priority::Info, "Agent has nothing to do", SHOW, why),
-        State::LeftAlone => told("session.left_alone", Priority::Critical, "Session died and waits for you", RESUME, why),
+        State::LeftAlone => told("session.left_alone", Priority::Critical, "Session died and waits for you", RECOVER, why),
         State::ResumeFailed => {
-            told("session.resume_failed", Priority::Critical, "Session died and cannot be resumed", RESUME, why)
+            told("session.resume_failed", Priority::Critical, "Session died and cannot be resumed", RECOVER, why)
         }
-        State::Recovered => told("session.recovered", Priority::Warning, "Session died and was resumed", SHOW, why),
+        State::Recovered => told("session.recovered", Priority::Warning, "Session is back after its death", SHOW, why),
     })
 }
 

@@ -20,7 +20,7 @@ use crate::{
     notify::{
         Priority,
         channel::{Message, Trouble, is_for_programs, send},
-        text::digest,
+        text::{self, digest},
     },
     trackers::{
         CHANNEL,
@@ -131,7 +131,11 @@ fn is_outdated(outbox: &Outbox, delivery: &Delivery) -> bool {
     let session = delivery.notification.session.as_ref().filter(|_| is_for_person && !delivery.has_failed);
     // Where the store does not tell, it may still be so.
     let session = session.and_then(|session| outbox.store.view().session(session).ok().flatten());
-    session.is_some_and(|session| attention::recorded(&session).is_none_or(|recorded| recorded.state != state))
+    let why = &delivery.notification.reason;
+    session.is_some_and(|session| {
+        attention::recorded(&session)
+            .is_none_or(|recorded| recorded.state != state || (why.is_some() && recorded.why.as_deref().map(text::field) != *why))
+    })
 }
 
 /// Deliveries that are due, by channel, and the time at which the next one is. A channel that is down or asks for patience holds all of its own, and

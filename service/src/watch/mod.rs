@@ -125,11 +125,11 @@ impl Watcher {
             return Err(gone.into());
         }
         let has_grown = self.tell()?;
+        self.count_packs()?;
         if self.app.store.is_read_only() {
             return Ok(());
         }
         self.reload();
-        self.count_packs()?;
         let is_due = self.next <= Instant::now();
         if has_ended || has_grown || is_due {
             self.absorb();

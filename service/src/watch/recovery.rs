@@ -3,13 +3,14 @@
 
 use std::{
     collections::HashMap,
+    path::PathBuf,
     sync::mpsc::{Receiver, TryRecvError},
     time::{Duration, Instant},
 };
 
 use jiff::SignedDuration;
 use parhelia_host::{Host, Result, run};
-use parhelia_ledger::{EndKind, Goal, LedgerView as _, Run, Session, kind};
+use parhelia_ledger::{EndKind, Goal, LedgerView as _, Place, Run, Session, kind};
 use parhelia_life::{
     attention::{self, State},
     overview::{self, Shortfall},
@@ -29,10 +30,16 @@ use crate::{
 
 /// The time from a death to the resume.
 const DELAY: Duration = Duration::from_secs(5);
+/// The time from the first look at a lease that has run out to the resume: it is renewed before, where the machine was only asleep.
+const UNHEARD_DELAY: Duration = run::RENEWAL.saturating_add(Duration::from_secs(15));
 /// The time after which a death is one that nobody wanted.
 const MOMENT: Duration = Duration::from_secs(1);
 /// The words for a session that goes on without its conversation.
 const ANEW: &str = "in a new conversation: its agent does not know the earlier one";
+/// The words for a session that was out of reach.
+const HEARD_AGAIN: &str = "it had not died: it was out of reach, and was heard of again";
+/// The words for a session whose agent does nothing by itself: what it was at was cut off.
+const AMID: &str = "its turn was cut off, and it waits to be told how to go on";
 /// So many runs of a session may begin within [`CRASH_WINDOW`] before it is left to a person.
 const RUNS_MAX: usize = 3;
 /// The time within which runs are counted.
@@ -48,6 +55,8 @@ const TRIES_MAX: u32 = 6;
 #[derive(Default)]
 pub struct Recovery {
     dead: HashMap<String, Dead>,
+    /// Sessions that were called dead, with their runs, and live again without having been resumed.
+    again: Vec<(String, Option<String>)>,
 }
 
 /// A session whose agent has died.
@@ -62,6 +71,8 @@ struct Dead {
     is_left: bool,
     /// The run that died last.
     run: Option<String>,
+    /// The folder that it works in.
+    folder: Option<PathBuf>,
     /// True if its death was said.
     is_told: bool,
 }
@@ -73,6 +84,7 @@ impl Recovery {
             let is_dead = missing.dead.iter().any(|session| session.id == *id);
             if !is_dead && dead.resume.is_none() && !dead.is_left && dead.is_told {
                 say(&format!("session {id} lives again; it is not resumed"));
+                self.again.push((id.clone(), dead.run.clone()));
             }
             is_dead || dead.resume.is_some()
         });
@@ -89,7 +101,11 @@ impl Recovery {
             let run = session.run.clone();
             // That it is left to a person was said when that was recorded.
             let is_told = was_left(session);
-            let dead = Dead { due: Instant::now() + DELAY, resume: None, failed: 0, is_left: false, run, is_told };
+            let folder = session.workspace.as_ref().map(Place::folder);
+            // Of one that cannot be seen from here there is only the lease, which runs out while a machine sleeps and is renewed when it wakes. What this
+            // process waits for does not go on in its sleep.
+            let delay = if missing.unheard.contains(&session.id) { UNHEARD_DELAY } else { DELAY };
+            let dead = Dead { due: Instant::now() + delay, resume: None, failed: 0, is_left: false, run, folder, is_told };
             self.dead.insert(session.id.clone(), dead);
         }
     }
@@ -116,6 +132,17 @@ impl Recovery {
         Ok(())
     }
 
+    /// Takes back what was told of runs that were out of reach and have been heard of again.
+    fn tell_again(&mut self, store: &Store) -> Result<()> {
+        for (id, run) in std::mem::take(&mut self.again) {
+            // A person has begun another run, and needs no word of it.
+            if let Some(session) = store.view().session(&id)?.filter(|session| session.run == run) {
+                attention::note(store, &session, Some((State::Recovered, Some(HEARD_AGAIN))), Actor::program("service"))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Starts the resumes that are due, and hears of those that are done. Those that are still to be captured wait.
     pub fn go_on(&mut self, app: &App, is_captured: impl Fn(&str) -> bool) -> Result<()> {
         let mut outcome = Ok(());
@@ -127,9 +154,14 @@ impl Recovery {
         });
         outcome?;
         self.tell(&app.store)?;
+        self.tell_again(&app.store)?;
         let now = Instant::now();
         let is_due = |(id, dead): &(&String, &Dead)| !dead.is_left && dead.resume.is_none() && dead.due <= now && is_captured(id);
-        let due: Vec<String> = self.dead.iter().filter(is_due).map(|(id, _)| id.clone()).collect();
+        let mut due: Vec<(&Option<String>, String)> =
+            self.dead.iter().filter(is_due).map(|(id, dead)| (&dead.run, id.clone())).collect();
+        // Where one folder has several, the one whose agent began last is the one that goes on; ids of runs are in the order of their beginnings.
+        due.sort_by(|one, other| other.cmp(one));
+        let due: Vec<String> = due.into_iter().map(|(_, id)| id).collect();
         if due.is_empty() {
             return Ok(());
         }
@@ -137,6 +169,10 @@ impl Recovery {
         let missing = overview::missing(&app.store)?;
         self.note(&missing);
         for id in due {
+            // One after the other: whether it is resumed beside another one is decided by what lives then.
+            if self.is_under_way_beside(&id) {
+                continue;
+            }
             let Some(dead) = self.dead.get_mut(&id) else { continue };
             // Not before: who watched over it records its end first. And it may have died again and again while it was being resumed.
             let session = missing.dead.iter().find(|session| session.id == id);
@@ -150,6 +186,15 @@ impl Recovery {
             dead.resume = Some(start::begin_resume(app, id, None));
         }
         Ok(())
+    }
+}
+
+impl Recovery {
+    /// True while another session is being resumed in the folder of a dead one, around it or below it.
+    fn is_under_way_beside(&self, id: &str) -> bool {
+        let Some(folder) = self.dead.get(id).and_then(|dead| dead.folder.as_ref()) else { return false };
+        let others = self.dead.iter().filter(|(other, dead)| *other != id && dead.resume.is_some());
+        others.filter_map(|(_, dead)| dead.folder.as_ref()).any(|other| other.starts_with(folder) || folder.starts_with(other))
     }
 }
 
@@ -193,11 +238,22 @@ impl Dead {
         say(&format!("session {id} is resumed"));
         let view = app.store.refresh()?;
         if let Some(session) = view.session(id)? {
-            let why = has_begun_anew(&view, &session)?.then_some(ANEW);
+            let why = recovered_how(&view, &session)?;
             attention::note(&app.store, &session, Some((State::Recovered, why)), Actor::program("service"))?;
         }
         Ok(true)
     }
+}
+
+/// What people should know of a session that was resumed; nothing where it goes on as it was.
+fn recovered_how(view: &View, session: &Session) -> Result<Option<&'static str>> {
+    if has_begun_anew(view, session)? {
+        return Ok(Some(ANEW));
+    }
+    let from = view.newest_run(session)?.and_then(|run| run.resumed_from?.parse().ok());
+    let from = from.map(|id| view.checkpoint(id)).transpose()?.flatten();
+    let phase = from.as_ref().and_then(|from| from.record.conversation.as_ref()?.get("phase")?.as_str());
+    Ok(matches!(phase, Some("thinking" | "in_tool")).then_some(AMID))
 }
 
 /// True if the agent of a session did not know its conversation, so that a new one was begun for it.
@@ -209,7 +265,9 @@ fn has_begun_anew(view: &View, session: &Session) -> Result<bool> {
 
 /// Records that a session died of which there is no checkpoint, once for each of its runs.
 fn record_loss(store: &Store, session: &Session) -> Result<()> {
-    let reason = "its agent died, and only what its folder holds is left";
+    let run = store.view().newest_run(session)?;
+    let unheard = run.as_ref().and_then(run::why_unheard);
+    let reason = unheard.unwrap_or_else(|| "its agent died, and only what its folder holds is left".to_owned());
     let lost = NewEvent::new(kind::SESSION_LOST, &session.id, Actor::program("service")).with("reason", reason);
     store.append_events(&[lost.once(format!("{}/lost", session.run.as_deref().unwrap_or(&session.id)))], &())?;
     Ok(())
@@ -231,7 +289,7 @@ fn why_left(app: &AppState, session: &Session) -> Result<Option<String>> {
     match why {
         Objection::Policy { .. } | Objection::CrashLoop { .. } => set_aside(&app.store, session, &why)?,
         // It is wanted running all the same: with a prompt, or by whoever may start its program again.
-        Objection::NoAgent | Objection::NoPrompt | Objection::UnknownCommand => {
+        Objection::NoAgent | Objection::NoPrompt | Objection::UnknownCommand | Objection::Beside { .. } => {
             attention::note(&app.store, session, Some((State::LeftAlone, Some(&text))), Actor::program("service"))?;
         }
     }

@@ -205,7 +205,11 @@ impl Overview {
         let Activity { observed, why, agent } = observed(store, session, run.as_ref())?;
         let head = view.head(&session.id)?;
         // One that was made since, by whomever, is as good.
-        let is_over = |failing: &FailureStreak| head.as_ref().is_some_and(|head| head.record.created_at > failing.since);
+        let is_over = |failing: &FailureStreak| match (&head, &failing.head) {
+            (Some(head), Some(then)) => head.record.id.to_string() != *then,
+            (Some(head), None) => head.record.created_at > failing.since,
+            (None, _) => false,
+        };
         let failing = run::failing(session).filter(|failing| !is_over(failing));
         let conversations = position::conversations(session, head.as_ref());
         let last_prompt = last_prompt(store, session, &conversations, head.as_ref()).map(|prompt| shortened(&prompt));
@@ -357,6 +361,8 @@ fn another_folder(session: &Session) -> Option<String> {
 pub struct Shortfall {
     /// Those whose agent has died, the one that changed last first.
     pub dead: Vec<Session>,
+    /// Ids of those among them that cannot be seen from here, and whose lease has run out.
+    pub unheard: Vec<String>,
     /// Those of which it is not known whether their agent lives, and why, in the same order.
     pub unknown: Vec<(Session, String)>,
     /// Those that another machine or container may have, in the same order: which one, and until when its lease holds.
@@ -374,7 +380,10 @@ pub fn missing(store: &Store) -> Result<Shortfall> {
         match run::life(&run) {
             Life::Over => match run::why_unknown(&run) {
                 Some(why) => found.unknown.push((session, why)),
-                None => found.dead.push(session),
+                None => {
+                    found.unheard.extend(run::why_unheard(&run).map(|_| session.id.clone()));
+                    found.dead.push(session);
+                }
             },
             Life::Elsewhere { host, until } => found.elsewhere.push((session, host, until)),
             Life::Agent(_) => {

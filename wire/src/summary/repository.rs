@@ -12,8 +12,8 @@ pub struct Check {
     pub dry_run: bool,
     /// True if nothing is damaged; of a planned repair, if nothing would be lost.
     pub ok: bool,
-    /// Number of findings, those that were only counted included.
-    pub findings: u64,
+    /// Number of findings, those that were only counted included; null of a planned repair and of a salvage, which count what they look for themselves.
+    pub findings: Option<u64>,
     /// Repair that was planned.
     pub repair: Option<Repair>,
     /// Salvage that was done.

@@ -307,6 +307,10 @@ impl Index {
     fn reported_cost(&mut self, usd: Option<f64>) {
         let Some(usd) = usd.filter(|usd| (0.0..1e9).contains(usd)) else { return };
         let current = (usd * 1e9).round() as u64;
+        // A process that did nothing knows nothing of those before it, which may have been killed before they told.
+        if current == 0 && self.cost.is_none() && self.usage.total != Usage::default() {
+            return;
+        }
         let known = self.cost.unwrap_or_default();
         let is_another = current < known.current;
         let before = if is_another { known.before.saturating_add(known.current) } else { known.before };

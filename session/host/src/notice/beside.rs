@@ -20,7 +20,7 @@ pub enum Overlap {
         folder: String,
     },
     /// It has the same name, and its agent lives.
-    #[error("session {session} has the name {name} as well, and its agent is alive: the name alone is ambiguous from now on")]
+    #[error("session {session} has the name {name} as well, and its agent is alive: the name alone may mean either from now on")]
     Name {
         /// Id of the session that has the name already.
         session: String,

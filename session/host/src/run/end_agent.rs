@@ -4,11 +4,14 @@ use std::time::Duration;
 
 use parhelia_agent::process;
 use parhelia_ledger::{By, End, Goal, Place, Run, Session, Status, kind};
-use parhelia_store::{Store, event::NewEvent};
+use parhelia_store::{Store, clock, event::NewEvent};
 use serde_json::json;
 
 use super::{self as run, Current, Life};
 use crate::{Host, Refusal, Result};
+
+/// The time from a process's end to its record, at most.
+const MARGIN: Duration = Duration::from_secs(10);
 
 /// Ends the agent of a session, and its run, at whose wish that is and what is wanted of the session from then on; `between` is done when the agent
 /// has ended and its run has not. Fails where the agent does not end, or is out of reach.
@@ -30,7 +33,10 @@ pub fn end_agent<T>(
     }
     // Whoever waits for the agent does not take its end for a failure.
     let stopping = NewEvent::new(kind::RUN_CHANGED, &run.id, host.actor()).in_epoch(run.epoch);
+    // Asked for so long, and killed for as long.
+    let until = clock::timestamp().checked_add(patience * 2 + MARGIN).ok();
     let stopping = stopping.with(run::STOPPING, by.reason()).with(run::STOPPING_BY, json!(by));
+    let stopping = stopping.with(run::STOPPING_UNTIL, until.map(|until| until.to_string()));
     store.append_events(&[stopping], &())?;
     let workspace = session.workspace.as_ref().map(Place::folder).unwrap_or_default();
     let stopped = process::stop(&run.id, &run::roots_in(store, run)?, &workspace, patience)?;

@@ -23,6 +23,9 @@ pub struct FailureStreak {
     pub count: u64,
     /// The reason of the last failure.
     pub reason: String,
+    /// Id of the session's head at the first failure, as clocks may be put back; none where there was none, or an earlier release noted it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head: Option<String>,
 }
 
 /// The checkpoints of a session that have failed since one was made.
@@ -34,13 +37,15 @@ pub fn failing(session: &Session) -> Option<FailureStreak> {
 pub fn note_checkpoint(store: &Store, session: &str, failed: Option<&str>, actor: Actor) -> Result<()> {
     let Some(known) = store.refresh()?.session(session)? else { return Ok(()) };
     let before = failing(&known);
+    let head = store.view().head(session)?.map(|head| head.id());
     let now = match (failed, before) {
         (None, None) => return Ok(()),
         (None, Some(_)) => Value::Null,
         (Some(reason), before) => json!(FailureStreak {
             since: before.as_ref().map_or_else(clock::timestamp, |before| before.since),
-            count: before.map_or(0, |before| before.count) + 1,
+            count: before.as_ref().map_or(0, |before| before.count) + 1,
             reason: reason.to_owned(),
+            head: before.map_or_else(|| head.clone(), |before| before.head),
         }),
     };
     store.append_events(&[NewEvent::new(kind::SESSION_CHANGED, session, actor).with(FAILING, now)], &())?;

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, ffi::OsString, iter, path::Path};
 
 use jiff::Timestamp;
-use parhelia_ledger::{By, End, EndKind, LedgerView as _, Run, Session, Tmux, known};
+use parhelia_ledger::{By, End, LedgerView as _, Run, Session, Tmux, known};
 use parhelia_store::{Store, clock};
 
 use super::lease;
@@ -21,14 +21,20 @@ pub const LAUNCHER: &str = "launcher";
 /// The field of a run that says at whose wish its agent is being ended.
 pub const STOPPING_BY: &str = "stopping_by";
 
-/// The wish at which somebody ends a run's agent; none where nobody does.
+/// The field of a run that tells until when its agent may take to end by such a wish. Whoever had it may have been killed before.
+pub const STOPPING_UNTIL: &str = "stopping_until";
+
+/// The wish at which somebody ends a run's agent; none where nobody does, or where it went on for longer than that was waited for.
 pub fn stopping(run: &Run) -> Option<By> {
-    By::told(run.extra.get(STOPPING_BY), text(run, STOPPING))
+    let until = text(run, STOPPING_UNTIL).and_then(|until| until.parse::<Timestamp>().ok());
+    let is_over = until.is_some_and(|until| until < clock::timestamp());
+    By::told(run.extra.get(STOPPING_BY), text(run, STOPPING)).filter(|_| !is_over)
 }
 
 /// Checks whether a signal interrupted a run's program, at nobody's wish or with its terminal or machine, or nobody saw its end.
 pub fn was_killed(run: &Run) -> bool {
-    let is_shutdown = |end: &End| end.kind == EndKind::Signalled && end.by == Some(By::Shutdown);
+    // An agent that takes the signal of a terminal or a machine that ends may end with a code.
+    let is_shutdown = |end: &End| end.by == Some(By::Shutdown);
     ended_unseen(run) || run.ending().is_some_and(|end| end.was_killed() || is_shutdown(&end))
 }
 
@@ -87,10 +93,10 @@ pub fn agent_of(run: &Run) -> Option<Identity> {
     Some(as_seen(run, Identity { process, start_time: run.start_time?, boot_id: run.boot_id.clone()?, pid_namespace }))
 }
 
-/// A recorded process of a run as it is numbered here, where it lives in a container that can be looked into. What has not been heard of for
-/// long is not looked for, as that takes a look at all processes.
+/// A recorded process of a run as it is numbered here, where it lives in a container that can be looked into, also where its lease has run out: a machine
+/// that sleeps renews none.
 fn as_seen(run: &Run, recorded: Identity) -> Identity {
-    let may_live = || run.is_open() && until(run).is_some() && sees_all() && is_this_boot(run);
+    let may_live = || run.is_open() && sees_all() && is_this_boot(run);
     if recorded.is_visible() || !may_live() {
         return recorded;
     }
@@ -327,13 +333,13 @@ pub fn tmux_of(store: &Store, session: &Session) -> Result<Option<Tmux>> {
     Ok(run.filter(is_here).and_then(|run| run.tmux))
 }
 
-/// Sessions other than `but` with a live run in a workspace, or in one that lies in it or around it.
+/// Sessions other than `but` with a live run, or an agent that lives without one, in a workspace, or in one that lies in it or around it.
 pub fn live_in(store: &Store, workspace: &Path, but: &str) -> Result<Vec<(Session, Run)>> {
     let view = store.refresh()?;
     let mut live = Vec::new();
     for session in view.sessions()?.into_iter().filter(|session| session.id != but && session.workspace.is_some()) {
         if let Some(run) = view.newest_run(&session)?
-            && life(&run).is_alive()
+            && (life(&run).is_alive() || left_alive(&run).is_some())
         {
             live.push((session, run));
         }

@@ -1,6 +1,6 @@
 //! Taking a checkpoint: the first step of its making.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, iter};
 
 use parhelia_agent::git;
 use parhelia_ledger::{LedgerView as _, PRINTED, Session};
@@ -54,16 +54,22 @@ pub(crate) fn warn_if_large(draft: &Draft<'_>) {
     }
 }
 
+/// No more checkpoints before one are looked at for its conversation.
+const ANCESTORS_MAX: usize = 32;
+
 /// Warns of a conversation that has less than the checkpoint before has of it: its file may be an older copy, as of an agent's folder that was moved.
 pub(crate) fn warn_if_shorter(draft: &Draft<'_>) {
     let length = |checkpoint: &Checkpoint| {
         let conversation = checkpoint.record.conversation.as_ref()?;
         Some((conversation.get("agent_session_id")?.as_str()?.to_owned(), conversation.get("transcript_bytes")?.as_u64()?))
     };
-    let before = draft.checkpoint().record.parent.and_then(|id| draft.store.view().checkpoint(id).ok().flatten());
-    let Some(before) = before else { return };
-    if let (Some((id, now)), Some((id_before, then))) = (length(draft.checkpoint()), length(&before))
-        && id == id_before
+    let Some((id, now)) = length(draft.checkpoint()) else { return };
+    let view = draft.store.view();
+    let parent = |of: &Checkpoint| view.checkpoint(of.record.parent?).ok().flatten();
+    // Checkpoints between may have been made without the conversation.
+    let mut ancestors = iter::successors(parent(draft.checkpoint()), parent).take(ANCESTORS_MAX);
+    let before = ancestors.find_map(|before| length(&before).filter(|(of, _)| *of == id).map(|(_, then)| (then, before)));
+    if let Some((then, before)) = before
         && now < then
     {
         draft.observer.warning(&format!(

@@ -30,7 +30,9 @@ pub fn of_session(
     let workspace = place.ok_or_else(|| Refusal::NoWorkspace { session: session.id.clone() })?;
     let turn = rollback::take_turn(store, host, &session.id, store.lock_timeout(), observer)?;
     if turn.is_none() {
-        return Err(intent::busy(&session.id));
+        let busy = intent::busy(&session.id);
+        run::note_checkpoint(store, &session.id, Some(&observer.explain(&busy)), host.actor())?;
+        return Err(busy);
     }
     let mut session = store.view().session(&session.id)?.unwrap_or_else(|| session.clone());
     if let Some(run) = run.filter(|run| run::conversation_of(&session, &run.id).is_none())

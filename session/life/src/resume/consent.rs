@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use parhelia_ledger::{Goal, Place, Run, Session, Status, kind};
+use parhelia_ledger::{Goal, LedgerView as _, Place, Run, Session, Status, kind};
 use parhelia_store::{
     Store,
     event::{Actor, NewEvent},
+    view::View,
 };
 
 use super::ResumeRequest;
@@ -54,6 +55,12 @@ pub enum Objection {
         /// Name of the session's policy of approval.
         policy: String,
     },
+    /// The agent of another session works in its folder, which never did so beside its own.
+    #[error("session {session}, whose agent never ran beside its own, is alive in the same folder")]
+    Beside {
+        /// Id of the other session.
+        session: String,
+    },
     /// It dies again and again.
     #[error("its agent died {runs} times within ten minutes")]
     CrashLoop {
@@ -74,9 +81,41 @@ pub fn unasked(store: &Store, host: &dyn Host, session: &Session, prompt: Option
         Some(_) => {}
     }
     let place = session.workspace.as_ref().map(Place::folder);
+    if let Some(other) = place.as_deref().map(|place| stranger_in(store, session, place)).transpose()?.flatten() {
+        return Ok(Some(Objection::Beside { session: other }));
+    }
     let options = host.config(place.as_deref().unwrap_or(Path::new("/")))?.approval;
     let policy = session.policy.clone().unwrap_or_else(|| options.default_policy.clone());
     Ok((!options.resumes_by_itself(&policy)).then_some(Objection::Policy { policy }))
+}
+
+/// A session with a live agent in a folder that has never had one there while a session's own agent lived: who began the one did not mean both.
+fn stranger_in(store: &Store, session: &Session, place: &Path) -> Result<Option<String>> {
+    let live = run::live_in(store, place, &session.id)?;
+    if live.is_empty() {
+        return Ok(None);
+    }
+    let view = store.view();
+    let own = runs(&view, session)?;
+    for (other, _) in live {
+        let has_met = |run: &Run| own.iter().any(|one| overlap(one, run));
+        if !runs(&view, &other)?.iter().any(has_met) {
+            return Ok(Some(other.id));
+        }
+    }
+    Ok(None)
+}
+
+fn runs(view: &View, session: &Session) -> Result<Vec<Run>> {
+    let runs = session.runs.iter().map(|id| view.run(id));
+    Ok(runs.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+}
+
+/// True if two runs lived at the same time; one that is open still does.
+fn overlap(one: &Run, other: &Run) -> bool {
+    let began_within =
+        |late: &Run, early: &Run| early.started_at <= late.started_at && early.ended_at.is_none_or(|end| end > late.started_at);
+    began_within(one, other) || began_within(other, one)
 }
 
 /// The field of a session that names the last run before it was set aside. A person has decided about what went before.

@@ -293,7 +293,7 @@ fn watch_over<'scope, 'env>(
         }
         captures.go_on(scope, store, wanted, observer);
         if let Some(ended) = ended.filter(|_| captures.done().is_none()) {
-            return Ok((ending.map(|ending| ending.signal), ended));
+            return Ok((ending.filter(|ending| !ending.is_void(ended)).map(|ending| ending.signal), ended));
         }
         if let Some(ending) = ending.as_mut().filter(|_| ended.is_none()) {
             ending.go_on(agent, &captures);
@@ -321,7 +321,7 @@ fn watch_over<'scope, 'env>(
             && let Some(signal) = stops.take()
         {
             // Ctrl-C reaches the agent from the terminal itself, and is its own business.
-            match &mut ending {
+            match ending.as_mut().filter(|ending| !ending.is_void(Instant::now())) {
                 None => ending = Some(Ending::begin(signal, &mut captures)),
                 Some(ending) => ending.hurry(),
             }

@@ -46,7 +46,12 @@ pub(super) struct Ending {
     pub signal: Signal,
     /// The time until which the checkpoint is waited for; none once the agent has been asked.
     pub until: Option<Instant>,
+    /// The time at which the agent was asked.
+    asked: Option<Instant>,
 }
+
+/// An agent that lives for longer after it was asked to end goes on with its work, and ends for another reason.
+const WISH_LIMIT: Duration = Duration::from_secs(120);
 
 impl Ending {
     /// One that begins with the checkpoint.
@@ -57,7 +62,12 @@ impl Ending {
             detail: By::Shutdown.reason(),
             skip_if_unchanged: true,
         });
-        Ending { signal, until: Some(Instant::now() + CAPTURE_LIMIT) }
+        Ending { signal, until: Some(Instant::now() + CAPTURE_LIMIT), asked: None }
+    }
+
+    /// True where the agent goes on though it was asked to end.
+    pub fn is_void(&self, now: Instant) -> bool {
+        self.asked.is_some_and(|asked| now.duration_since(asked) > WISH_LIMIT)
     }
 
     /// Waits no longer.
@@ -68,7 +78,7 @@ impl Ending {
     /// Asks the agent, once the checkpoint is made or has taken too long.
     pub fn go_on(&mut self, agent: &OwnedFd, captures: &Captures<'_>) {
         if self.until.is_some_and(|until| captures.is_idle() || until <= Instant::now()) {
-            self.until = None;
+            (self.until, self.asked) = (None, Some(Instant::now()));
             let _ = pidfd_send_signal(agent.as_fd(), self.signal);
         }
     }
