@@ -602,7 +602,7 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
-        /** @description Sessions. */
+        /** @description A page of sessions, and the place in the journal that it is true of. */
         Sessions: {
             /** @description Sessions, the one that changed last first; behind them, those that changed since the first page was read, as they are now. */
             sessions: components["schemas"]["Session"][];
@@ -611,7 +611,7 @@ export interface components {
             /** @description Journal sequence up to which this is true: `changed_after` gives what changes later. */
             sequence: number;
             /** @description Messages about sessions that were not delivered, as of a few seconds ago. */
-            outbox: components["schemas"]["Undelivered"];
+            outbox: components["schemas"]["OutboxCounts"];
         };
         /** @description A session: the stable identity of the work in one workspace. */
         Session: {
@@ -644,7 +644,7 @@ export interface components {
             head: string | null;
             /** @description Epoch of its newest run; 0 before the first. */
             epoch: number;
-            /** @description Its newest run. */
+            /** @description ULID of its newest run; null before the first. */
             run: string | null;
             /** @description All its runs, in order. */
             runs: string[];
@@ -667,14 +667,14 @@ export interface components {
             /** @description Number of its checkpoints. */
             checkpoints: number;
             /** @description Its head, with its time. */
-            last_checkpoint: components["schemas"]["Saved"] | null;
+            last_checkpoint: components["schemas"]["LastCheckpoint"] | null;
             /**
              * @description Open decision: pending if that, or one before it, waits for a person who has approved no later one; rejected if that was; null if neither.
              * @enum {string|null}
              */
             review: "pending" | "rejected" | null;
             /** @description Checkpoints that have failed since. */
-            failing: components["schemas"]["Failing"] | null;
+            failing: components["schemas"]["FailureStreak"] | null;
             /** @description True if it lives and its store takes no writes. */
             store_is_read_only: boolean;
             /**
@@ -685,7 +685,7 @@ export interface components {
             /** @description A sentence about an agent outside of this container that may have the conversation open. */
             unseen: string | null;
             /** @description Set if its agent lives without its supervisor. */
-            unsupervised: components["schemas"]["Unsupervised"] | null;
+            unsupervised: components["schemas"]["UnsupervisedAgent"] | null;
             /** @description A warning if another folder has taken the place of its own. */
             another_folder: string | null;
             /** @description Reason for which it is not resumed by itself since its agent died, so that it waits for a person. */
@@ -718,7 +718,7 @@ export interface components {
         };
         /** @description A session's folder. */
         Place: {
-            /** @description Absolute path. */
+            /** @description Absolute path; bytes that are not printable UTF-8 are shown as `\xNN`. */
             path: string;
             /** @description Inode of the folder, where it is known. */
             inode: number | null;
@@ -760,7 +760,7 @@ export interface components {
             checkpoints: number;
         };
         /** @description A checkpoint and its time. */
-        Saved: {
+        LastCheckpoint: {
             /** @description The checkpoint. */
             id: string;
             /**
@@ -770,7 +770,7 @@ export interface components {
             created_at: string;
         };
         /** @description Checkpoints that failed. */
-        Failing: {
+        FailureStreak: {
             /**
              * Format: date-time
              * @description Time of the first failure.
@@ -782,10 +782,10 @@ export interface components {
             reason: string;
         };
         /** @description An agent without its supervisor, the process that makes its checkpoints. */
-        Unsupervised: {
+        UnsupervisedAgent: {
             /**
              * Format: int32
-             * @description The agent's process.
+             * @description Process id of the live agent.
              */
             process: number;
             /** @description True if an event of its hooks has come: these make checkpoints. */
@@ -811,20 +811,20 @@ export interface components {
             since: string;
         };
         /** @description Messages that were not delivered. */
-        Undelivered: {
+        OutboxCounts: {
             /** @description Number of those that wait. */
             waiting: number;
             /** @description Number of those that are not tried again by themselves. */
             failed: number;
         };
-        /** @description A problem. */
+        /** @description The answer to a request that could not be served, as `application/problem+json`. */
         Problem: {
             /**
              * @description Kind of the problem: failed, usage, refused, not_found, locked, corrupt, cancelled, gone.
              * @enum {string}
              */
             title: "failed" | "usage" | "refused" | "not_found" | "locked" | "corrupt" | "cancelled" | "gone";
-            /** @description HTTP status. */
+            /** @description HTTP status of the answer. */
             status: number;
             /** @description The thing, the cause and the next step. */
             detail: string;
@@ -841,8 +841,8 @@ export interface components {
             warnings: string[];
         };
         /** @description A session and its runs. */
-        Shown: {
-            /** @description The session. */
+        SessionResponse: {
+            /** @description The session, as recorded and as found now. */
             session: components["schemas"]["Session"];
             /** @description Its runs, in order. */
             runs: components["schemas"]["Run"][];
@@ -859,7 +859,7 @@ export interface components {
             resumed_from: string | null;
             /** @description The machine. */
             host: string | null;
-            /** @description The machine's boot. */
+            /** @description Boot id of the machine, as the kernel gives it: it changes at each boot. */
             boot_id: string | null;
             /** @description The agent's process. */
             pid: number | null;
@@ -894,7 +894,7 @@ export interface components {
         };
         /** @description A pane of tmux. */
         Pane: {
-            /** @description The server's socket. */
+            /** @description Path of the server's socket. */
             socket: string;
             /** @description The pane's id. */
             pane: string;
@@ -944,14 +944,14 @@ export interface components {
             warnings: string[];
         };
         /** @description A prompt that an agent was given. */
-        Prompted: {
+        PromptResponse: {
             /** @description The session as it is now. */
             session: components["schemas"]["Session"];
             /** @description True if its agent was dead, and was started to be given it. */
             resumed: boolean;
         };
         /** @description A question of an agent, or a permission that it asks for. */
-        Asked: {
+        AgentQuestion: {
             /** @description Name of the question and of what the pane shows, for the answer. */
             question: string;
             /** @description Thing that it waits for, if it says so. */
@@ -960,7 +960,7 @@ export interface components {
             screen: string;
         };
         /** @description A checkpoint that was asked for. */
-        Made: {
+        CheckpointResponse: {
             /** @description The checkpoint; the last one, if the session is over and that has everything. */
             checkpoint: components["schemas"]["Checkpoint"];
             /** @description False if none was made, as the last one has everything. */
@@ -968,7 +968,7 @@ export interface components {
             /** @description Sentences that a person should read. */
             warnings: string[];
         };
-        /** @description A checkpoint. */
+        /** @description A sealed record of a workspace and of the session in it, with what was said of it since. */
         Checkpoint: {
             /** @description ULID. */
             id: string;
@@ -1019,7 +1019,7 @@ export interface components {
             verification: components["schemas"]["Verification"] | null;
             /** @description Last scan of it for secrets. */
             scan?: components["schemas"]["Scan"] | null;
-            /** @description Tags. */
+            /** @description Tags that it bears, in order of their bytes. */
             tags: string[];
             /** @description Annotations, in the order in which they were made. */
             annotations: components["schemas"]["Annotation"][];
@@ -1042,7 +1042,7 @@ export interface components {
              * @description Time of the decision.
              */
             timestamp: string;
-            /** @description Reason. */
+            /** @description Reason that was given; null without one. */
             reason: string | null;
             /** @description Policy that decided; of a person's decision, the one that had asked for it. */
             policy: string | null;
@@ -1086,7 +1086,7 @@ export interface components {
             /** @description Files that were scanned. */
             files: number;
             /** @description Files that were not. */
-            unscanned: components["schemas"]["Unscanned"];
+            unscanned: components["schemas"]["UnscannedCounts"];
         };
         /** @description A text that looks like a credential. */
         PossibleSecret: {
@@ -1094,13 +1094,13 @@ export interface components {
             rule: string;
             /** @description Path of the file in the workspace. */
             path: string;
-            /** @description Line, from 1. */
+            /** @description Line in the file, from 1. */
             line: number;
             /** @description Digits of a hash by which it is known again in the same store. */
             fingerprint: string;
         };
         /** @description Files that were not scanned, by reason. */
-        Unscanned: {
+        UnscannedCounts: {
             /** @description No text. */
             binary: number;
             /** @description Longer than 1 MiB. */
@@ -1121,7 +1121,7 @@ export interface components {
             timestamp: string;
             /** @description Person who made it. */
             user: string | null;
-            /** @description Its text. */
+            /** @description Text of the remark, which may have several lines. */
             text: string;
         };
         /** @description An issue that a checkpoint is linked to. */
@@ -1133,9 +1133,9 @@ export interface components {
             /** @description Address; of Beads `beads:` and the id. */
             url: string;
         };
-        /** @description Checkpoints. */
+        /** @description A page of the checkpoints of a session. */
         Checkpoints: {
-            /** @description Checkpoints, newest first. */
+            /** @description Checkpoints, the one that was committed last first. */
             checkpoints: components["schemas"]["Checkpoint"][];
             /** @description The next page's `before`; null on the last page. */
             before: number | null;
@@ -1146,7 +1146,7 @@ export interface components {
             old: string;
             /** @description Newer checkpoint. */
             new: string;
-            /** @description Changes, by path. */
+            /** @description Changes of a page, in order of their paths. */
             changes: components["schemas"]["Change"][];
             /** @description True if there are more changes than were handed out. */
             truncated: boolean;
@@ -1220,7 +1220,7 @@ export interface components {
             /** @description Names of its extended attributes, where it has some. */
             xattrs?: string[];
         };
-        /** @description Numbers of changes. */
+        /** @description Numbers of entries that differ between two checkpoints, by kind of change. */
         Changes: {
             /** @description Entries that only the new side has. */
             added: number;
@@ -1240,7 +1240,7 @@ export interface components {
             bytes_removed: number;
         };
         /** @description A decision that holds. */
-        Decided: {
+        DecisionResponse: {
             /** @description The checkpoint. */
             id: string;
             /** @description The decision. */
@@ -1254,11 +1254,11 @@ export interface components {
             id: string;
             /** @description Tags that it did not have before. */
             added: string[];
-            /** @description All its tags. */
+            /** @description Tags that it bears now, in order of their bytes. */
             tags: string[];
         };
         /** @description A remark that was added. */
-        Annotated: {
+        AnnotationResponse: {
             /** @description The checkpoint. */
             id: string;
             /** @description The remark. */
@@ -1266,15 +1266,15 @@ export interface components {
         };
         /** @description Everything that rules leave out of a checkpoint. */
         LeftOut: {
-            /** @description The checkpoint. */
+            /** @description ULID of the checkpoint that was read. */
             checkpoint: string;
             /** @description The last checkpoint before it that a person approved; null if there is none. */
             since: string | null;
             /** @description Entries that rules leave out, so that no comparison shows them. */
-            unseen: components["schemas"]["Unseen"];
+            unseen: components["schemas"]["Exclusions"];
         };
         /** @description Everything that rules leave out of a checkpoint, beside the last one before it that a person approved. */
-        Unseen: {
+        Exclusions: {
             /** @description Entries that somebody's rules leave out, by rule. */
             by_rule: components["schemas"]["LeftOutBy"][];
             /** @description Entries that are left out because they can be made again, as their names and their neighbours say. */
@@ -1297,7 +1297,7 @@ export interface components {
         };
         /** @description The entries of a folder. */
         Entries: {
-            /** @description The checkpoint. */
+            /** @description ULID of the checkpoint that was read. */
             checkpoint: string;
             /** @description Path of the folder; empty for the workspace itself. */
             path: string;
@@ -1306,9 +1306,9 @@ export interface components {
             /** @description The next page's `after`; null on the last page. */
             after: string | null;
         };
-        /** @description A conversation. */
+        /** @description A page of the messages of a checkpoint's conversation. */
         ConversationMessages: {
-            /** @description The checkpoint. */
+            /** @description ULID of the checkpoint that was read. */
             checkpoint: string;
             /** @description Older checkpoint. */
             since: string | null;
@@ -1338,7 +1338,7 @@ export interface components {
         };
         /** @description A tool that the model calls. */
         Call: {
-            /** @description The tool. */
+            /** @description Name of the tool, as the agent calls it. */
             tool: string;
             /** @description File, command, pattern or prompt that it is about, or the beginning of its input. */
             about: string;
@@ -1365,9 +1365,9 @@ export interface components {
             name: string | null;
             /** @description Field that differs; null if the whole entry is new or gone, or has a single field. */
             field: string | null;
-            /** @description Value before. */
+            /** @description Value in the older environment; null where there was none. */
             before: string | null;
-            /** @description Value after. */
+            /** @description Value in the newer environment; null where there is none. */
             after: string | null;
         };
         /** @description The effect of a rollback. */
@@ -1404,7 +1404,7 @@ export interface components {
             /** @description True if the conversation goes back as well. */
             with_conversation: boolean;
             /** @description The conversation's way back, of a dry run. */
-            conversation: components["schemas"]["Spoken"] | null;
+            conversation: components["schemas"]["ConversationEffect"] | null;
             /** @description Sentences that the user should know. */
             notices: string[];
             /** @description Files that were kept aside of the conversation. */
@@ -1412,7 +1412,7 @@ export interface components {
             /** @description Paths that stay as they are, because the safety checkpoint does not have them. */
             spared: string[];
             /** @description Entries that stay, because they cannot be put back, hold what is left alone, or are mounts, or because that was asked for. */
-            left: components["schemas"]["Skipped"][];
+            left: components["schemas"]["SkippedEntry"][];
             /** @description Command that lets the agent go on. */
             next: string | null;
             /** @description A sentence about a process that has the conversation open. */
@@ -1420,7 +1420,7 @@ export interface components {
         };
         /** @description An entry of git's stash. */
         Stash: {
-            /** @description Its commit. */
+            /** @description Id of the stash entry's commit, in full; null where there is none. */
             commit: string | null;
             /** @description Its name. */
             ref: string | null;
@@ -1428,7 +1428,7 @@ export interface components {
             error: string | null;
         };
         /** @description A conversation that goes back. */
-        Spoken: {
+        ConversationEffect: {
             /** @description Turns that it has now; null if it is gone. */
             turns: number | null;
             /** @description Turns that it has in the checkpoint. */
@@ -1441,7 +1441,7 @@ export interface components {
             is_another: boolean;
         };
         /** @description An entry that could not be restored as it was. */
-        Skipped: {
+        SkippedEntry: {
             /** @description Path in the folder; empty for the folder itself. */
             path: string;
             /** @description Reason. */
@@ -1454,7 +1454,7 @@ export interface components {
             /** @description create, replace, metadata, link, delete, keep; empty of a folder that stays for some of what is in it. */
             action: string;
         };
-        /** @description Kinds of agents. */
+        /** @description The kinds of agents that sessions can begin with. */
         Agents: {
             /** @description Kinds of agents: those that are built in, and those that the user has declared. */
             agents: components["schemas"]["Agent"][];
@@ -1472,25 +1472,25 @@ export interface components {
         };
         /** @description A run that has begun. */
         BegunRun: {
-            /** @description The run. */
+            /** @description The run, with the id and epoch that heartbeats name. */
             run: components["schemas"]["Run"];
             /** @description Seconds within which it must be heard of again; 30 between two heartbeats are usual. */
             ttl_seconds: number;
         };
-        /** @description One run. */
+        /** @description The run that was asked for. */
         OneRun: {
-            /** @description The run. */
+            /** @description The run, as it is recorded now. */
             run: components["schemas"]["Run"];
         };
         /** @description The lease of a run that was heard of. */
-        Heard: {
-            /** @description The lease. */
+        LeaseResponse: {
+            /** @description The lease as it was renewed. */
             lease: components["schemas"]["Lease"];
         };
         /** @description The result of a search. */
         Results: {
             /** @description Checkpoints, the best first. */
-            found: components["schemas"]["Found"][];
+            found: components["schemas"]["SearchHit"][];
             /** @description Number of checkpoints that match. */
             matching: number;
             /** @description Number of checkpoints that were searched. */
@@ -1499,10 +1499,10 @@ export interface components {
             partial: number;
         };
         /** @description A checkpoint that a search by words has found. */
-        Found: {
-            /** @description The checkpoint. */
+        SearchHit: {
+            /** @description ULID of the checkpoint that was found. */
             checkpoint: string;
-            /** @description Its session. */
+            /** @description Id of the session that it belongs to. */
             session: string;
             /**
              * Format: date-time
@@ -1578,7 +1578,7 @@ export interface components {
             /** @description User who logged in, where that is another one. */
             login?: string | null;
         };
-        /** @description Deliveries. */
+        /** @description A page of deliveries, and numbers of all of them. */
         Deliveries: {
             /** @description Number of those that wait. */
             waiting: number;
@@ -1598,9 +1598,9 @@ export interface components {
         };
         /** @description Something that is to be delivered, or could not be. */
         Delivery: {
-            /** @description Its id. */
+            /** @description Id by which it is retried or dropped; unique in the outbox. */
             id: string;
-            /** @description The channel. */
+            /** @description Name of the channel; of an act on an issue `tracker:` and the tracker, such as tracker:github. */
             channel: string;
             /** @description True if it is not tried again by itself. */
             has_failed: boolean;
@@ -1618,7 +1618,7 @@ export interface components {
             attempts: number;
             /** @description Reason for which the last try failed. */
             error: string | null;
-            /** @description The notification. */
+            /** @description The notification, as it is sent. */
             notification: components["schemas"]["Notification"];
             /** @description The act on an issue that is to be done instead of sending the notification. */
             act?: components["schemas"]["Act"] | null;
@@ -1713,7 +1713,7 @@ export interface components {
             read_only?: boolean;
             /** @description Bytes that are free on the store's filesystem; null where that cannot be told. */
             free_bytes?: number | null;
-            /** @description Number of sessions. */
+            /** @description Number of sessions that the store knows. */
             sessions?: number;
             /**
              * Format: date-time
@@ -2014,7 +2014,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Shown"];
+                    "application/json": components["schemas"]["SessionResponse"];
                 };
             };
             /** @description Bad Request */
@@ -2377,7 +2377,7 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description Its text. */
+                    /** @description Text of the prompt, as a person would type it. */
                     text: string;
                 };
             };
@@ -2389,7 +2389,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Prompted"];
+                    "application/json": components["schemas"]["PromptResponse"];
                 };
             };
             /** @description Bad Request */
@@ -2520,7 +2520,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Asked"];
+                    "application/json": components["schemas"]["AgentQuestion"];
                 };
             };
             /** @description Bad Request */
@@ -3146,7 +3146,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Made"];
+                    "application/json": components["schemas"]["CheckpointResponse"];
                 };
             };
             /** @description Made */
@@ -3157,7 +3157,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Made"];
+                    "application/json": components["schemas"]["CheckpointResponse"];
                 };
             };
             /** @description Bad Request */
@@ -3466,7 +3466,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Decided"];
+                    "application/json": components["schemas"]["DecisionResponse"];
                 };
             };
             /** @description Bad Request */
@@ -3603,7 +3603,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Decided"];
+                    "application/json": components["schemas"]["DecisionResponse"];
                 };
             };
             /** @description Bad Request */
@@ -3855,7 +3855,7 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description Its text. */
+                    /** @description Text of the remark, which may have several lines. */
                     text: string;
                 };
             };
@@ -3867,7 +3867,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Annotated"];
+                    "application/json": components["schemas"]["AnnotationResponse"];
                 };
             };
             /** @description Bad Request */
@@ -4843,7 +4843,7 @@ export interface operations {
                     session: string;
                     /** @description Its machine. */
                     host: string;
-                    /** @description The container there. */
+                    /** @description Name of the container there; none outside of one. */
                     container?: string | null;
                     /** @description Absolute path of the workspace there: a new session needs it. */
                     workspace?: string | null;
@@ -4852,7 +4852,7 @@ export interface operations {
                      * @default []
                      */
                     command?: string[];
-                    /** @description The agent's conversation. */
+                    /** @description The agent's own id of the conversation that the run begins with, where it is known. */
                     conversation?: string | null;
                 };
             };
@@ -5098,7 +5098,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Heard"];
+                    "application/json": components["schemas"]["LeaseResponse"];
                 };
             };
             /** @description Bad Request */
