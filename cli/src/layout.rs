@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+
 /// A column is cut to this width, and no further while others can be dropped.
 const COLUMN_MIN: usize = 10;
 /// The same of the first column: no id of a checkpoint is cut, and few of sessions.
@@ -85,8 +87,9 @@ fn narrow(shown: &mut [(usize, usize)], width: usize) {
     }
 }
 
-fn columns_of(text: &str) -> usize {
-    text.chars().count()
+/// The columns that a text takes: two for each character of East Asian scripts.
+pub fn columns_of(text: &str) -> usize {
+    text.width()
 }
 
 /// The beginning of a text, with a mark where it was cut.
@@ -94,7 +97,13 @@ fn cut(text: &str, columns_max: usize) -> Cow<'_, str> {
     if columns_of(text) <= columns_max {
         return text.into();
     }
-    let kept: String = text.chars().take(columns_max.saturating_sub(1)).collect();
+    let mut left = columns_max.saturating_sub(1);
+    let fits = |c: &char| {
+        let has_room = c.width().unwrap_or(0) <= left;
+        left = left.saturating_sub(c.width().unwrap_or(0));
+        has_room
+    };
+    let kept: String = text.chars().take_while(fits).collect();
     format!("{}…", kept.trim_end()).into()
 }
 
@@ -125,13 +134,14 @@ fn put_word(out: &mut String, word: &str, mut used: usize, (width, indent): (usi
     let mut in_code = false;
     for c in word.chars() {
         in_code |= c == '\x1b';
-        if !in_code && used >= width {
+        let wide = if in_code { 0 } else { c.width().unwrap_or(0) };
+        if used + wide > width && used > indent {
             out.push('\n');
             out.push_str(&" ".repeat(indent));
             used = indent;
         }
         out.push(c);
-        used += usize::from(!in_code);
+        used += wide;
         in_code &= c != 'm';
     }
     used
@@ -163,6 +173,18 @@ mod tests {
         for width in 4..40 {
             assert!(columns_of(&line(Some(width))) <= width, "{width}");
         }
+    }
+
+    #[test]
+    fn what_takes_two_columns_is_counted_as_two() {
+        let rows = [row(["ID", "N", "PROMPT"]), row(["1", "2", "修复解析器的测试"]), row(["2", "3", "plain"])];
+        let lines = Table { rows: &rows, right: &[], dropped: &[] }.lines(Some(14));
+        assert_eq!(lines, ["ID  N  PROMPT", "1   2  修复解…", "2   3  plain"]);
+        assert!(
+            wrapped("修复解析器的测试 修复", 7, 2).lines().all(|line| line.width() <= 7),
+            "{}",
+            wrapped("修复解析器的测试 修复", 7, 2)
+        );
     }
 
     #[test]

@@ -273,3 +273,17 @@ fn two_that_never_ran_in_a_folder_at_once_are_not_both_resumed_there() {
     assert!(left["reason"].as_str().unwrap().contains("never ran beside its own"), "{left}");
     assert_eq!(session(&s, "first")["observed"], "dead");
 }
+
+#[test]
+fn a_service_that_was_killed_in_a_resume_has_the_next_one_tell_of_it() {
+    let receiver = Receiver::new();
+    let mut s = telling(&receiver);
+    kill(s.agent());
+    s.process(2);
+    // It may have told by now, or not.
+    s.signal(Signal::KILL);
+    s.start();
+    told(&receiver, "session.recovered");
+    let back = || receiver.requests_to("/mine").iter().filter(|one| one.json()["event"] == "session.recovered").count();
+    assert_eq!((back(), session(&s, "agent")["attention"]["state"].as_str()), (1, Some("recovered")));
+}

@@ -18,6 +18,7 @@ use parhelia_wire::{self as wire, Line, diff::Change};
 use super::{self as changed, mark, shown_path};
 use crate::{
     exit::{Code, Failure, Result},
+    layout::columns_of,
     output::{Output, Style},
 };
 
@@ -88,7 +89,7 @@ impl Comparison<'_> {
         let counts = self.changes.len() <= COUNTED_MAX;
         let (listed, links) = changed::listed(&self.changes, self.lists_all);
         let paths: Vec<String> = listed.iter().map(|change| shown_path(change)).collect();
-        let width = paths.iter().map(|path| path.chars().count()).max().unwrap_or(0).min(PATH_WIDTH_MAX);
+        let width = paths.iter().map(|path| columns_of(path)).max().unwrap_or(0).min(PATH_WIDTH_MAX);
         let read_old = store_content(self.store);
         for (change, path) in listed.into_iter().zip(paths) {
             let lines = match counts {
@@ -96,7 +97,7 @@ impl Comparison<'_> {
                 false => None,
             };
             let (mark, style) = mark(&change.kind);
-            let fill = " ".repeat(width.saturating_sub(path.chars().count()));
+            let fill = " ".repeat(width.saturating_sub(columns_of(&path)));
             let behind = match (&change.kind, lines) {
                 (ChangeKind::Metadata(fields), _) => format!("({})", fields.names().collect::<Vec<_>>().join(", ")),
                 (_, Some(Text::Lines((0, 0)))) | (_, None) => String::new(),

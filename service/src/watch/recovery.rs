@@ -57,7 +57,12 @@ pub struct Recovery {
     dead: HashMap<String, Dead>,
     /// Sessions that were called dead, with their runs, and live again without having been resumed.
     again: Vec<(String, Option<String>)>,
+    /// True once resumes of a service before this one were looked for.
+    has_looked_back: bool,
 }
+
+/// The field of a session that names the run after which a service resumes it.
+const RESUMES_AFTER: &str = "resumes_after";
 
 /// A session whose agent has died.
 struct Dead {
@@ -143,6 +148,24 @@ impl Recovery {
         Ok(())
     }
 
+    /// Tells of sessions that a service resumed which was ended before it could tell.
+    fn look_back(&mut self, store: &Store) -> Result<()> {
+        if std::mem::replace(&mut self.has_looked_back, true) {
+            return Ok(());
+        }
+        let view = store.refresh()?;
+        for session in view.sessions()? {
+            let after = session.extra.get(RESUMES_AFTER).and_then(|run| run.as_str());
+            let is_newest = after.is_some() && after == session.runs.iter().rev().nth(1).map(String::as_str);
+            let is_told = || attention::recorded(&session).is_some_and(|told| told.run == session.run);
+            if is_newest && !is_told() && view.newest_run(&session)?.is_some_and(|run| run::life(&run).is_alive()) {
+                let why = recovered_how(&view, &session)?;
+                attention::note(store, &session, Some((State::Recovered, why)), Actor::program("service"))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Starts the resumes that are due, and hears of those that are done. Those that are still to be captured wait.
     pub fn go_on(&mut self, app: &App, is_captured: impl Fn(&str) -> bool) -> Result<()> {
         let mut outcome = Ok(());
@@ -154,6 +177,7 @@ impl Recovery {
         });
         outcome?;
         self.tell(&app.store)?;
+        self.look_back(&app.store)?;
         self.tell_again(&app.store)?;
         let now = Instant::now();
         let is_due = |(id, dead): &(&String, &Dead)| !dead.is_left && dead.resume.is_none() && dead.due <= now && is_captured(id);
@@ -183,6 +207,9 @@ impl Recovery {
                 dead.is_left = true;
                 continue;
             }
+            let after =
+                NewEvent::new(kind::SESSION_CHANGED, &id, Actor::program("service")).with(RESUMES_AFTER, dead.run.clone());
+            app.store.append_events(&[after], &())?;
             dead.resume = Some(start::begin_resume(app, id, None));
         }
         Ok(())
