@@ -271,7 +271,7 @@ const NAMES_COMMANDS: &[(&str, &str)] = &[
     ("fuse/src/mount/attach.rs", "a flag of programs that run containers"),
     ("mcp/src/proxy/mod.rs", "its own name, before what it logs"),
     ("mcp/src/server/mod.rs", "instructions for an agent, whose user has a command line"),
-    ("service/src/api/plain.rs", "leaves out what is for a command line"),
+    ("service/src/problem/plain.rs", "leaves out what is for a command line"),
     ("session/host/src/config/options.rs", "comments of the example of a configuration"),
     ("session/knowledge/src/briefing/render.rs", "the page for an agent says how it reads the rest"),
     ("session/knowledge/src/memory/mod.rs", "an act by its name, as events record it"),

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{
     cache::{Cache, Stamp},
-    launched::{self, LauncherArgs},
+    launcher_args::{self, LauncherArgs},
     python::{self, Python},
     redact,
 };
@@ -104,7 +104,7 @@ fn origin(config: &Value, places: &Programs) -> Origin {
     let arguments: Vec<&str> =
         config.get("args").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
     let name = Path::new(command).file_name().and_then(OsStr::to_str).unwrap_or(command);
-    let begun = |verbs: &[&[&str]]| launched::by(&arguments, verbs);
+    let begun = |verbs: &[&[&str]]| launcher_args::by(&arguments, verbs);
     let npm_of = |begun: LauncherArgs<'_>| begun.value(&["-p", "--package"]).or(begun.target).map(|package| npm(package, places));
     let pypi_of = |begun: LauncherArgs<'_>| begun.value(&["--from", "--spec"]).or(begun.target).map(pypi);
     let known = match name {
@@ -214,7 +214,7 @@ fn pypi(package: &str) -> Origin {
 
 fn docker(arguments: &[&str]) -> Origin {
     let at = arguments.iter().position(|argument| *argument == "run").map_or(arguments.len(), |at| at + 1);
-    let image = launched::image(&arguments[at..]).unwrap_or("unknown");
+    let image = launcher_args::image(&arguments[at..]).unwrap_or("unknown");
     let is_digest = |text: &str| text.starts_with("sha256:") || text.starts_with("sha512:");
     match image.rsplit_once('@') {
         Some((name, digest)) if is_digest(digest) => (Source::Docker, digest.to_owned(), Some(plain_image(name))),

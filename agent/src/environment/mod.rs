@@ -7,12 +7,12 @@
 mod agent;
 pub mod cache;
 pub mod diff;
-mod given;
-mod launched;
+mod launcher_args;
 mod mcp;
 pub(crate) mod plugins;
 mod python;
 pub mod redact;
+mod steering;
 mod variables;
 
 #[cfg(test)]
@@ -31,10 +31,10 @@ use sha2::{Digest, Sha256};
 
 pub use agent::Agent;
 pub use cache::Cache;
-pub use given::{is_given, is_missed, steers};
 pub use mcp::{Server, Source};
 pub use plugins::Plugin;
 pub use python::{Python, versions};
+pub use steering::{is_given, is_missed, steers};
 pub use variables::{kept as kept_variables, launched, missing, recorded};
 
 use crate::{

@@ -33,8 +33,8 @@
 //! - Every object in a pack that stays is in the index, there or elsewhere: a creator whose view is older may have found its second
 //!   copy in that pack. A dead object's home goes together with every pack that holds another copy, or not at all.
 
+mod forecast;
 mod mark;
-mod plan;
 mod publish;
 mod repack;
 mod room;
@@ -49,16 +49,16 @@ use std::collections::{BTreeSet, HashSet};
 
 use serde::{Deserialize, Serialize};
 
+use self::{forecast::make_plan, survey::Survey};
+pub use self::{
+    forecast::{GcPlan, plan, plan_without},
+    unexplained::UnexplainedPacks,
+};
 pub(crate) use self::{
     mark::read_recipe_root,
     repack::{Copier, NewPacks},
     room::Room,
     sweep::sweep_condemned,
-};
-use self::{plan::make_plan, survey::Survey};
-pub use self::{
-    plan::{GcPlan, plan, plan_without},
-    unexplained::UnexplainedPacks,
 };
 use crate::{
     damaged,

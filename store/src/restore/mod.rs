@@ -11,7 +11,7 @@ mod descent;
 mod entries;
 mod guard;
 mod held;
-mod join;
+mod link_plan;
 mod medium;
 mod meta;
 mod opened;

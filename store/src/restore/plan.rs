@@ -22,7 +22,7 @@ use self::{
 };
 use super::{
     Options,
-    join::{Link, SplitGroup},
+    link_plan::{Link, SplitGroup},
     select::{Filter, ProtectedEntries},
     summary::Summary,
     table::{Folder, Item, Packs, entry_path},

@@ -19,7 +19,7 @@ use super::{
     current::Current,
     find::CONFIG_FOLDER,
     last_seen,
-    launched::{LAUNCH_VARIABLES, Variables},
+    launch_variables::{LAUNCH_VARIABLES, Variables},
     lease,
     life::{self, ELSEWHERE, LAUNCHER, MACHINE, PID_NAMESPACE},
     settings::{USER_SETTINGS, UserSettings},

@@ -9,10 +9,10 @@ mod current;
 mod end_agent;
 mod failing;
 mod find;
-mod given;
+mod given_prompts;
 mod hooked;
 mod last_seen;
-mod launched;
+mod launch_variables;
 mod lease;
 mod leftovers;
 mod life;
@@ -40,12 +40,12 @@ pub use find::{
     Agents, CONFIG_FOLDER, Sender, above, config_of, config_of_session, conversation_of, current, has_agent_among, is_nested,
     last_of, of_conversation, this_process,
 };
-pub use given::{note as note_given_prompt, prompts_of};
+pub use given_prompts::{note as note_given_prompt, prompts_of};
 pub use hooked::{HeardHooks, has_ended_turn, heard_hooks, last_heard, note as note_hooks};
 pub use last_seen::{is_finishing, is_of_agent, why_dead};
 pub use last_seen::{last_seen, worked};
-pub use launched::as_environment;
-pub use launched::{LAUNCH_VARIABLES, Variables, launch_variables, launch_variables_in, note as note_launch, of_caller};
+pub use launch_variables::as_environment;
+pub use launch_variables::{LAUNCH_VARIABLES, Variables, launch_variables, launch_variables_in, note as note_launch, of_caller};
 pub use lease::{HOOKED, RENEWAL, WATCHED, heard, renew};
 pub use leftovers::{left_behind, stop_leftovers};
 pub use life::is_silent;

@@ -2,7 +2,7 @@
 
 mod captures;
 mod child;
-mod cost;
+mod cost_totals;
 mod finish;
 mod launch;
 mod listen;
@@ -44,7 +44,7 @@ use rustix::{
 use self::{
     captures::{CaptureRequest, Captures, ProbeSchedule, is_open},
     child::{start, watch},
-    cost::Costs,
+    cost_totals::Costs,
     finish::finish,
     printed::{AgentStdout, PrintedCost},
     quiet::{Cancellable, Quiet},

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parhelia_agent::transcript::{index::Format, printed::OutputParser};
+use parhelia_agent::transcript::{index::Format, output_parser::OutputParser};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::{Stops, lost, relay::ENDED, until};

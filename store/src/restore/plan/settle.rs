@@ -6,7 +6,7 @@ use crate::{
     error::Result,
     links::Links,
     restore::{
-        join::{self, Link, LinkPlan, SplitGroup},
+        link_plan::{self, Link, LinkPlan, SplitGroup},
         table::Action,
         walk::WalkFindings,
     },
@@ -22,8 +22,8 @@ pub(super) fn settle(
     cache: Option<&StatCache>,
     delete: bool,
 ) -> Result<(LinkPlan, Vec<SplitGroup>)> {
-    let joined = join::join(store, found, cache)?;
-    let parted = join::parted(links, &joined);
+    let joined = link_plan::join(store, found, cache)?;
+    let parted = link_plan::parted(links, &joined);
     prune(found)?;
     mark_unfinished(found, &joined.links, delete);
     sum_up(found, &joined.links, delete);

@@ -5,7 +5,7 @@ use std::{collections::HashSet, sync::PoisonError};
 use super::Run;
 use crate::{
     error::Result,
-    restore::{join::Link, publish::PublishOutcome, summary::Counts, table::Action},
+    restore::{link_plan::Link, publish::PublishOutcome, summary::Counts, table::Action},
 };
 
 impl Run<'_> {

@@ -68,7 +68,7 @@ impl Run<'_> {
     }
 
     /// Writes what should be a link as a file of its own, and says so.
-    fn write_apart(&self, link: &crate::restore::join::Link, node: &Node, done: &mut Stamps) -> Result<()> {
+    fn write_apart(&self, link: &crate::restore::link_plan::Link, node: &Node, done: &mut Stamps) -> Result<()> {
         let mut item = Item {
             source: Source::Node,
             pack: u32::MAX,
