@@ -345,10 +345,10 @@ fn who_was_asked_to_end_is_not_told_that_it_was_interrupted() {
         let process = wait(|| {
             let shown = work.scratch.run(&["session", "show", name, "--json"]);
             let text = String::from_utf8_lossy(&shown.stdout).into_owned();
-            let session = text.lines().find_map(|line| serde_json::from_str::<Value>(line).ok())?;
+            let objects: Vec<Value> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
             // Its start is over once its hook has told its conversation.
-            session["conversations"].as_array().filter(|known| !known.is_empty())?;
-            session["runs"][0]["pid"].as_i64()
+            let has_told = objects.iter().any(|one| one["conversations"].as_array().is_some_and(|known| !known.is_empty()));
+            objects.iter().find(|one| one["type"] == "run").filter(|_| has_told)?["pid"].as_i64()
         });
         match is_asked {
             true => drop(work.scratch.expect(0, &["session", "stop", name])),

@@ -137,7 +137,7 @@ fn a_session_that_dies_again_and_again_is_left_to_a_person() {
     assert!(session["status_reason"].as_str().unwrap().contains("ten minutes"), "{session}");
     assert_eq!(session["set_aside"], session["status_reason"], "{session}");
     let listed = String::from_utf8(s.scratch.command(&["session", "list"]).output().unwrap().stderr).unwrap();
-    assert!(listed.contains("waits for you") && listed.contains("session resume"), "{listed}");
+    assert!(listed.contains("waits for you") && listed.contains("session recover"), "{listed}");
     // What died before a person went on with it counts no more.
     s.post("/v1/sessions/agent/resume", &json!({})).expect(200);
     let process = s.process(session["runs"].as_array().unwrap().len() + 1);
