@@ -99,6 +99,16 @@ fn each_event_leaves_what_it_should() {
     hook(&scratch, &event("Stop", &workspace, json!({})));
     wait(|| log(&scratch).contains("nothing has changed since").then_some(()));
     assert_eq!(checkpoints(&scratch).len(), 7);
+    // A turn whose reply its prompt's checkpoint has already has ended as well.
+    fs::write(workspace.join("a"), "of the last turn").unwrap();
+    hook(&scratch, &event("UserPromptSubmit", &workspace, json!({ "prompt": "and that" })));
+    wait(|| Some(checkpoints(&scratch)).filter(|all| all.len() == 8));
+    hook(&scratch, &event("Stop", &workspace, json!({})));
+    wait(|| (log(&scratch).matches("nothing has changed since").count() == 2).then_some(()));
+    fs::write(workspace.join("a"), "by its user").unwrap();
+    hook(&scratch, &event("SessionEnd", &workspace, json!({ "reason": "prompt_input_exit" })));
+    let all = wait(|| Some(checkpoints(&scratch)).filter(|all| all.len() == 9));
+    assert_eq!(all[0]["trigger"], "complete", "{}", all[0]);
 }
 
 #[test]

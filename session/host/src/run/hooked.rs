@@ -9,7 +9,7 @@ use parhelia_store::{
     Store,
     event::NewEvent,
     files::{self, Folder, How},
-    record::Cause,
+    record::{Cause, Checkpoint},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -22,6 +22,8 @@ const CHECKPOINTS_MAX: usize = 100;
 /// The field of a run with the first event that came of a hook.
 const HOOKS_HEARD: &str = "hooks_heard";
 
+/// The field of a run that names the checkpoint at which its last turn ended without a checkpoint of its own.
+const TURN_ENDED: &str = "turn_ended";
 /// The longest note of a last event, in bytes.
 const NOTE_BYTES_MAX: u64 = 4096;
 
@@ -70,6 +72,10 @@ fn note_last(store: &Store, kind: Kind, heard: &HeardHooks) {
 pub fn has_ended_turn(store: &Store, session: &str, run: &str) -> bool {
     let Ok(view) = store.refresh() else { return false };
     let mut next = view.head(session).ok().flatten();
+    let noted = view.run(run).ok().flatten().and_then(|run| run.extra.get(TURN_ENDED)?.as_str().map(str::to_owned));
+    if noted.is_some() && noted == next.as_ref().map(Checkpoint::id) {
+        return true;
+    }
     for _ in 0..CHECKPOINTS_MAX {
         let Some(found) = next.filter(|found| found.record.run.as_deref() == Some(run)) else { return false };
         match found.record.cause() {
@@ -79,6 +85,14 @@ pub fn has_ended_turn(store: &Store, session: &str, run: &str) -> bool {
         }
     }
     false
+}
+
+/// Notes that a turn of a run has ended where nothing had changed since a checkpoint, which has the reply already.
+pub fn note_turn_end(store: &Store, current: &Current, checkpoint: &str) -> Result<()> {
+    let changed = NewEvent::new(kind::RUN_CHANGED, &current.run, hook_actor()).in_epoch(current.epoch);
+    store
+        .append_events(&[changed.with(TURN_ENDED, checkpoint).once(format!("{}/{TURN_ENDED}/{checkpoint}", current.run))], &())?;
+    Ok(())
 }
 
 /// Notes an event of a run that has come of a hook; the first one is recorded.

@@ -8,7 +8,11 @@ use parhelia_agent::{
     transcript::has_answer,
 };
 use parhelia_ledger::{By, End, EndKind, Goal, LedgerView as _, Status, kind};
-use parhelia_store::{Store, event::NewEvent, record::Trigger};
+use parhelia_store::{
+    Store,
+    event::NewEvent,
+    record::{Cause, Trigger},
+};
 
 use super::attend::attend;
 use crate::{
@@ -117,8 +121,15 @@ fn of_session(
     let taken = match meaning.checkpoint {
         None => EventOutcome::Noted,
         Some(asked) => {
+            let cause = asked.cause;
             let made = make(store, host, &current, event, (asked, sender), observer);
             noted(store, &current, made.as_ref().err(), observer);
+            if let Ok(CheckpointReport { outcome, .. }) = &made
+                && cause == Cause::TurnEnd
+                && outcome.skipped
+            {
+                run::note_turn_end(store, &current, &outcome.checkpoint.id())?;
+            }
             EventOutcome::Made(Box::new(made?))
         }
     };
