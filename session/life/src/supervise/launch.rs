@@ -140,7 +140,8 @@ pub fn policy_of_outer(
 
 /// Names the live sessions that work in the same files, or have the same name.
 fn others_beside(store: &Store, request: &LaunchRequest, observer: &dyn Observer) -> Result<()> {
-    let here = run::live_in(store, &request.workspace, "")?;
+    let mut here = run::live_in(store, &request.workspace, "")?;
+    here.extend(run::left_in(store, &request.workspace)?);
     for (other, _) in &here {
         let folder = other.workspace.as_ref().map(|place| place.folder().shown()).unwrap_or_default();
         observer.warn(&Notice::Beside(Overlap::Files { session: other.id.clone(), folder }));
