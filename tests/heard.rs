@@ -10,7 +10,7 @@ use std::{
 use parhelia_tests::{
     Scratch,
     live::{kill, wait},
-    write,
+    scripted, write, write_program,
 };
 use serde_json::{Value, json};
 
@@ -224,4 +224,26 @@ fn an_agent_by_hand_whose_hooks_are_switched_off_is_said_to_be_without_checkpoin
     assert!(said.contains("its hooks do not run any more (") && said.contains("disableAllHooks"), "{said}");
     fs::remove_file(agent.scratch.path("home/.claude/settings.json")).unwrap();
     assert!(!listed(&agent).contains("do not run any more"), "{}", listed(&agent));
+}
+
+#[test]
+fn an_agent_that_works_and_whose_hooks_are_silent_is_listed_as_that() {
+    let scratch = Scratch::new();
+    write(&scratch.path("work/stay"), b"").unwrap();
+    let program = scratch.path("bin/claude");
+    write_program(&program, scripted::AGENT);
+    let words =
+        ["session", "run", "--name", "silent", "--workspace", &scratch.path("work").to_string_lossy(), "--"].map(str::to_owned);
+    let mut command = scratch.command(&[&words[..], &[program.to_string_lossy().into_owned()]].concat());
+    let mut run = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let shown = || {
+        let text = String::from_utf8(scratch.run(&["session", "list", "--json"]).stdout).unwrap();
+        text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()).find(|one| one["type"] == "session")
+    };
+    let session = wait(|| shown().filter(|session| session["hooks_silent"].is_string()));
+    let listed = scratch.expect(0, &["session", "list"]);
+    assert!(listed.contains("no event has come from the agent's hooks") && listed.contains("hooks status"), "{listed}");
+    scratch.expect(0, &["session", "stop", "silent"]);
+    run.wait().unwrap();
+    assert!(shown().unwrap()["hooks_silent"].is_null(), "{session}");
 }

@@ -20,6 +20,7 @@ export function troubles(session) {
   if (session.failing) found.push(["bad", "checkpoints fail", session.failing.reason]);
   if (session.interrupted_rollback) found.push(["bad", "rollback interrupted", "files of two states are in the workspace"]);
   if (session.another_folder) found.push(["waits", "another folder", session.another_folder]);
+  if (session.hooks_silent) found.push(["waits", "no hooks", session.hooks_silent]);
   if (session.unsupervised) found.push(["waits", "no supervisor", `its supervisor is gone; ${makers(session.unsupervised)}`]);
   if (session.store_is_read_only) found.push(["bad", "store is read-only", "no checkpoints are made"]);
   if (session.open_in) {

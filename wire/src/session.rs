@@ -77,6 +77,8 @@ pub struct Session {
     pub unseen: Option<String>,
     /// Set if its agent lives without its supervisor.
     pub unsupervised: Option<UnsupervisedAgent>,
+    /// The sentence that no event of its live agent's hooks has come though it works; null where one has come, or nobody expects any.
+    pub hooks_silent: Option<String>,
     /// A warning if another folder has taken the place of its own.
     pub another_folder: Option<String>,
     /// Reason for which it is not resumed by itself since its agent died, so that it waits for a person.
@@ -133,6 +135,7 @@ impl Session {
             open_in: overview.open_in,
             unseen: overview.unseen.clone(),
             unsupervised: overview.unsupervised.show(),
+            hooks_silent: overview.hooks_silent.clone(),
             another_folder: overview.another_folder.clone(),
             set_aside: overview.set_aside.clone(),
             attention: overview.attention.show(),

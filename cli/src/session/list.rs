@@ -111,10 +111,16 @@ pub fn warnings(session: &Session, overview: &Overview) -> Vec<String> {
     texts.extend(open_text(&session.id, overview));
     texts.extend(overview.unseen.as_ref().map(|text| unseen_text(&session.id, text)));
     texts.extend(overview.unsupervised.as_ref().map(|found| unsupervised_text(session, found)));
+    texts.extend(overview.hooks_silent.as_ref().map(|text| hooks_text(&session.id, text)));
     texts.extend(overview.another_folder.clone());
     texts.extend(overview.set_aside.as_ref().map(|why| set_aside_text(&session.id, why)));
     texts.extend(overview.interrupted_rollback.map(|target| interrupted_text(&session.id, target)));
     texts
+}
+
+/// The sentence about a session of whose agent's hooks no event has come.
+pub fn hooks_text(session: &str, text: &str) -> String {
+    format!("session {session}: {text}; `parhelia hooks status` shows each layer of settings")
 }
 
 /// The sentence about a session that a policy has set aside.

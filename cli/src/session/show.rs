@@ -1,5 +1,7 @@
 //! `session show`: everything about one session.
 
+use std::io;
+
 use parhelia_ledger::{Goal, LedgerView as _, Place, Run, Session, Status};
 use parhelia_life::{beside, observed::AgentState, overview::Overview, worktrees};
 use parhelia_oversight::review::link;
@@ -7,7 +9,7 @@ use parhelia_screen::human;
 use parhelia_store::{Store, clock, view::View};
 use parhelia_wire::{Line, Summary, session as wire};
 
-use super::list::{failing_texts, interrupted_text, open_text, set_aside_text, unseen_text, unsupervised_text};
+use super::list::{failing_texts, hooks_text, interrupted_text, open_text, set_aside_text, unseen_text, unsupervised_text};
 use crate::{
     complete,
     context::Context,
@@ -79,10 +81,12 @@ fn facts(view: &View, session: &Session, overview: &Overview, checkpoints: u64) 
     facts.extend(open_text(&session.id, overview).map(|text| ("Beware", text)));
     facts.extend(overview.unseen.as_ref().map(|text| ("Beware", unseen_text(&session.id, text))));
     facts.extend(overview.unsupervised.as_ref().map(|found| ("Beware", unsupervised_text(session, found))));
+    facts.extend(overview.hooks_silent.as_ref().map(|said| ("Beware", text(&hooks_text(&session.id, said)))));
     facts.push(("Created", format!("{} ({})", human::local(session.created_at), human::ago(session.created_at, now))));
     facts.push(("Changed", human::ago(session.changed_at, now)));
     if let Some(place) = &session.workspace {
-        facts.push(("Workspace", place.path.clone()));
+        let is_gone = place.folder().symlink_metadata().is_err_and(|e| e.kind() == io::ErrorKind::NotFound);
+        facts.push(("Workspace", format!("{}{}", place.path, if is_gone { ", which is not there" } else { "" })));
     }
     if let Some(place) = &session.workspace {
         let outside = worktrees::outside(&place.folder(), session.created_at.into());

@@ -162,6 +162,8 @@ pub struct Overview {
     pub unseen: Option<String>,
     /// Set where it lives without its supervisor.
     pub unsupervised: Option<UnsupervisedAgent>,
+    /// The sentence that no event of a live agent's hooks has come though it works.
+    pub hooks_silent: Option<String>,
     /// A warning where another folder has taken the place of its own.
     pub another_folder: Option<String>,
     /// The reason for which it is not resumed by itself since its agent died, so that it waits for a person.
@@ -231,6 +233,7 @@ impl Overview {
             open_in: is_unseen.then(|| open_in(store, session)).transpose()?.flatten(),
             unseen: is_unseen.then(|| unseen(store, session)).transpose()?.flatten(),
             unsupervised: run.as_ref().map(|run| UnsupervisedAgent::of(store, session, run)).transpose()?.flatten(),
+            hooks_silent: run.as_ref().filter(|_| observed.is_alive()).and_then(run::silent_hooks),
             another_folder: another_folder(session),
             set_aside: resume::why_set_aside(session).or_else(|| why_left(session, attention.as_ref())),
             attention,

@@ -7,7 +7,7 @@ use parhelia_agent::kind::Kind;
 use parhelia_ledger::{LedgerView as _, Run, kind};
 use parhelia_store::{
     Store,
-    event::NewEvent,
+    event::{Actor, NewEvent},
     files::{self, Folder, How},
     record::{Cause, Checkpoint},
 };
@@ -22,6 +22,8 @@ const CHECKPOINTS_MAX: usize = 100;
 /// The field of a run with the first event that came of a hook.
 const HOOKS_HEARD: &str = "hooks_heard";
 
+/// The field of a run that says that no event of a hook has come though its agent works.
+const HOOKS_SILENT: &str = "hooks_silent";
 /// The field of a run that names the checkpoint at which its last turn ended without a checkpoint of its own.
 const TURN_ENDED: &str = "turn_ended";
 /// The longest note of a last event, in bytes.
@@ -85,6 +87,18 @@ pub fn has_ended_turn(store: &Store, session: &str, run: &str) -> bool {
         }
     }
     false
+}
+
+/// The sentence that no event of a run's hooks has come though its agent works; none where one has come since, or it was not noted.
+pub fn silent_hooks(run: &Run) -> Option<String> {
+    run.extra.get(HOOKS_SILENT)?.as_str().filter(|_| heard_hooks(run).is_none()).map(str::to_owned)
+}
+
+/// Notes the sentence that no event of a run's hooks has come.
+pub fn note_silent_hooks(store: &Store, current: &Current, sentence: &str, actor: Actor) -> Result<()> {
+    let changed = NewEvent::new(kind::RUN_CHANGED, &current.run, actor).in_epoch(current.epoch);
+    store.append_events(&[changed.with(HOOKS_SILENT, sentence)], &())?;
+    Ok(())
 }
 
 /// Notes that a turn of a run has ended where nothing had changed since a checkpoint, which has the reply already.

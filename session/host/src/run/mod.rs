@@ -41,7 +41,9 @@ pub use find::{
     last_of, of_conversation, this_process,
 };
 pub use given_prompts::{note as note_given_prompt, prompts_of};
-pub use hooked::{HeardHooks, has_ended_turn, heard_hooks, last_heard, note as note_hooks, note_turn_end};
+pub use hooked::{
+    HeardHooks, has_ended_turn, heard_hooks, last_heard, note as note_hooks, note_silent_hooks, note_turn_end, silent_hooks,
+};
 pub use last_seen::{is_finishing, is_of_agent, why_dead};
 pub use last_seen::{last_seen, worked};
 pub use launch_variables::as_environment;

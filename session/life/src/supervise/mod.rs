@@ -346,7 +346,11 @@ fn watch_over<'scope, 'env>(
             listens = (heard == listen::HookStatus::NotYet).then(|| Instant::now() + listen::AGAIN);
             if heard == listen::HookStatus::Nothing {
                 wanted.is_silent.store(true, Ordering::Relaxed);
-                observer.warn(&listen::silent(wanted));
+                let silent = listen::silent(wanted);
+                observer.warn(&silent);
+                // The agent has the terminal; who lists sessions reads it there.
+                let noted = run::note_silent_hooks(store, wanted.current, &silent.to_string(), wanted.host.actor());
+                note(observer, noted, "that no event of the agent's hooks has come was not recorded");
                 // What hooks would have made is made by the clock.
                 interval = Some(interval.map_or(listen::INTERVAL, |interval| interval.min(listen::INTERVAL)));
                 next = Some(next.map_or_else(Instant::now, |next| next.min(Instant::now() + listen::INTERVAL)));
