@@ -1,4 +1,4 @@
-//! How this process was called, as far as everything else asks for it.
+//! The call of this process, as far as everything else asks for it.
 
 use std::{
     ffi::OsString,

@@ -25,7 +25,7 @@ pub trait Checkpoints {
     fn origin(&self, id: Ulid) -> Result<Option<Ulid>>;
 }
 
-/// What tells the tree of a checkpoint's workspace; none where that is damaged.
+/// The tree of a checkpoint's workspace, for whoever asks; none where that is damaged.
 pub type Contents<'a> = &'a dyn Fn(&Checkpoint) -> Result<Option<TreeId>>;
 
 /// Visits a key and its value.

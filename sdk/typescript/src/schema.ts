@@ -686,6 +686,8 @@ export interface components {
             unseen: string | null;
             /** @description Set if its agent lives without its supervisor. */
             unsupervised: components["schemas"]["UnsupervisedAgent"] | null;
+            /** @description The sentence that no event of its live agent's hooks has come though it works; null where one has come, or nobody expects any. */
+            hooks_silent: string | null;
             /** @description A warning if another folder has taken the place of its own. */
             another_folder: string | null;
             /** @description Reason for which it is not resumed by itself since its agent died, so that it waits for a person. */

@@ -107,8 +107,8 @@ impl Recovery {
             // That it is left to a person was said when that was recorded.
             let is_told = was_left(session);
             let folder = session.workspace.as_ref().map(Place::folder);
-            // Of one that cannot be seen from here there is only the lease, which runs out while a machine sleeps and is renewed when it wakes. What this
-            // process waits for does not go on in its sleep.
+            // Of one that cannot be seen from here there is only the lease, which runs out while a machine sleeps and is renewed when it wakes. The wait
+            // of this process stands still meanwhile.
             let delay = if missing.unheard.contains(&session.id) { UNHEARD_DELAY } else { DELAY };
             let dead = Dead { due: Instant::now() + delay, resume: None, failed: 0, is_left: false, run, folder, is_told };
             self.dead.insert(session.id.clone(), dead);
@@ -214,9 +214,7 @@ impl Recovery {
         }
         Ok(())
     }
-}
 
-impl Recovery {
     /// True while another session is being resumed in the folder of a dead one, around it or below it.
     fn is_under_way_beside(&self, id: &str) -> bool {
         let Some(folder) = self.dead.get(id).and_then(|dead| dead.folder.as_ref()) else { return false };
@@ -272,7 +270,7 @@ impl Dead {
     }
 }
 
-/// What people should know of a session that was resumed; nothing where it goes on as it was.
+/// The words for people about a session that was resumed; none where it goes on as it was.
 fn recovered_how(view: &View, session: &Session) -> Result<Option<&'static str>> {
     if has_begun_anew(view, session)? {
         return Ok(Some(ANEW));

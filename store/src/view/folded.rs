@@ -58,7 +58,7 @@ impl Checkpoints for View {
     }
 }
 
-/// What an index has of a fold.
+/// The keys and values that an index has of a fold.
 pub(super) fn kept(db: Option<&Db>) -> Projection<'_> {
     Projection(db.map(|db| db as &dyn Index))
 }
