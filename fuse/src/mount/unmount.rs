@@ -5,6 +5,8 @@ use std::{
     os::fd::{AsRawFd, OwnedFd},
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    thread,
+    time::Duration,
 };
 
 use rustix::{
@@ -20,6 +22,11 @@ use crate::{
     },
 };
 
+/// A mount that is in use is tried again so often...
+const BUSY_TRIES: u32 = 20;
+/// ... each time after this pause.
+const BUSY_PAUSE: Duration = Duration::from_millis(25);
+
 /// Unmounts what is mounted on a path. Where somebody uses it, says who.
 pub fn unmount(mountpoint: &Path) -> Result<()> {
     let mountpoint = resolved(mountpoint);
@@ -27,7 +34,16 @@ pub fn unmount(mountpoint: &Path) -> Result<()> {
         return Err(Error::NotMounted { mountpoint });
     }
     // A reference to the mount would keep it busy, so that it cannot be held while it is unmounted.
-    match unmount_call(&mountpoint, UnmountFlags::NOFOLLOW) {
+    let mut unmounted = unmount_call(&mountpoint, UnmountFlags::NOFOLLOW);
+    // Whoever has just used it may still have it: a program that ends, or one that is being started and inherits what another had open.
+    for _ in 0..BUSY_TRIES {
+        if unmounted != Err(Errno::BUSY) {
+            break;
+        }
+        thread::sleep(BUSY_PAUSE);
+        unmounted = unmount_call(&mountpoint, UnmountFlags::NOFOLLOW);
+    }
+    match unmounted {
         Ok(()) => Ok(()),
         Err(Errno::BUSY) => Err(busy(&mountpoint)),
         Err(Errno::PERM) => by_helper(&mountpoint, &["-u", "--"]),
