@@ -247,3 +247,17 @@ fn an_agent_that_works_and_whose_hooks_are_silent_is_listed_as_that() {
     run.wait().unwrap();
     assert!(shown().unwrap()["hooks_silent"].is_null(), "{session}");
 }
+
+#[test]
+fn an_agent_by_hand_that_nobody_saw_end_is_not_started_again_by_itself() {
+    let mut agent = Agent::new();
+    agent.heard("UserPromptSubmit", json!({ "prompt": "do it" }));
+    write(&agent.scratch.path("home/.claude/settings.json"), br#"{ "disableAllHooks": true }"#).unwrap();
+    let mut service = agent.scratch.command(&["serve"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait(|| agent.session()?["unsupervised"]["service_interval_seconds"].is_number().then_some(()));
+    kill(agent.process.id() as i32);
+    let left = wait(|| agent.session().filter(|session| session["needs"] == "left_alone"));
+    kill(service.id() as i32);
+    service.wait().unwrap();
+    assert!(left["set_aside"].as_str().is_some_and(|why| why.contains("nobody saw how it ended")), "{left}");
+}

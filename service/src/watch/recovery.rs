@@ -36,6 +36,8 @@ const UNHEARD_DELAY: Duration = run::RENEWAL.saturating_add(Duration::from_secs(
 const MOMENT: Duration = Duration::from_secs(1);
 /// The words for a session that goes on without its conversation.
 const ANEW: &str = "in a new conversation: its agent does not know the earlier one";
+/// The words for a session whose agent may have been ended by its user.
+const UNSEEN: &str = "it was started by hand, and nobody saw how it ended, as its hooks did not run any more";
 /// The words for a session that was out of reach.
 const HEARD_AGAIN: &str = "it had not died: it was out of reach, and was heard of again";
 /// The words for a session whose agent does nothing by itself: what it was at was cut off.
@@ -57,6 +59,8 @@ pub struct Recovery {
     dead: HashMap<String, Dead>,
     /// Sessions that were called dead, with their runs, and live again without having been resumed.
     again: Vec<(String, Option<String>)>,
+    /// Runs of agents that were started by hand and whose hooks do not run any more, by their sessions.
+    unseen: HashMap<String, Option<String>>,
     /// True once resumes of a service before this one were looked for.
     has_looked_back: bool,
 }
@@ -85,6 +89,14 @@ struct Dead {
 impl Recovery {
     /// Takes note of who is dead, and who is not any more.
     pub fn note(&mut self, missing: &Shortfall) {
+        let run_of = |id: &String| {
+            let found = missing.unsupervised.iter().find(|(session, _)| session.id == *id);
+            found.and_then(|(session, _)| session.run.clone())
+        };
+        // Those whose hooks run again are seen to end.
+        let is_dead = |id: &String| missing.dead.iter().any(|session| session.id == *id);
+        self.unseen.retain(|id, _| is_dead(id));
+        self.unseen.extend(missing.unseen.iter().map(|id| (id.clone(), run_of(id))));
         self.dead.retain(|id, dead| {
             let is_dead = missing.dead.iter().any(|session| session.id == *id);
             if !is_dead && dead.resume.is_none() && !dead.is_left && dead.is_told {
@@ -200,7 +212,8 @@ impl Recovery {
             let Some(dead) = self.dead.get_mut(&id) else { continue };
             // Not before: who watched over it records its end first. And it may have died again and again while it was being resumed.
             let session = missing.dead.iter().find(|session| session.id == id);
-            if let Some(why) = session.map(|session| why_left(app, session)).transpose()?.flatten() {
+            let is_unseen = session.is_some_and(|session| self.unseen.get(&id) == Some(&session.run));
+            if let Some(why) = session.map(|session| why_left(app, session, is_unseen)).transpose()?.flatten() {
                 if !session.is_some_and(was_left) {
                     say(&format!("session {id} is left alone: {why}"));
                 }
@@ -299,9 +312,10 @@ fn record_loss(store: &Store, session: &Session) -> Result<()> {
 }
 
 /// The reason for which a dead session is not resumed. It is recorded where it is a person's turn from now on.
-fn why_left(app: &AppState, session: &Session) -> Result<Option<String>> {
+fn why_left(app: &AppState, session: &Session, is_unseen: bool) -> Result<Option<String>> {
     let host: &dyn Host = &*app.host;
-    if let Some(text) = refused_at_start(&app.store.view(), session)? {
+    let unseen = is_unseen.then(|| UNSEEN.to_owned());
+    if let Some(text) = unseen.map_or_else(|| refused_at_start(&app.store.view(), session), |text| Ok(Some(text)))? {
         attention::note(&app.store, session, Some((State::LeftAlone, Some(&text))), Actor::program("service"))?;
         return Ok(Some(text));
     }

@@ -366,6 +366,8 @@ pub struct Shortfall {
     pub dead: Vec<Session>,
     /// Ids of those among them that cannot be seen from here, and whose lease has run out.
     pub unheard: Vec<String>,
+    /// Ids of those whose live agent was started by hand, and whose hooks do not run any more: nobody will see how it ends.
+    pub unseen: Vec<String>,
     /// Those of which it is not known whether their agent lives, and why, in the same order.
     pub unknown: Vec<(Session, String)>,
     /// Those that another machine or container may have, in the same order: which one, and until when its lease holds.
@@ -391,6 +393,8 @@ pub fn missing(store: &Store) -> Result<Shortfall> {
             Life::Elsewhere { host, until } => found.elsewhere.push((session, host, until)),
             Life::Agent(_) => {
                 let unsupervised = UnsupervisedAgent::of(store, &session, &run)?;
+                let is_by_hand = run::launcher_of(&run).is_none();
+                found.unseen.extend(unsupervised.as_ref().filter(|_| is_by_hand).map(|_| session.id.clone()));
                 found.unsupervised.extend(unsupervised.map(|found| (session, found)));
             }
             Life::Starting(_) => {}
