@@ -212,7 +212,14 @@ impl Recovery {
             let Some(dead) = self.dead.get_mut(&id) else { continue };
             // Not before: who watched over it records its end first. And it may have died again and again while it was being resumed.
             let session = missing.dead.iter().find(|session| session.id == id);
-            let is_unseen = session.is_some_and(|session| self.unseen.get(&id) == Some(&session.run));
+            let is_unseen = match session {
+                Some(session) if self.unseen.get(&id) == Some(&session.run) => true,
+                Some(session) => {
+                    let run = app.store.view().newest_run(session)?;
+                    run.map(|run| run::ended_unheard(&app.store, session, &run)).transpose()?.unwrap_or(false)
+                }
+                None => false,
+            };
             if let Some(why) = session.map(|session| why_left(app, session, is_unseen)).transpose()?.flatten() {
                 if !session.is_some_and(was_left) {
                     say(&format!("session {id} is left alone: {why}"));

@@ -20,7 +20,8 @@ use parhelia_store::{Store, name};
 use serde_json::Value;
 
 use super::{
-    Current, Sender, agent_of, config_of_session, heard_hooks, hooked_agent_of, private, sessions_in, strangers_in, variables_of,
+    Current, Sender, agent_of, config_of_session, heard_hooks, hooked_agent_of, launcher_of, private, sessions_in, strangers_in,
+    variables_of,
 };
 use crate::{Error, Host, Observer, Refusal, Result, notice::Notice};
 
@@ -249,6 +250,15 @@ fn dead_since(store: &Store, session: &Session, run: &Run) -> Result<Option<hook
     let mut layers = hooks::layers(kind, folder, &place, kind.release(Some(&path)));
     layers.extend(hooks::given(&command_of(process.process)));
     Ok(hooks::dead(&layers, Some(&path)))
+}
+
+/// True of a run that was started by hand and whose hooks have been switched off by a setting: an end of which nothing was heard may be its user's.
+pub fn ended_unheard(store: &Store, session: &Session, run: &Run) -> Result<bool> {
+    let place = session.workspace.as_ref().map(Place::folder);
+    let Some(place) = place.filter(|_| launcher_of(run).is_none() && heard_hooks(run).is_some()) else { return Ok(false) };
+    let (kind, config) = (kind_of(store, session)?, config_of_session(store, session)?);
+    let layers = hooks::layers(kind, config.as_ref().map(|config| config.path.as_path()), &place, kind.release(None));
+    Ok(matches!(hooks::dead(&layers, None), Some(hooks::Dead::Off { .. })))
 }
 
 /// A notice that nothing brings the hooks of a kind that the user has declared.

@@ -26,8 +26,8 @@ mod strangers;
 pub use adopt::{bypasses, mode_within};
 pub use adopt::{incomplete, left, run_of};
 pub use agent::{
-    RunHooks, agent_in, agent_of_event, agent_to_start, config_for, dead_hooks, environment_of, has_agent, here, hooks_for,
-    hooks_of, kind_of, moved_folder, other_folder, others_in, stranger_in_newest,
+    RunHooks, agent_in, agent_of_event, agent_to_start, config_for, dead_hooks, ended_unheard, environment_of, has_agent, here,
+    hooks_for, hooks_of, kind_of, moved_folder, other_folder, others_in, stranger_in_newest,
 };
 pub use begin::{AGENT_FOLDER, Begin, RemoteLocation, begin, end, is_resumed_by_agent, new_session_id, started, taken_on};
 pub use begin::{end_unheard, why_over};
