@@ -173,7 +173,7 @@ impl Day {
     pub fn settle(&mut self) {
         let struck = self.struck.take().unwrap_or_default();
         // A killed process lives for a moment more.
-        for process in &struck.agents {
+        for process in struck.agents.iter().chain(&struck.others) {
             wait(|| (!lives(*process)).then_some(()));
         }
         self.is_quiet();
