@@ -38,9 +38,10 @@ pub fn was_killed(run: &Run) -> bool {
     ended_unseen(run) || run.ending().is_some_and(|end| end.was_killed() || is_shutdown(&end))
 }
 
-/// Checks whether nobody saw the end of a run's program.
+/// Checks whether nobody saw the end of a run's program. One whose launcher was killed before it started the program had none.
 pub fn ended_unseen(run: &Run) -> bool {
-    run.extra.contains_key(HEARD) || run.ending().is_none()
+    let has_begun = run.pid.is_some() || launcher_of(run).is_none() || is_elsewhere(run);
+    has_begun && (run.extra.contains_key(HEARD) || run.ending().is_none())
 }
 
 /// Checks whether a run's program ended by itself with exit code 0.
