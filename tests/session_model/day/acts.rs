@@ -72,6 +72,8 @@ pub struct Day {
     pub service: Option<Child>,
     /// True while the program of the hooks cannot be run.
     pub has_no_hooks: bool,
+    /// True if one that stands beside an agent was killed, perhaps with an agent that had not said anything yet.
+    pub has_lost_supervisor: bool,
     /// True while the workspace stands where nobody has told the session.
     pub has_moved: bool,
     /// What the blow of the act under way has struck.
@@ -100,6 +102,7 @@ impl Day {
             record,
             service: None,
             has_no_hooks: false,
+            has_lost_supervisor: false,
             has_moved: false,
             struck: None,
             untrue: Vec::new(),
@@ -180,6 +183,7 @@ impl Day {
         let log = self.world.agent.log();
         self.record.take(&log);
         let is_orphaned = !struck.supervisors.is_empty();
+        self.has_lost_supervisor |= is_orphaned;
         for launch in &mut self.record.launches {
             if struck.agents.contains(&launch.process) {
                 launch.is_killed = true;

@@ -51,7 +51,7 @@ pub fn judge(day: &mut Day, told: &str, now: &Files, turns: usize) {
     if was_killed || is_amid {
         day.claim(says_so || (is_unseen && !is_amid), || format!("it was interrupted, and is not told: {told}"));
     }
-    day.claim(!is_unseen || before.is_orphan, || format!("its supervisor has seen its end: {told}"));
+    day.claim(!is_unseen || day.has_lost_supervisor, || format!("its supervisor has seen its end: {told}"));
     if before.code.is_some() && !was_killed && is_done {
         day.claim(!says_so, || format!("it has ended by itself, and is told that it was interrupted: {told}"));
     }
