@@ -69,7 +69,8 @@ fn remove(store: &Store, me: &Identity, is_over: impl Fn(i32, u64) -> bool) {
         let is_ours = fourth.is_none() || third == Some(&*namespace(me));
         let is_old =
             || fs::metadata(&path).and_then(|found| found.modified()).is_ok_and(|at| at.elapsed().is_ok_and(|age| age > AGE_MAX));
-        if if is_ours { is_over(process, start_time) } else { is_old() } {
+        let is_left = if is_ours { is_over(process, start_time) } else { is_old() };
+        if is_left {
             // One that stays is removed with the next start.
             let _ = files::remove(&path);
         }
