@@ -19,6 +19,7 @@ export function troubles(session) {
   if (session.needs === "waiting") found.push(["waits", "waits for your answer", session.why]);
   if (session.failing) found.push(["bad", "checkpoints fail", session.failing.reason]);
   if (session.interrupted_rollback) found.push(["bad", "rollback interrupted", "files of two states are in the workspace"]);
+  if (!session.workspace_exists) found.push(["waits", "folder gone", `nothing is at ${session.workspace?.path ?? "its folder's path"}`]);
   if (session.another_folder) found.push(["waits", "another folder", session.another_folder]);
   if (session.hooks_silent) found.push(["waits", "no hooks", session.hooks_silent]);
   if (session.unsupervised) found.push(["waits", "no supervisor", `its supervisor is gone; ${makers(session.unsupervised)}`]);

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use parhelia_tests::receiver::Answer;
+use parhelia_tests::{filesystems::Disk, receiver::Answer};
 
 use super::*;
 
@@ -183,4 +183,32 @@ fn no_project_says_where_notifications_go_and_old_events_are_not_told() {
     assert!(code == Some(0) && said.contains("cannot be set by a project"), "{said}");
     assert_eq!(told.receiver.requests().len(), 0);
     assert!(!told.scratch.store().join("outbox").exists(), "without channels there is no outbox");
+}
+
+#[test]
+fn a_full_disk_keeps_back_nothing_that_is_to_be_told() {
+    let mut told = Told::with(SLACK);
+    let disk = Disk::mount(told.scratch.path("disk"), 64 << 10);
+    told.scratch.put_store(disk.0.join("store"));
+    told.receiver.will_answer([Answer::status(500)]);
+    told.session("waits", 0);
+    told.first("/slack/very-secret");
+    told.settled();
+    let waiting = told.outbox().len();
+    assert!(waiting > 0);
+    // Nobody delivers without channels, so that there are events that were never written down as deliveries.
+    told.configure("");
+    told.session("new", 1);
+    told.configure(SLACK);
+    disk.fill(0);
+    let is_full = fs::write(told.scratch.store().join("outbox/another"), [1]);
+    assert!(is_full.is_err_and(|e| e.kind() == std::io::ErrorKind::StorageFull));
+    told.expect(0, &["outbox", "retry"]);
+    told.expect(0, &["outbox", "deliver"]);
+    assert!(told.outbox().is_empty(), "{:?}", told.outbox());
+    let texts = told.receiver.requests_to("/slack/very-secret").iter().map(|one| one.json().to_string()).collect::<Vec<_>>();
+    assert!(["waits", "new"].iter().all(|name| texts.iter().any(|text| text.contains(name))), "{texts:?}");
+    disk.unfill();
+    told.expect(0, &["outbox", "deliver"]);
+    assert!(told.scratch.store().join("outbox/reserve").exists(), "the room is kept again");
 }

@@ -1,13 +1,8 @@
 //! A store on a disk that fills up: nothing that was saved is lost, whatever fails, and with room again everything works.
 
-use std::{
-    fs::{self, File},
-    io::Write,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{fs, path::Path};
 
-use parhelia_tests::{given_seed, long, noise};
+use parhelia_tests::{filesystems::Disk, given_seed, long, noise};
 
 use crate::pairs::{
     flips::Chance,
@@ -15,41 +10,6 @@ use crate::pairs::{
     verbs::Verb,
     world::{Copy, World, copy_folder},
 };
-
-/// A small filesystem in memory, unmounted in the end.
-struct Disk(PathBuf);
-
-impl Disk {
-    fn mount(at: PathBuf, kib: u64) -> Self {
-        fs::create_dir_all(&at).unwrap();
-        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &format!("size={kib}k"), "tmpfs"]).arg(&at).status();
-        assert!(mounted.is_ok_and(|status| status.success()), "this test needs to mount a tmpfs");
-        Disk(at)
-    }
-
-    fn free(&self) -> u64 {
-        let found = rustix::fs::statvfs(&self.0).unwrap();
-        found.f_bavail * found.f_frsize
-    }
-
-    /// Fills it up to so many bytes that are left.
-    fn fill(&self, leave: u64) {
-        let bytes = self.free().saturating_sub(leave);
-        if let Ok(mut file) = File::create(self.0.join("filler")) {
-            let _ = file.write_all(&vec![1; bytes as usize]);
-        }
-    }
-
-    fn unfill(&self) {
-        let _ = fs::remove_file(self.0.join("filler"));
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").args(["-l"]).arg(&self.0).status();
-    }
-}
 
 /// What may fail, fails without doing harm.
 fn on_full_disk(one: &mut Copy, leave: u64, work: &Path) {

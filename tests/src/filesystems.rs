@@ -1,7 +1,8 @@
 //! Filesystems of every kind that people keep their work on, each mounted for one test. They need root, loop devices and `/dev/fuse`.
 
 use std::{
-    fs,
+    fs::{self, File},
+    io::Write,
     os::unix::fs::{PermissionsExt, chown},
     path::{Path, PathBuf},
     process::Command,
@@ -245,4 +246,42 @@ impl Drop for Mounted {
 /// A path of a test's own, which is text.
 pub fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
+}
+
+/// A small filesystem in memory, unmounted in the end.
+pub struct Disk(pub PathBuf);
+
+impl Disk {
+    /// Mounts one of so many KiB.
+    pub fn mount(at: PathBuf, kib: u64) -> Self {
+        fs::create_dir_all(&at).unwrap();
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &format!("size={kib}k"), "tmpfs"]).arg(&at).status();
+        assert!(mounted.is_ok_and(|status| status.success()), "this test needs to mount a tmpfs");
+        Disk(at)
+    }
+
+    /// Number of bytes that are free.
+    pub fn free(&self) -> u64 {
+        let found = rustix::fs::statvfs(&self.0).unwrap();
+        found.f_bavail * found.f_frsize
+    }
+
+    /// Fills it up to so many bytes that are left.
+    pub fn fill(&self, leave: u64) {
+        let bytes = self.free().saturating_sub(leave);
+        if let Ok(mut file) = File::create(self.0.join("filler")) {
+            let _ = file.write_all(&vec![1; bytes as usize]);
+        }
+    }
+
+    /// Makes room again.
+    pub fn unfill(&self) {
+        let _ = fs::remove_file(self.0.join("filler"));
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").args(["-l"]).arg(&self.0).status();
+    }
 }

@@ -81,6 +81,8 @@ pub struct Session {
     pub hooks_silent: Option<String>,
     /// A warning if another folder has taken the place of its own.
     pub another_folder: Option<String>,
+    /// True unless nothing is at its folder's path.
+    pub workspace_exists: bool,
     /// Reason for which it is not resumed by itself since its agent died, so that it waits for a person.
     pub set_aside: Option<String>,
     /// Verdict on its agent, as it was recorded, while it holds.
@@ -137,6 +139,7 @@ impl Session {
             unsupervised: overview.unsupervised.show(),
             hooks_silent: overview.hooks_silent.clone(),
             another_folder: overview.another_folder.clone(),
+            workspace_exists: overview.workspace_exists,
             set_aside: overview.set_aside.clone(),
             attention: overview.attention.show(),
             needs: overview.needs(session).map(|need| need.name().to_owned()),

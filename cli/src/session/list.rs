@@ -200,7 +200,9 @@ fn print(context: &mut Context, listed: &[SessionRow]) -> Result<()> {
         let name = if session.name == session.id { String::new() } else { format!(" ({})", session.name) };
         let mut state = state(session, overview).to_owned();
         let is_failing = overview.failing.is_some() || overview.store_is_read_only;
-        for (is_so, mark) in [(is_failing, ", FAILING"), (overview.unsupervised.is_some(), ", UNSUPERVISED")] {
+        let is_alone = overview.unsupervised.is_some();
+        let is_gone = !overview.workspace_exists && session.status != Status::Ended;
+        for (is_so, mark) in [(is_failing, ", FAILING"), (is_alone, ", UNSUPERVISED"), (is_gone, ", FOLDER GONE")] {
             state.push_str(if is_so { mark } else { "" });
         }
         let mut row = vec![

@@ -1,7 +1,5 @@
 //! `session show`: everything about one session.
 
-use std::io;
-
 use parhelia_ledger::{Goal, LedgerView as _, Place, Run, Session, Status};
 use parhelia_life::{beside, observed::AgentState, overview::Overview, worktrees};
 use parhelia_oversight::review::link;
@@ -85,8 +83,8 @@ fn facts(view: &View, session: &Session, overview: &Overview, checkpoints: u64) 
     facts.push(("Created", format!("{} ({})", human::local(session.created_at), human::ago(session.created_at, now))));
     facts.push(("Changed", human::ago(session.changed_at, now)));
     if let Some(place) = &session.workspace {
-        let is_gone = place.folder().symlink_metadata().is_err_and(|e| e.kind() == io::ErrorKind::NotFound);
-        facts.push(("Workspace", format!("{}{}", place.path, if is_gone { ", which is not there" } else { "" })));
+        let gone = if overview.workspace_exists { "" } else { ", which is not there" };
+        facts.push(("Workspace", format!("{}{gone}", place.path)));
     }
     if let Some(place) = &session.workspace {
         let outside = worktrees::outside(&place.folder(), session.created_at.into());

@@ -18,7 +18,10 @@ use parhelia_wire::notification::Delivery;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use super::Result;
+use super::{
+    Result,
+    reserve::{self, with_room},
+};
 use crate::notify::DeliveryHistory;
 
 /// An error of the outbox.
@@ -116,6 +119,16 @@ impl Folder {
         }
     }
 
+    /// Keeps room for what is to be told when the disk is full. The number of bytes that are free decides.
+    pub fn keep_room(&self, free: Option<u64>) {
+        let _ = self.opened(FOLDER).map(|folder| reserve::keep(&folder, free));
+    }
+
+    /// The folder itself, as an error of the system.
+    fn outbox(&self) -> io::Result<files::Folder> {
+        files::Folder::inside(&self.0, FOLDER)
+    }
+
     /// Leaves word for who has the lock that it is wanted.
     pub fn want(&self) -> Result<()> {
         let text = clock::timestamp().to_string();
@@ -186,7 +199,8 @@ impl Folder {
     /// Makes sure that deliveries can be changed: one that is sent and cannot be removed would be sent again and again.
     pub fn ensure_changeable(&self) -> Result<()> {
         let (folder, name) = (self.opened(WAITING)?, OsStr::new("writable.tmp"));
-        let written = folder.replace(name, |_| Ok(())).and_then(|()| folder.remove(name));
+        let written = with_room(|| self.outbox(), || folder.replace(name, |file| io::Write::write_all(file, &[0])));
+        let written = written.and_then(|()| folder.remove(name));
         written.map_err(failed("write into", &self.0.join(WAITING)))
     }
 
@@ -228,7 +242,8 @@ impl Folder {
         let failed = failed("write", &self.0.join(below).join(name));
         let bytes = serde_json::to_vec(value).map_err(io::Error::from);
         let folder = self.opened(below)?;
-        bytes.and_then(|bytes| folder.write_synced(name, &bytes, false)).map_err(failed)
+        let write = |bytes: Vec<u8>| with_room(|| self.outbox(), || folder.write_synced(name, &bytes, false));
+        bytes.and_then(write).map_err(failed)
     }
 }
 

@@ -7,6 +7,7 @@
 pub mod background;
 mod deliver;
 mod folder;
+mod reserve;
 mod room;
 mod spool;
 
@@ -143,6 +144,7 @@ impl<'a> Outbox<'a> {
 
     /// Makes deliveries of new events, and tries those that are due, until none is or `stopped` says so.
     pub fn round(&self, _lock: &Lock, stopped: &dyn Fn() -> bool) -> Result<Round> {
+        self.folder.keep_room(self.store.free_bytes());
         deliver::deliver(self, stopped)
     }
 

@@ -7,14 +7,14 @@ pub(crate) use activity::own_word;
 
 use std::{
     collections::{BTreeMap, HashMap},
-    fs,
+    fs, io,
     path::PathBuf,
     sync::{Mutex, PoisonError},
     time::Duration,
 };
 
 use jiff::Timestamp;
-use parhelia_ledger::{ApprovalStatus, Conversation, Goal, LedgerView as _, Run, Session, Status};
+use parhelia_ledger::{ApprovalStatus, Conversation, Goal, LedgerView as _, Place, Run, Session, Status};
 use parhelia_store::{
     Store,
     id::Ulid,
@@ -166,6 +166,8 @@ pub struct Overview {
     pub hooks_silent: Option<String>,
     /// A warning where another folder has taken the place of its own.
     pub another_folder: Option<String>,
+    /// True unless nothing is at its folder's path.
+    pub workspace_exists: bool,
     /// The reason for which it is not resumed by itself since its agent died, so that it waits for a person.
     pub set_aside: Option<String>,
     /// The verdict on its agent that holds.
@@ -235,6 +237,7 @@ impl Overview {
             unsupervised: run.as_ref().map(|run| UnsupervisedAgent::of(store, session, run)).transpose()?.flatten(),
             hooks_silent: run.as_ref().filter(|_| observed.is_alive()).and_then(run::silent_hooks),
             another_folder: another_folder(session),
+            workspace_exists: workspace_exists(session),
             set_aside: resume::why_set_aside(session).or_else(|| why_left(session, attention.as_ref())),
             attention,
             interrupted_rollback: rollback::interrupted(store, session).map(|intent| intent.target),
@@ -357,6 +360,12 @@ fn another_folder(session: &Session) -> Option<String> {
     let standing =
         Some(FolderIdentity::of(session)).filter(|standing| session.status != Status::Ended && standing.is_another())?;
     standing.text(session)
+}
+
+/// False where nothing is at the path. What cannot be looked at may be there.
+fn workspace_exists(session: &Session) -> bool {
+    let is_gone = |place: &Place| place.folder().symlink_metadata().is_err_and(|e| e.kind() == io::ErrorKind::NotFound);
+    !session.workspace.as_ref().is_some_and(is_gone)
 }
 
 /// Sessions that are wanted running, and do not run as they should.

@@ -1,6 +1,9 @@
 //! The packs of a view.
 
-use std::collections::{BTreeMap, HashSet};
+use std::{
+    collections::{BTreeMap, HashSet},
+    path::PathBuf,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -53,8 +56,11 @@ impl View {
     /// The packs that are not condemned and have no file, and the number of those that have one.
     pub(crate) fn absent_packs(&self) -> Result<(Vec<PackId>, usize)> {
         let folder = self.layout.packs();
+        let paths = files::list(&folder).at("read folder", &folder)?;
+        // A file that lost its bytes, as after a power cut under a filesystem that had not written them, holds nothing.
+        let is_empty = |path: &PathBuf| path.symlink_metadata().is_ok_and(|found| found.len() == 0);
         let there: HashSet<PackId> =
-            files::list(&folder).at("read folder", &folder)?.iter().filter_map(|path| Layout::pack_of(path)).collect();
+            paths.iter().filter(|path| !is_empty(path)).filter_map(|path| Layout::pack_of(path)).collect();
         let (present, absent): (Vec<PackId>, Vec<PackId>) = self.current_packs()?.into_iter().partition(|id| there.contains(id));
         Ok((absent, present.len()))
     }
