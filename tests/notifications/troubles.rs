@@ -190,7 +190,7 @@ fn a_full_disk_keeps_back_nothing_that_is_to_be_told() {
     let mut told = Told::with(SLACK);
     let disk = Disk::mount(told.scratch.path("disk"), 64 << 10);
     told.scratch.put_store(disk.0.join("store"));
-    told.receiver.will_answer([Answer::status(500)]);
+    told.receiver.will_answer([Answer::status(403)]);
     told.session("waits", 0);
     told.first("/slack/very-secret");
     told.settled();

@@ -25,6 +25,13 @@ fn who_begins_beside_a_live_agent_is_told_of_it_and_who_begins_after_it_is_not()
     assert!(said.contains(&format!("session {id} has the name work as well")) && said.contains(name), "{said}");
     assert!(!said.contains(files), "{said}");
 
+    let all = work.scratch.expect(0, &["session", "list", "--json"]);
+    let other = all.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let is_here = |one: &serde_json::Value| one["name"] == "other" && one["workspace"] == work.session()["workspace"];
+    let other = other.filter(is_here).map(|one| text(&one, "id").to_owned()).next().unwrap();
+    let said = work.scratch.expect(0, &["session", "resume", "--yes", &other]);
+    assert!(said.contains(&format!("session {id} is alive in")) && said.contains(files), "{said}");
+
     // That it was ended does not end its agent.
     work.scratch.expect(0, &["session", "end", &id, "--leave-agent"]);
     let said = run(&work, "other", &work.workspace);
@@ -46,12 +53,16 @@ fn a_pause_whose_checkpoint_fails_says_so_until_one_is_made() {
     fs::rename(&work.workspace, &aside).unwrap();
     let refused = work.scratch.run(&["session", "pause", "work"]);
     assert!(!refused.status.success(), "{}", shown(&refused));
+    assert_eq!(work.session()["workspace_exists"], false);
+    let listed = work.scratch.expect(0, &["session", "list"]);
+    assert!(listed.contains("FOLDER GONE"), "{listed}");
     let failing = work.session()["failing"].clone();
     assert!(failing["reason"].is_string(), "{failing}; {}", shown(&refused));
     assert_eq!(text(&work.session(), "needs"), "failing");
     fs::rename(&aside, &work.workspace).unwrap();
     let paused = work.scratch.expect(0, &["session", "pause", "work"]);
     assert!(work.session()["failing"].is_null() && work.status() == "paused", "{paused}");
+    assert_eq!(work.session()["workspace_exists"], true);
     work.go();
     assert!(child.wait().unwrap().success());
 }

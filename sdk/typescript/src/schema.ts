@@ -690,6 +690,8 @@ export interface components {
             hooks_silent: string | null;
             /** @description A warning if another folder has taken the place of its own. */
             another_folder: string | null;
+            /** @description True unless nothing is at its folder's path. */
+            workspace_exists: boolean;
             /** @description Reason for which it is not resumed by itself since its agent died, so that it waits for a person. */
             set_aside: string | null;
             /** @description Verdict on its agent, as it was recorded, while it holds. */

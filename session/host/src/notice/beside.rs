@@ -1,6 +1,19 @@
-//! Notices of live sessions that share something with a new one.
+//! Notices of live sessions that share something with one that begins or goes on.
 
-/// Another session that a new one is begun beside.
+use parhelia_ledger::Session;
+use parhelia_store::name::NameExt as _;
+
+use super::Notice;
+
+impl Notice {
+    /// The word that a live session works in the same files.
+    pub fn of_same_files(other: &Session) -> Self {
+        let folder = other.workspace.as_ref().map(|place| place.folder().shown()).unwrap_or_default();
+        Notice::Beside(Overlap::Files { session: other.id.clone(), folder })
+    }
+}
+
+/// Another session that one is begun or resumed beside.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Overlap {
     /// It has the same conversation.

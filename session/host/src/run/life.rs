@@ -340,8 +340,14 @@ pub fn live_in(store: &Store, workspace: &Path, but: &str) -> Result<Vec<(Sessio
 }
 
 /// Sessions whose agent was left alive when they were ended, in a workspace, or in one that lies in it or around it.
-pub fn left_in(store: &Store, workspace: &Path) -> Result<Vec<(Session, Run)>> {
+fn left_in(store: &Store, workspace: &Path) -> Result<Vec<(Session, Run)>> {
     runs_in(store, workspace, "", |run| left_alive(run).is_some())
+}
+
+/// Sessions other than `but` whose agents work in a workspace, or in one that lies in it or around it, though some of them were ended.
+pub fn beside(store: &Store, workspace: &Path, but: &str) -> Result<Vec<Session>> {
+    let all = live_in(store, workspace, but)?.into_iter().chain(left_in(store, workspace)?);
+    Ok(all.map(|(session, _)| session).filter(|session| session.id != but).collect())
 }
 
 fn runs_in(store: &Store, workspace: &Path, but: &str, is_wanted: impl Fn(&Run) -> bool) -> Result<Vec<(Session, Run)>> {

@@ -52,9 +52,9 @@ pub use lease::{HOOKED, RENEWAL, WATCHED, heard, renew};
 pub use leftovers::{left_behind, stop_leftovers};
 pub use life::is_silent;
 pub use life::{
-    HOOKED_AGENT, LAUNCHER, Life, STOPPING, STOPPING_BY, STOPPING_UNTIL, agent_of, ended_unseen, has_finished, has_recorded,
-    hooked_agent_of, is_above, is_apart_in_network, is_elsewhere, is_inside, is_orphaned, launcher_of, left_alive, left_in, life,
-    life_of, live_in, roots_in, roots_of, stopping, tmux_of, variables_of, was_killed, why_unheard, why_unknown, works_in,
+    HOOKED_AGENT, LAUNCHER, Life, STOPPING, STOPPING_BY, STOPPING_UNTIL, agent_of, beside, ended_unseen, has_finished,
+    has_recorded, hooked_agent_of, is_above, is_apart_in_network, is_elsewhere, is_inside, is_orphaned, launcher_of, left_alive,
+    life, life_of, live_in, roots_in, roots_of, stopping, tmux_of, variables_of, was_killed, why_unheard, why_unknown, works_in,
 };
 pub use meaning::{EventCheckpoint, Meaning, Says, hook_actor, meaning};
 pub use outer::Outer;

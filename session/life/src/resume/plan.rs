@@ -315,6 +315,7 @@ fn prepare(
         notices.extend(run::moved_folder(store, &session, config)?);
     }
     notices.extend(config.as_ref().filter(|_| agent.is_some()).and_then(|config| run::other_folder(host, config)));
+    notices.extend(run::beside(store, &workspace, &session.id)?.iter().map(Notice::of_same_files));
     let launched = run::launch_variables_in(store, &commands.until)?.unwrap_or_default();
     let also = host.config(&workspace)?.environment.variables;
     Ok(Preparation {

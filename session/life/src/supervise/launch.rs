@@ -4,10 +4,7 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use parhelia_agent::{command::Agent, environment::Request, folder::ConfigFolder, kinds::KINDS, open::holders};
 use parhelia_ledger::{Goal, LedgerView as _};
-use parhelia_store::{
-    Store,
-    name::{self, NameExt as _},
-};
+use parhelia_store::{Store, name};
 
 use super::{AgentExit, Stops, Supervision, ensure_startable, or_ended, supervise};
 use crate::{environment, prompt, rollback, session_name::check_given, template::WorkspaceCopy};
@@ -140,16 +137,11 @@ pub fn policy_of_outer(
 
 /// Names the live sessions that work in the same files, or have the same name.
 fn others_beside(store: &Store, request: &LaunchRequest, observer: &dyn Observer) -> Result<()> {
-    let mut here = run::live_in(store, &request.workspace, "")?;
-    here.extend(run::left_in(store, &request.workspace)?);
-    for (other, _) in &here {
-        let folder = other.workspace.as_ref().map(|place| place.folder().shown()).unwrap_or_default();
-        observer.warn(&Notice::Beside(Overlap::Files { session: other.id.clone(), folder }));
-    }
+    let here = run::beside(store, &request.workspace, "")?;
+    here.iter().for_each(|other| observer.warn(&Notice::of_same_files(other)));
     let Some(name) = &request.name else { return Ok(()) };
     let view = store.view();
-    for other in
-        view.sessions()?.into_iter().filter(|other| other.name == *name && here.iter().all(|(known, _)| known.id != other.id))
+    for other in view.sessions()?.into_iter().filter(|other| other.name == *name && here.iter().all(|known| known.id != other.id))
     {
         if view.newest_run(&other)?.is_some_and(|run| run::life(&run).is_alive()) {
             observer.warn(&Notice::Beside(Overlap::Name { session: other.id, name: name.clone() }));
