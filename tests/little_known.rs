@@ -6,7 +6,7 @@ use std::{
 };
 
 use parhelia_ledger::kind;
-use parhelia_life::attention::ATTENTION;
+use parhelia_life::overview::attention::ATTENTION;
 use parhelia_store::event::{Actor, NewEvent};
 use parhelia_tests::{
     Scratch,

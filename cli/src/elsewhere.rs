@@ -6,7 +6,7 @@ use std::{
 };
 
 use parhelia_ledger::Session;
-use parhelia_life::beside;
+use parhelia_life::workspace::beside;
 use parhelia_screen::human;
 use parhelia_store::{clock, view::View};
 

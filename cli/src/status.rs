@@ -10,7 +10,11 @@ use parhelia_ledger::{
     LedgerView as _, Session, Status,
     selector::{find_among, workspace_at},
 };
-use parhelia_life::{checked, overview::Overview, position, worktrees};
+use parhelia_life::{
+    checked,
+    overview::Overview,
+    workspace::{position, worktrees},
+};
 use parhelia_screen::human;
 use parhelia_store::{Error, Store, check, clock, diff::Summary, healed, omitted::Omission, record::Checkpoint};
 use parhelia_wire::{self as wire, Line};

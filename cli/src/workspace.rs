@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use parhelia_life::place;
+use parhelia_life::workspace::place;
 
 use crate::exit::Result;
 

@@ -12,7 +12,7 @@ use std::{
 
 use parhelia_host::{Result, run};
 use parhelia_ledger::{LedgerView as _, Session, Status, kind};
-use parhelia_life::{observed::AgentState, overview::Overview};
+use parhelia_life::overview::{Overview, observed::AgentState};
 use parhelia_store::{
     Store,
     id::Ulid,

@@ -17,11 +17,11 @@ use parhelia_agent::{
 };
 use parhelia_host::{Error, Host, Observer, Result, notice::Notice};
 use parhelia_life::{
-    place::workspace,
     resume::{Background, ResumeRequest, in_background},
     supervise::{Launch, LaunchRequest},
     template::WorkspaceCopy,
     tmux::server,
+    workspace::place::workspace,
 };
 use parhelia_store::{event::Actor, progress::Progress};
 

@@ -6,7 +6,10 @@ use std::collections::BTreeMap;
 
 use parhelia_host::run;
 
-use parhelia_life::{attention, beside, overview};
+use parhelia_life::{
+    overview::{self, attention},
+    workspace::beside,
+};
 use parhelia_oversight::labels;
 use parhelia_store::name::NameExt as _;
 use schemars::JsonSchema;

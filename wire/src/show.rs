@@ -71,8 +71,8 @@ macro_rules! by_serde {
 as_it_is!(bool, u8, u32, u64, i32, f64, String, Value, Map<String, Value>);
 as_text!(str, &'static str, Ulid, PackId, OpId, ObjectId, TreeId, BlobId, Timestamp);
 by_name!(
-    parhelia_life::attention::State,
-    parhelia_life::observed::AgentState,
+    parhelia_life::overview::attention::State,
+    parhelia_life::overview::observed::AgentState,
     parhelia_ledger::ApprovalStatus,
     parhelia_ledger::Goal,
     parhelia_ledger::Status,

@@ -7,27 +7,15 @@ use std::{
     ffi::OsString,
     fs,
     io::Read,
-    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     time::Instant,
 };
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use parhelia_host::run;
-use parhelia_ledger::{LedgerView as _, Status, selector};
-use parhelia_life::{
-    checkpoint::{self, CheckpointRequest, Conversation},
-    environment,
-    listed::PathList,
-    subject::Subject,
-    target::{self, Target},
-};
-use parhelia_oversight::{review::acts, scan};
-use parhelia_screen::human;
+use parhelia_life::checkpoint::{self, FolderRequest, listed::PathList, subject::Subject, target};
+use parhelia_oversight::scan;
 use parhelia_store::{
-    Store,
     create::Options,
-    progress::Progress,
     record::{Rules, Trigger},
 };
 
@@ -141,7 +129,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
 
 fn subjects(words: &[OsString], folder: Option<&Path>) -> Result<Vec<Subject>> {
     Ok(match (words, folder) {
-        ([], folder) => vec![Subject::of_folder(folder.unwrap_or(Path::new(".")))?],
+        ([], folder) => vec![Subject::of_folder(folder)?],
         ([word], Some(folder)) => vec![Subject::of_session(&word.to_string_lossy(), folder)?],
         (_, Some(_)) => {
             return Err(Failure::Usage("with --workspace, give one session's name; without it, folders to capture".into()));
@@ -193,13 +181,6 @@ fn one(context: &mut Context, args: &Args, subject: &Subject) -> Result<Code> {
     let (store, _empty) = if args.dry_run { context.open_or_empty()? } else { (context.open_or_make()?, None) };
     let named = subject.session(&store, &host)?;
     let target = target::target(&store, &host, named, &workspace)?;
-    match &target.known {
-        _ if args.dry_run => {}
-        Some(known) => {
-            acts::ensure_may_capture(&store, &host, (known, &workspace), args.state.names_conversation(), &context.progress())?;
-        }
-        None => acts::ensure_may_begin(&store, &host, &workspace, &context.progress())?,
-    }
     if args.dry_run {
         let (session, thorough, judge) = (target.session, args.thorough || args.deep, scan::judge(&store, &config.secrets)?);
         let paths = listed.as_ref().map(|listed| listed.paths.clone());
@@ -207,20 +188,10 @@ fn one(context: &mut Context, args: &Args, subject: &Subject) -> Result<Code> {
         return dry_run::run(context, &store, &options, listed);
     }
     let progress = context.progress();
-    // Before anything is captured: whoever meant another folder can still stop it.
-    subject.note(target.known.is_none()).iter().for_each(|text| progress.notice(text));
-    let _turn = target.turn(&store, &host, &context.progress())?;
     context.warn_of_network(&store, &progress);
-    // Once is enough: somebody who goes on to capture the folder means it.
-    let is_new = !subject.is_folder_named() && args.workspace.is_none() && target.known.is_none();
-    let around = is_new.then(|| workspace_around(&store, &workspace)).transpose()?.flatten();
-    hints(&target, &workspace, around.as_deref()).iter().for_each(|text| progress.notice(text));
-    let known = store.view().session(&target.session)?;
-    let (conversation, _spooled) = state::conversation(&args.state, &store, &host, known.as_ref())?;
-    let is_agents = conversation != Conversation::None || known.as_ref().is_some_and(|known| known.run.is_some());
-    let environment = is_agents.then(|| environment::request_for(&host, &store, &workspace, &target.session)).transpose()?;
-    let request = CheckpointRequest {
-        run: target.run.as_ref().map(|run| (run.id.as_str(), run.epoch)),
+    let (conversation, _spooled) = state::conversation(&args.state, &store, &host)?;
+    let request = FolderRequest {
+        subject: Some(subject),
         trigger: args.trigger,
         detail: args.trigger_detail.clone(),
         message: args.message.clone(),
@@ -230,44 +201,9 @@ fn one(context: &mut Context, args: &Args, subject: &Subject) -> Result<Code> {
         thorough: args.thorough,
         deep: args.deep,
         conversation,
-        tmux: known.as_ref().map(|known| run::tmux_of(&store, known)).transpose()?.flatten(),
-        environment,
-        ..CheckpointRequest::new(&target.session, &workspace, &config)
     };
-    let made = checkpoint::make(&store, &host, &request, &progress)?;
-    if target.known.is_none() {
-        acts::note_begun(&store, &host, &target.session)?;
-    }
+    let made = checkpoint::make_of_folder(&store, &host, (&workspace, &config), &target, request, &progress)?;
     drop(progress);
     let missing = listed.map_or_else(Vec::new, |listed| listed.not_in(&store, &made.outcome));
     report::print(context, &store, &made, &missing, began)
-}
-
-/// The folder of sessions above one in which nobody named a folder to capture.
-fn workspace_around(store: &Store, folder: &Path) -> Result<Option<PathBuf>> {
-    let found = selector::workspace_at(&store.view(), folder)?;
-    Ok(found.map(|(path, _)| path).filter(|path| path != folder))
-}
-
-/// Sentences about what may not be what was meant. `around` is the folder of sessions that holds the one that is captured.
-fn hints(target: &Target, workspace: &Path, around: Option<&Path>) -> Vec<String> {
-    let bytes = workspace.as_os_str().as_bytes();
-    let (session, folder, word) = (&target.session, human::path(bytes), human::shell(bytes));
-    let moved = target.moved_from.as_ref().map(|earlier| {
-        let (id, was) = (&earlier.id, earlier.workspace.as_ref().map_or("elsewhere", |place| place.path.as_str()));
-        format!(
-            "{folder} is the folder of session {id}, which was {was}: `parhelia session move {id} {word}` has that go on here, and this \
-             checkpoint begins another session"
-        )
-    });
-    let ended = target
-        .known
-        .as_ref()
-        .filter(|known| known.status == Status::Ended)
-        .map(|_| format!("session {session} has ended: the checkpoint is kept, and nothing goes on from it"));
-    let around = around.map(|around| {
-        let whole = around.as_os_str().as_bytes();
-        format!("{folder} alone is captured; `--workspace {}` captures all of {}", human::shell(whole), human::path(whole))
-    });
-    moved.into_iter().chain(ended).chain(around).collect()
 }

@@ -5,9 +5,8 @@ use std::{
     path::{Path, PathBuf, absolute},
 };
 
-use parhelia_host::{Host, run};
-use parhelia_ledger::Session;
-use parhelia_life::checkpoint::{Conversation, SpoolFile};
+use parhelia_host::Host;
+use parhelia_life::checkpoint::{Conversation, ConversationChoice, SpoolFile};
 use parhelia_store::Store;
 
 use crate::exit::{Failure, Result};
@@ -37,27 +36,20 @@ impl Args {
     }
 }
 
-/// The conversation of a session's checkpoint, and the copy of standard input that has it, which goes when it is dropped.
-pub fn conversation(
-    args: &Args,
-    store: &Store,
-    host: &dyn Host,
-    known: Option<&Session>,
-) -> Result<(Conversation, Option<SpoolFile>)> {
-    Ok(match (&args.transcript, &args.agent_session, &args.stream_json, known) {
+/// The conversation that goes with a checkpoint, and the copy of standard input that has it, which goes when it is dropped.
+pub fn conversation(args: &Args, store: &Store, host: &dyn Host) -> Result<(ConversationChoice, Option<SpoolFile>)> {
+    let (given, spooled) = match (&args.transcript, &args.agent_session, &args.stream_json) {
         (Some(transcript), ..) => (Conversation::named_file(made_absolute(transcript)?)?, None),
-        (_, Some(id), ..) => (Conversation::named_id(id, host)?, None),
-        (.., Some(log), _) if log.as_os_str() == "-" => {
+        (_, Some(id), _) => (Conversation::named_id(id, host)?, None),
+        (.., Some(log)) if log.as_os_str() == "-" => {
             let spooled = SpoolFile::of(store, &mut io::stdin().lock())?;
             (Conversation::Stream { log: spooled.path().to_owned(), is_copy: true }, Some(spooled))
         }
-        (.., Some(log), _) => (Conversation::Stream { log: made_absolute(log)?, is_copy: false }, None),
-        (.., Some(session)) if !args.no_conversation => {
-            let config = run::config_for(store, host, session)?.map(|config| config.path);
-            (Conversation::of(Some(session), None, config), None)
-        }
-        _ => (Conversation::None, None),
-    })
+        (.., Some(log)) => (Conversation::Stream { log: made_absolute(log)?, is_copy: false }, None),
+        _ if args.no_conversation => return Ok((ConversationChoice::None, None)),
+        _ => return Ok((ConversationChoice::OfSession, None)),
+    };
+    Ok((ConversationChoice::Given(given), spooled))
 }
 
 fn made_absolute(path: &Path) -> Result<PathBuf> {

@@ -6,10 +6,7 @@ use std::collections::HashMap;
 use jiff::Timestamp;
 use parhelia_host::run::FailureStreak;
 use parhelia_ledger::{LedgerView as _, Session, Status};
-use parhelia_life::{
-    observed::AgentState,
-    overview::{Overview, UnsupervisedAgent},
-};
+use parhelia_life::overview::{Overview, UnsupervisedAgent, observed::AgentState};
 use parhelia_oversight::labels::Selector;
 use parhelia_screen::human;
 use parhelia_store::{clock, id::Ulid, name};

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use parhelia_life::moved::{Relocation, move_session};
+use parhelia_life::workspace::moved::{Relocation, move_session};
 use parhelia_wire::Summary;
 
 use crate::{

@@ -5,8 +5,7 @@ use std::io::IsTerminal;
 use parhelia_host::{Host, Refusal, run::Life};
 use parhelia_ledger::{Goal, LedgerView as _, Session, Status};
 use parhelia_life::{
-    observed::AgentState,
-    overview::{self, Overview},
+    overview::{self, Overview, observed::AgentState},
     resume::{self, Diagnosis, Fate, Foreseen, left_alone as left_aside},
 };
 use parhelia_screen::human;

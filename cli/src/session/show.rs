@@ -1,7 +1,10 @@
 //! `session show`: everything about one session.
 
 use parhelia_ledger::{Goal, LedgerView as _, Place, Run, Session, Status};
-use parhelia_life::{beside, observed::AgentState, overview::Overview, worktrees};
+use parhelia_life::{
+    overview::{Overview, observed::AgentState},
+    workspace::{beside, worktrees},
+};
 use parhelia_oversight::review::link;
 use parhelia_screen::human;
 use parhelia_store::{Store, clock, view::View};

@@ -11,18 +11,16 @@ use parhelia_host::{Host, Observer, notice::Notice, run};
 use parhelia_knowledge::memory::{self, New, Project};
 use parhelia_ledger::{LedgerView as _, Run, selector};
 use parhelia_life::{
-    checkpoint::{self, CheckpointRequest, Conversation},
-    environment,
+    checkpoint::{
+        self, FolderRequest,
+        target::{self, Target},
+    },
     manifest::Manifest,
     secrets::secrets,
-    target::{self, Target},
 };
 use parhelia_oversight::{
     changed,
-    review::{
-        acts,
-        tag::{self, Tag},
-    },
+    review::tag::{self, Tag},
     search::{self, Query, SearchRequest},
 };
 use parhelia_store::{
@@ -161,28 +159,12 @@ impl Work {
         let made = (|| {
             let folder = host.folder().unwrap_or_else(|| "/".into());
             let target = self.target(&store, &folder)?;
-            let _turn = target.turn(&store, host, &heard)?;
-            let known = store.view().session(&target.session)?;
-            let workspace = target.run.as_ref().and_then(|_| known.as_ref()?.workspace.as_ref());
-            let workspace = workspace.map_or(folder, parhelia_ledger::Place::folder);
-            if let Some(known) = &known {
-                acts::ensure_may_capture(&store, host, (known, &workspace), false, &heard)?;
-            }
+            let known = target.known.as_ref().filter(|_| target.run.is_some());
+            let workspace = known.and_then(|known| known.workspace.as_ref()).map_or(folder, parhelia_ledger::Place::folder);
             let config = host.config(&workspace)?;
-            let agents = known.as_ref().filter(|known| known.run.is_some());
-            let folder = agents.map(|known| run::config_for(&store, host, known)).transpose()?.flatten();
-            let request = CheckpointRequest {
-                run: target.run.as_ref().map(|run| (run.id.as_str(), run.epoch)),
-                trigger: Trigger::Manual,
-                detail: Some("mcp".into()),
-                message: asked.message.clone(),
-                conversation: agents
-                    .map_or(Conversation::None, |known| Conversation::of(Some(known), None, folder.map(|folder| folder.path))),
-                tmux: agents.map(|known| run::tmux_of(&store, known)).transpose()?.flatten(),
-                environment: agents.map(|known| environment::request_for(host, &store, &workspace, &known.id)).transpose()?,
-                ..CheckpointRequest::new(&target.session, &workspace, &config)
-            };
-            let made = checkpoint::make(&store, host, &request, &heard)?;
+            let (detail, message) = (Some("mcp".into()), asked.message.clone());
+            let request = FolderRequest { trigger: Trigger::Manual, detail, message, ..FolderRequest::default() };
+            let made = checkpoint::make_of_folder(&store, host, (&workspace, &config), &target, request, &heard)?;
             let id = made.outcome.checkpoint.record.id;
             if !tags.is_empty() {
                 tag::tag(&store, host, id, &tags, &heard)?;

@@ -10,7 +10,7 @@ use parhelia_host::{
 };
 use parhelia_ledger::{End, LedgerView as _, Session, kind};
 use parhelia_life::{
-    attention::{self, Attention, State},
+    overview::attention::{self, Attention, State},
     review_report::{Baseline, changes},
 };
 use parhelia_oversight::review::decide::MAY_DECIDE;

@@ -11,7 +11,7 @@ use jiff::{SignedDuration, Timestamp, Zoned, civil::Time};
 use parhelia_agent::process::Identity;
 use parhelia_host::config::{Notifications, channels::Channel};
 use parhelia_ledger::LedgerView as _;
-use parhelia_life::attention::{self, State};
+use parhelia_life::overview::attention::{self, State};
 use parhelia_store::clock;
 use parhelia_wire::notification::{Delivery, Notification};
 

@@ -7,10 +7,10 @@ use std::{
 
 use parhelia_host::Result;
 use parhelia_ledger::{LedgerView as _, Session};
-use parhelia_life::{
+use parhelia_life::overview::{
+    self,
     attention::{self, State},
     observed::AgentState,
-    overview,
 };
 use parhelia_store::{Store, event::Actor};
 

@@ -12,8 +12,10 @@ use jiff::SignedDuration;
 use parhelia_host::{Host, Result, run};
 use parhelia_ledger::{EndKind, Goal, LedgerView as _, Place, Run, Session, kind};
 use parhelia_life::{
-    attention::{self, State},
-    overview::{self, Shortfall},
+    overview::{
+        self, Shortfall,
+        attention::{self, State},
+    },
     resume::{Objection, SET_ASIDE_AFTER, set_aside, unasked},
 };
 use parhelia_store::{

@@ -9,8 +9,7 @@ use parhelia_ledger::{LedgerView as _, Session, kind};
 use parhelia_store::{Store, event::NewEvent};
 
 use crate::{
-    observed::AgentState,
-    overview::Overview,
+    overview::{Overview, observed::AgentState},
     prompt::{self, Terminal},
 };
 use parhelia_host::{Error, Host, Observer, Result, RunRefusal, intent};

@@ -4,8 +4,8 @@
 //! files back, [`ending`] stops, pauses and ends, [`retention`] thins, [`hook`] takes in an agent's events, [`older`] imports checkpoints of older tools, and
 //! [`review_report`] shows a person what was done. [`mcp`] captures the state of MCP servers, and gives it back.
 //!
-//! Below them, [`overwrite`] knows what a restore would replace and makes safety checkpoints of it, [`target`] the session that a folder's checkpoint belongs to,
-//! [`place`] where its workspace is by now. [`capture`] takes what a checkpoint keeps beside the workspace, [`prompt`] and [`answer`] type into a live agent's
+//! Below them, [`overwrite`] knows what a restore would replace and makes safety checkpoints of it, [`checkpoint::target`] the session that a folder's checkpoint belongs to,
+//! [`workspace`] where its folder is by now. [`capture`] takes what a checkpoint keeps beside the workspace, [`prompt`] and [`answer`] type into a live agent's
 //! terminal, [`overview`] tells how a session is, and [`manifest`] what a checkpoint says of itself to other programs.
 //!
 //! Map of the modules; a folder is a noun or a verb:
@@ -22,23 +22,21 @@
 //! | `retention/` `collect` | thinning checkpoints; freeing what none needs |
 //! | `hook/` | what is done about an agent's event, and what the agent is told |
 //! | `mcp/` | the state of MCP servers: asked of live ones, kept, given back |
-//! | `manifest` `overview` | what a checkpoint says of itself to other programs (`manifest.json`, schema 1.2); a session at one glance |
+//! | `manifest` | what a checkpoint says of itself to other programs (`manifest.json`, schema 1.2) |
+//! | `overview/` | a session at one glance: the state of its agent as it is seen from here, verdicts on those that need somebody |
 //! | `older/` | importing checkpoints as older tools keep them: a folder with a manifest of schema 1.0, 1.1 or 1.2, of which nothing is believed unseen |
 //! | `capture/` `environment` | what a checkpoint keeps beside the workspace |
 //! | `overwrite/` | which sessions' folders a restore changes, whether it may, and safety checkpoints of what it replaces |
-//! | `moved` `place` `position` `worktrees` `beside` | a workspace that was moved or whose disk is not mounted; the checkpoint at which a folder stands; working trees beside it, and sessions of those |
+//! | `workspace/` | a session's folder: moved, or on a disk that is not mounted; the checkpoint at which it stands; working trees beside it, and sessions of those |
 //! | `secrets` `verification` `checked` | agents' credentials, which stay out; whether what was made is whole |
-//! | `observed` `attention` | the state of an agent as it is seen from here; verdicts on those that need somebody |
-//! | `review_report` | everything that a person looks at before a decision |
-//! | `session_name` `beads` | names of sessions that folders get; the program `bd` |
+//! //! | `review_report` | everything that a person looks at before a decision |
+//! | `beads` | the program `bd` |
 
 // Unit tests make and change files as they like.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 pub mod answer;
-pub mod attention;
 pub mod beads;
-pub mod beside;
 pub mod capture;
 pub mod checked;
 pub mod checkpoint;
@@ -46,16 +44,11 @@ pub mod collect;
 pub mod ending;
 pub mod environment;
 pub mod hook;
-pub mod listed;
 pub mod manifest;
 pub mod mcp;
-pub mod moved;
-pub mod observed;
 pub mod older;
 pub mod overview;
 pub mod overwrite;
-pub mod place;
-pub mod position;
 pub mod prompt;
 pub mod restore;
 pub mod resume;
@@ -65,11 +58,8 @@ pub mod rollback;
 #[cfg(test)]
 mod search_tests;
 pub mod secrets;
-pub mod session_name;
-pub mod subject;
 pub mod supervise;
-pub mod target;
 pub mod template;
 pub mod tmux;
 pub mod verification;
-pub mod worktrees;
+pub mod workspace;

@@ -1,6 +1,8 @@
 //! A session at one glance: what is wanted of it, how it is found, and how much of it is saved.
 
 mod activity;
+pub mod attention;
+pub mod observed;
 
 pub use activity::activity;
 pub(crate) use activity::own_word;
@@ -25,10 +27,9 @@ use parhelia_store::{
 
 use self::activity::{Activity, observed};
 use crate::{
-    attention::{self, Attention},
-    observed::AgentState,
-    place::FolderIdentity,
-    position, resume, rollback,
+    overview::{attention::Attention, observed::AgentState},
+    resume, rollback,
+    workspace::{place::FolderIdentity, position},
 };
 use parhelia_agent::{open::open_by, process::Identity, transcript::TranscriptLocation};
 use parhelia_host::{

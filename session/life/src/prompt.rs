@@ -13,7 +13,7 @@ use parhelia_ledger::{LedgerView as _, Session};
 use parhelia_store::{Store, id::Ulid};
 use rustix::fs::{MemfdFlags, memfd_create};
 
-use crate::{observed::AgentState, overview::Overview};
+use crate::overview::{Overview, observed::AgentState};
 use parhelia_host::{
     Error, Result, RunRefusal,
     error::IoContext,

@@ -3,7 +3,7 @@
 use std::os::unix::ffi::OsStrExt;
 
 use parhelia_ledger::LedgerView as _;
-use parhelia_life::{listed::PathList, rollback};
+use parhelia_life::{checkpoint::listed::PathList, rollback};
 use parhelia_screen::human;
 use parhelia_store::{Store, create::Options, diff::Summary, omitted::Reason};
 use parhelia_wire::{self as wire, Line, summary::CreateOutcome};

@@ -12,8 +12,8 @@ use axum::{
 use parhelia_host::Host as _;
 use parhelia_ledger::{Goal, LedgerView as _, Session, Status};
 use parhelia_life::{
+    checkpoint::session_name::check_given,
     overview,
-    session_name::check_given,
     supervise::{LaunchRequest, policy_of_outer, prompted},
 };
 use parhelia_oversight::{labels, review::acts::note_begun};

@@ -13,7 +13,7 @@ use parhelia_store::{
 use super::{Capture, CaptureParts, session_state, tmux_job};
 use crate::{
     mcp::{self, Around},
-    place::FolderIdentity,
+    workspace::place::FolderIdentity,
 };
 use parhelia_host::{
     Host, Observer, Result,

@@ -6,10 +6,10 @@ use parhelia_agent::hooks::Event;
 use parhelia_ledger::LedgerView as _;
 use parhelia_store::Store;
 
-use crate::{
+use crate::overview::{
+    self,
     attention::{self, State},
     observed::AgentState,
-    overview,
 };
 use parhelia_host::{
     Result,

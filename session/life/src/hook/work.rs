@@ -16,9 +16,9 @@ use parhelia_store::{
 
 use super::attend::attend;
 use crate::{
-    beside,
     checkpoint::{self, CheckpointReport, CheckpointRequest, Conversation},
     environment, rollback,
+    workspace::beside,
 };
 use parhelia_host::{
     Host, Observer, Result,

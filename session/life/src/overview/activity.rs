@@ -14,7 +14,7 @@ use parhelia_ledger::{Conversation, Goal, LedgerView as _, Run, Session};
 use parhelia_store::Store;
 
 use super::AgentState;
-use crate::attention;
+use crate::overview::attention;
 use parhelia_host::{
     Result,
     run::{self, Life},

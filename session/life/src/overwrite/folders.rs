@@ -13,7 +13,7 @@ use parhelia_ledger::{
 };
 use parhelia_store::{Store, mounts::other_paths, name, record::Checkpoint, restore::Plan, view::View};
 
-use crate::place::FolderIdentity;
+use crate::workspace::place::FolderIdentity;
 use parhelia_host::{
     Host, Result,
     run::{self, Life, has_agent},

@@ -6,7 +6,7 @@ use parhelia_ledger::{LedgerView as _, Place, Run, Session, Status, kind};
 use parhelia_store::{Store, event::NewEvent, name::NameExt as _};
 
 use super::{ResumeRequest, meant};
-use crate::place::is_gone;
+use crate::workspace::place::is_gone;
 use parhelia_host::{
     Host, Refusal, Result,
     run::{self, Life},

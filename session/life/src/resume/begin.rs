@@ -10,9 +10,8 @@ use serde_json::json;
 use super::{Choice, Preparation, Resume, ResumeRequest, Workspace, bring_back, choose, plan::is_kept};
 use crate::{
     mcp::{self, Back},
-    place::move_to,
     supervise,
-    worktrees::dead_git,
+    workspace::{place::move_to, worktrees::dead_git},
 };
 use parhelia_host::{
     Error, Host, Observer, Refusal, Result, RunRefusal,

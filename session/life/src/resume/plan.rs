@@ -28,8 +28,8 @@ use super::{
     workspace::fate,
 };
 use crate::{
-    place::{ensure_place, is_gone},
     rollback::{self, Rollback},
+    workspace::place::{ensure_place, is_gone},
 };
 use parhelia_host::{
     Host, Observer, Refusal, Result,

@@ -17,8 +17,8 @@ use parhelia_store::{
 };
 
 use crate::{
-    place::{ensure_place, is_gone},
     template::{agent_folder, copy, copy_folder},
+    workspace::place::{ensure_place, is_gone},
 };
 use parhelia_host::{Refusal, Result, error::IoContext};
 

@@ -25,7 +25,7 @@ use crate::{
     checkpoint::Conversation,
     mcp::{self, Back},
     overwrite::{self, SafetyRequest},
-    place::move_to,
+    workspace::place::move_to,
 };
 use parhelia_host::{
     Error, Host, Observer, Refusal, Result,

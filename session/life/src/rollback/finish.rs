@@ -18,7 +18,7 @@ use super::{
     since::{newer_of_another, worked_on},
     spared,
 };
-use crate::place::ensure_place;
+use crate::workspace::place::ensure_place;
 use parhelia_host::{
     Host, Observer, Refusal, Result,
     intent::{self, Intent, Turn},

@@ -12,7 +12,7 @@ use parhelia_ledger::{LedgerView as _, Place, Run, Session, Status, known};
 use parhelia_store::{Store, check, name, progress::Progress, record::Checkpoint};
 
 use super::{Options, leave::Places, spoken::ConversationEffect};
-use crate::place::ensure_place;
+use crate::workspace::place::ensure_place;
 use parhelia_agent::{environment, git, process::canonical};
 use parhelia_host::{
     Error, Host, Refusal, Result,

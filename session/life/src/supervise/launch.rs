@@ -7,7 +7,7 @@ use parhelia_ledger::{Goal, LedgerView as _};
 use parhelia_store::{Store, name};
 
 use super::{AgentExit, Stops, Supervision, ensure_startable, or_ended, supervise};
-use crate::{environment, prompt, rollback, session_name::check_given, template::WorkspaceCopy};
+use crate::{checkpoint::session_name::check_given, environment, prompt, rollback, template::WorkspaceCopy};
 use parhelia_host::{
     Host, Observer, Refusal, Result,
     config::Config,

@@ -22,8 +22,9 @@ use parhelia_store::{
 use serde_json::json;
 
 use crate::{
-    checkpoint::{self, CheckpointReport, CheckpointRequest},
-    rollback, target, worktrees,
+    checkpoint::{self, CheckpointReport, CheckpointRequest, target},
+    rollback,
+    workspace::worktrees,
 };
 use parhelia_host::{
     Host, Observer, Result,

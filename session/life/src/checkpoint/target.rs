@@ -6,7 +6,7 @@ use parhelia_agent::process::canonical;
 use parhelia_ledger::{LedgerView as _, Place, Run, Session, Status, known, selector::sessions_with_work};
 use parhelia_store::{Store, view::View};
 
-use crate::{place::moved_from, rollback, session_name::derived_name};
+use crate::{checkpoint::session_name::derived_name, rollback, workspace::place::moved_from};
 use parhelia_host::{
     Host, Observer, Refusal, Result,
     intent::{self, Turn},

@@ -7,7 +7,7 @@ use parhelia_ledger::{LedgerView as _, Place, Session};
 use parhelia_oversight::review::acts;
 use parhelia_store::Store;
 
-use crate::place::{move_to, moved_to, workspace};
+use crate::workspace::place::{move_to, moved_to, workspace};
 
 /// A session whose folder is another path by now.
 #[derive(Debug)]

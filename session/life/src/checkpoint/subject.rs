@@ -15,7 +15,10 @@ use parhelia_store::{
     name::{NameExt as _, display, step::Step},
 };
 
-use crate::{listed::resolved, place::workspace, session_name::checked_name, target};
+use crate::{
+    checkpoint::{listed::resolved, session_name::checked_name, target},
+    workspace::place::workspace,
+};
 
 /// A folder to capture.
 #[derive(Debug)]
@@ -29,6 +32,8 @@ pub struct Subject {
 #[derive(Debug)]
 enum Word {
     None,
+    /// A folder's path, given as such.
+    Place,
     /// A session's name beside `--workspace`.
     Session(String),
     /// A session's name alone: the current folder is meant. True if a file has the same name.
@@ -56,9 +61,10 @@ fn found(word: &OsStr) -> Result<PathKind> {
 }
 
 impl Subject {
-    /// A folder, for a session that its own place tells.
-    pub fn of_folder(folder: &Path) -> Result<Self> {
-        Ok(Subject { workspace: workspace(folder)?, word: Word::None })
+    /// A folder, or else the current one, for a session that its own place tells.
+    pub fn of_folder(folder: Option<&Path>) -> Result<Self> {
+        let word = if folder.is_some() { Word::Place } else { Word::None };
+        Ok(Subject { workspace: workspace(folder.unwrap_or(Path::new(".")))?, word })
     }
 
     /// A folder, for the session that has this name.
@@ -102,7 +108,7 @@ impl Subject {
     /// than the one that was meant, and reports success.
     pub fn session(&self, store: &Store, host: &dyn Host) -> Result<Option<String>> {
         match &self.word {
-            Word::None => self.session_there(store, host, false),
+            Word::None | Word::Place => self.session_there(store, host, false),
             Word::Session(name) => Ok(Some(name.clone())),
             Word::Folder(word) => self.session_of_folder(store, host, word),
             Word::Name(name, is_file) => {
@@ -177,7 +183,7 @@ impl Subject {
 
     /// True if the command line names the folder.
     pub fn is_folder_named(&self) -> bool {
-        matches!(self.word, Word::Folder(_) | Word::Session(_))
+        matches!(self.word, Word::Folder(_) | Word::Session(_) | Word::Place)
     }
 }
 

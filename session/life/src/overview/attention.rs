@@ -11,7 +11,7 @@ use parhelia_store::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::observed::AgentState;
+use crate::overview::observed::AgentState;
 use parhelia_host::{Result, run};
 
 /// The field of a session that has the verdict; null where there is none.
