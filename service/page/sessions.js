@@ -23,6 +23,8 @@ export function troubles(session) {
   if (session.another_folder) found.push(["waits", "another folder", session.another_folder]);
   if (session.hooks_silent) found.push(["waits", "no hooks", session.hooks_silent]);
   if (session.unsupervised) found.push(["waits", "no supervisor", `its supervisor is gone; ${makers(session.unsupervised)}`]);
+  if (session.needs === "cut_off") found.push(["waits", "turn cut off", session.why]);
+  if (session.store_is_full) found.push(["bad", "store is full", "checkpoints fail"]);
   if (session.store_is_read_only) found.push(["bad", "store is read-only", "no checkpoints are made"]);
   if (session.open_in) {
     const label = session.observed === "unknown" ? "maybe open" : "open elsewhere";
@@ -51,7 +53,7 @@ export function wantedText(session) {
 }
 
 /** Needs of a person, the most urgent first. */
-const NEEDS = ["resume_failed", "left_alone", "failing", "waiting", "review"];
+const NEEDS = ["resume_failed", "left_alone", "failing", "waiting", "cut_off", "review"];
 
 /** Sessions that need a person first; the order is kept among the others. */
 export function neediestFirst(sessions) {

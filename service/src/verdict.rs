@@ -9,8 +9,6 @@ use parhelia_store::{Store, view::View};
 
 use crate::outbox::Backlog;
 
-/// A store with less room than this takes no checkpoints any more, in bytes.
-pub const ROOM_BYTES_MIN: u64 = 1 << 20;
 /// The thread that looks after sessions turns several times a second; one that has not for so long is stuck.
 const STUCK_AFTER: Duration = Duration::from_secs(120);
 
@@ -130,6 +128,6 @@ impl Verdicts {
 
 /// A sentence about a store that has no room left; none of one that has some, or of which that cannot be told.
 pub fn is_full(store: &Store) -> Option<String> {
-    let free = store.free_bytes().filter(|free| *free < ROOM_BYTES_MIN && !store.is_read_only())?;
-    Some(format!("the store's filesystem is full: {free} bytes are free, and no checkpoint can be made"))
+    let free = store.free_when_full()?;
+    Some(format!("the store's filesystem is full: {free} bytes are free, too few for a checkpoint that has something new"))
 }

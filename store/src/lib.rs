@@ -116,4 +116,4 @@ pub mod view;
 mod writers;
 
 pub use error::{Error, ErrorKind, Result};
-pub use store::{OpenOptions, Store};
+pub use store::{OpenOptions, ROOM_AGAIN, Store};

@@ -110,6 +110,10 @@ impl Drop for Store {
     }
 }
 
+/// A store with less room than this takes no checkpoint that has something new, in bytes.
+const ROOM_BYTES_MIN: u64 = 1 << 20;
+/// A store that was full has room again once so many bytes are free.
+pub const ROOM_AGAIN: u64 = ROOM_BYTES_MIN * 16;
 /// Open packs at a time.
 const PACK_FILES_MAX: NonZeroUsize = NonZeroUsize::new(48).expect("not zero");
 
@@ -218,6 +222,11 @@ impl Store {
     /// Bytes that are free for this user on the filesystem that it lies on; none where that cannot be told.
     pub fn free_bytes(&self) -> Option<u64> {
         crate::filesystem::free_bytes(self.path())
+    }
+
+    /// Bytes that are free where these are too few for a checkpoint that has something new; none where there is room, or that cannot be told.
+    pub fn free_when_full(&self) -> Option<u64> {
+        self.free_bytes().filter(|free| *free < ROOM_BYTES_MIN && !self.is_read_only())
     }
 
     /// Longest time to wait for what another process holds.

@@ -68,9 +68,17 @@ fn an_agent_that_waits_is_told_of_within_seconds_and_needs_nobody_once_it_is_ans
     kill(process);
     told(&receiver, "session.error");
     let back = told(&receiver, "session.recovered");
-    assert_eq!(session(&s, "agent")["attention"]["state"], "recovered");
     // Its conversation ends with a prompt that it has not answered.
     assert!(back["reason"].as_str().is_some_and(|why| why.contains("waits to be told how to go on")), "{back}");
+    let cut_off = session(&s, "agent");
+    assert_eq!((&cut_off["attention"]["state"], &cut_off["needs"]), (&json!("cut_off"), &json!("cut_off")), "{cut_off}");
+    assert_eq!(number(&s, "parhelia_sessions_needing{need=\"cut_off\"}"), Some(1));
+    // Somebody tells it, and its transcript grows.
+    let transcript = PathBuf::from(cut_off["conversations"][0]["transcript"].as_str().unwrap());
+    let later = std::time::SystemTime::now() + Duration::from_secs(10);
+    fs::File::options().append(true).open(&transcript).unwrap().set_modified(later).unwrap();
+    wait(|| session(&s, "agent")["needs"].is_null().then_some(()));
+    wait(|| session(&s, "agent")["attention"].is_null().then_some(()));
     let alarms = receiver.requests_to("/mine").iter().filter(|one| one.json()["event"] == "session.error").count();
     assert_eq!(alarms, 1, "one kill is told of once");
 }
@@ -216,6 +224,39 @@ fn a_person_hears_nothing_of_an_agent_that_waited_while_the_channel_was_down() {
 }
 
 #[test]
+fn a_question_that_follows_another_one_is_told_if_it_stays_open() {
+    let receiver = Receiver::new();
+    let channel = "[notifications.channels.mine]\ntype = \"ntfy\"\nserver = \"URL/mine\"\ntopic = \"t\"\n";
+    let s = telling_on(&receiver, &format!("[notifications]\ninsecure_loopback = true\ndefault_channel = \"mine\"\n{channel}"));
+    let process = s.agent();
+    let file = said_by(&s, process);
+    let idle = fs::read_to_string(&file).unwrap();
+    let asks = |what: &str| idle.replace("\"idle\"", &format!("\"waiting\",\"waitingFor\":\"{what}\""));
+    let told_of = |what: &str| receiver.requests_to("/mine").iter().any(|one| one.body.contains(what));
+    fs::write(&file, asks("the first")).unwrap();
+    wait(|| told_of("the first").then_some(()));
+    let waiting = || {
+        let all = s.scratch.expect(0, &["outbox", "list", "--json"]);
+        all.lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap())
+            .find(|one| one["notification"]["event"] == "session.waiting")
+    };
+    // Who answers at the keyboard hears nothing of the next one.
+    fs::write(&file, idle.replace("idle", "busy")).unwrap();
+    fs::write(&file, asks("the second")).unwrap();
+    let kept = wait(waiting);
+    assert_eq!(kept["notification"]["reason"], "the second", "{kept}");
+    fs::write(&file, idle.replace("idle", "busy")).unwrap();
+    wait(|| waiting().is_none().then_some(()));
+    // Nobody answers this one.
+    fs::write(&file, asks("the third")).unwrap();
+    let kept = wait(waiting);
+    s.scratch.expect(0, &["outbox", "retry", kept["id"].as_str().unwrap()]);
+    wait(|| told_of("the third").then_some(()));
+    assert!(!told_of("the second"));
+}
+
+#[test]
 fn a_page_of_sessions_misses_none_that_changes_meanwhile() {
     let s = Service::new();
     let workspace = s.scratch.path("many");
@@ -285,5 +326,5 @@ fn a_service_that_was_killed_in_a_resume_has_the_next_one_tell_of_it() {
     s.start();
     told(&receiver, "session.recovered");
     let back = || receiver.requests_to("/mine").iter().filter(|one| one.json()["event"] == "session.recovered").count();
-    assert_eq!((back(), session(&s, "agent")["attention"]["state"].as_str()), (1, Some("recovered")));
+    assert_eq!((back(), session(&s, "agent")["attention"]["state"].as_str()), (1, Some("cut_off")));
 }

@@ -150,7 +150,7 @@ fn judge(world: &World, facts: &Facts, said: &Value) {
     if let Some(state) = said["attention"]["state"].as_str() {
         let wanted = match state {
             "left_alone" | "resume_failed" => &["dead"][..],
-            "recovered" => &ALIVE,
+            "recovered" | "cut_off" => &ALIVE,
             _ => &[state],
         };
         assert!(wanted.contains(&observed), "a verdict does not hold any more: {said}");

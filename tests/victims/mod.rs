@@ -185,9 +185,9 @@ fn a_tmux_server_that_is_gone_is_said_to_be_also_where_another_has_its_socket() 
     work.wait_for("one", "dead");
     assert_eq!(work.session("one")["why"], "its process is gone, and nothing says why");
     work.tmux.kill();
-    assert_eq!(work.session("one")["why"], "its tmux server is gone");
+    assert_eq!(work.session("one")["why"], "its process and its tmux server are gone");
     work.tmux.start(&[]);
-    assert_eq!(work.session("one")["why"], "its tmux server is gone");
+    assert_eq!(work.session("one")["why"], "its process and its tmux server are gone");
 }
 
 #[test]

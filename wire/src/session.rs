@@ -74,6 +74,8 @@ pub struct Session {
     pub failing: Option<FailureStreak>,
     /// True if it lives and its store takes no writes.
     pub store_is_read_only: bool,
+    /// True if it lives and its store has no room for a checkpoint that has something new.
+    pub store_is_full: bool,
     /// Process that has the conversation open of this one, whose agent is dead, or not known: then it may be that.
     pub open_in: Option<i32>,
     /// A sentence about an agent outside of this container that may have the conversation open.
@@ -90,8 +92,8 @@ pub struct Session {
     pub set_aside: Option<String>,
     /// Verdict on its agent, as it was recorded, while it holds.
     pub attention: Option<Attention>,
-    /// What it needs of a person: resume_failed, left_alone, failing, waiting, review; null if nothing.
-    #[schemars(extend("enum" = ["resume_failed", "left_alone", "failing", "waiting", "review", null]))]
+    /// What it needs of a person: resume_failed, left_alone, failing, waiting, cut_off (its turn was, and it waits to be told how to go on), review; null if nothing.
+    #[schemars(extend("enum" = ["resume_failed", "left_alone", "failing", "waiting", "cut_off", "review", null]))]
     pub needs: Option<String>,
     /// Target of a rollback that was interrupted: files of two states are in the workspace.
     pub interrupted_rollback: Option<String>,
@@ -137,6 +139,7 @@ impl Session {
             review: overview.review.map(|status| status.name().to_owned()),
             failing: overview.failing.show(),
             store_is_read_only: overview.store_is_read_only,
+            store_is_full: overview.store_is_full,
             open_in: overview.open_in,
             unseen: overview.unseen.clone(),
             unsupervised: overview.unsupervised.show(),
@@ -219,8 +222,8 @@ mirror! {
 
     /// A verdict on a session's agent.
     pub struct Attention of attention::Attention {
-        /// waiting (for a person's answer), idle, left_alone (it died and is not resumed by itself), resume_failed, recovered (it died and was resumed).
-        #[schemars(extend("enum" = ["waiting", "idle", "left_alone", "resume_failed", "recovered"]))]
+        /// waiting (for a person's answer), idle, left_alone (it died and is not resumed by itself), resume_failed, recovered (it died and was resumed), cut_off (it died in a turn, was resumed, and waits to be told how to go on).
+        #[schemars(extend("enum" = ["waiting", "idle", "left_alone", "resume_failed", "recovered", "cut_off"]))]
         pub state: String,
         /// Reason, or what it waits for.
         pub why: Option<String>,
@@ -311,7 +314,7 @@ pub struct Run {
     /// Time of its beginning.
     #[schemars(extend("format" = "date-time"))]
     pub started_at: String,
-    /// Time of its end.
+    /// Time of its end; of one that nobody saw, the time at which it was last heard of.
     #[schemars(extend("format" = "date-time"))]
     pub ended_at: Option<String>,
     /// The end, as a value: rules and notifications go by it. Of a run that an earlier release ended, as its reason tells it.

@@ -49,7 +49,7 @@ const ROUNDS_MAX: u32 = 4;
 pub fn stop(run: &str, roots: &Roots, workspace: &Path, patience: Duration) -> Result<StopReport> {
     let mut all = StopReport::default();
     for _ in 0..ROUNDS_MAX {
-        let found = found(run, roots, workspace)?.into_iter().filter(|found| !found.is_hook_work());
+        let found = found(run, roots, workspace)?.into_iter().filter(|found| !found.is_of_hooks());
         let (ours, others): (Vec<_>, Vec<_>) = found.partition(|found| found.owner == Owner::Run);
         all.others = others;
         if ours.is_empty() {

@@ -31,6 +31,8 @@ const MULTIPLEXERS: [&str; 6] = ["tmux: server", "screen", "SCREEN", "zellij", "
 const CLIENTS: [&str; 1] = ["tmux: client"];
 /// The arguments that start the process which does a hook's work.
 const HOOK_WORK: &str = " hook --work";
+/// The words of our own process that delivers notifications.
+const DELIVERY: &str = " outbox deliver --detached";
 
 /// The recorded processes from which everything of a run descends, and those that are certainly others'.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -238,10 +240,14 @@ impl Process {
         is_readable_within(&self.fd, limit)
     }
 
-    /// True for our own process that does a hook's work: it ends by itself, and is nothing that the agent has left
-    /// behind.
+    /// True for our own process that does a hook's work.
     pub fn is_hook_work(&self) -> bool {
         self.command.contains(HOOK_WORK)
+    }
+
+    /// True for our own process that does what a hook has led to: it ends by itself, and is nothing that the agent has left behind.
+    pub fn is_of_hooks(&self) -> bool {
+        self.is_hook_work() || self.command.contains(DELIVERY)
     }
 
     /// True of a process that changes no file of its own accord: a multiplexer, whose panes are processes themselves, or one of this very program, such as

@@ -163,7 +163,7 @@ impl Server {
 
     /// The same with the line above. When a pane dies, tmux moves everything up by one, to say so in the last line.
     pub fn last_screen(&self, pane: &str) -> Result<String> {
-        let printed = self.call(["capture-pane", "-p", "-S", "-1", "-t", pane])?;
+        let printed = self.call(["capture-pane", "-p", "-J", "-S", "-1", "-t", pane])?;
         Ok(String::from_utf8_lossy(&printed).into_owned())
     }
 }

@@ -135,7 +135,9 @@ pub fn failing_texts(session: &str, overview: &Overview) -> Vec<String> {
         format!("session {session}: {} failed since {since}: {reason}", human::count(*count, "checkpoint"))
     });
     let text = || format!("session {session}: the store's filesystem is read-only, and no checkpoint of it can be made");
-    failed.into_iter().chain(overview.store_is_read_only.then(text)).collect()
+    let full =
+        || format!("session {session}: the store's filesystem is full, and a checkpoint of it that has something new fails");
+    failed.into_iter().chain(overview.store_is_read_only.then(text)).chain(overview.store_is_full.then(full)).collect()
 }
 
 /// A sentence about somebody who has the conversation of a session open whose agent is dead, or not known.
@@ -196,7 +198,7 @@ fn print(context: &mut Context, listed: &[SessionRow]) -> Result<()> {
         let (session, overview) = (&one.session, &one.overview);
         let name = if session.name == session.id { String::new() } else { format!(" ({})", session.name) };
         let mut state = state(session, overview).to_owned();
-        let is_failing = overview.failing.is_some() || overview.store_is_read_only;
+        let is_failing = overview.failing.is_some() || overview.store_is_read_only || overview.store_is_full;
         let is_alone = overview.unsupervised.is_some();
         let is_gone = !overview.workspace_exists && session.status != Status::Ended;
         for (is_so, mark) in [(is_failing, ", FAILING"), (is_alone, ", UNSUPERVISED"), (is_gone, ", FOLDER GONE")] {

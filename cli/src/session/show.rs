@@ -1,6 +1,6 @@
 //! `session show`: everything about one session.
 
-use parhelia_ledger::{Goal, LedgerView as _, Place, Run, Session, Status};
+use parhelia_ledger::{EndKind, Goal, LedgerView as _, Place, Run, Session, Status};
 use parhelia_life::{
     overview::{Overview, observed::AgentState},
     workspace::{beside, worktrees},
@@ -156,7 +156,9 @@ fn run_text(run: &Run) -> String {
     parts.extend(run.pid.filter(|_| run.is_open()).map(|pid| format!("process {pid}")));
     if let Some(ended) = run.ended_at {
         let why = run.exit_reason.as_deref().map(|why| format!(": {}", human::path(why.as_bytes()))).unwrap_or_default();
-        parts.push(format!("ended {}{why}", human::local(ended)));
+        // Of an end that nobody saw, that is all that is known.
+        let is_unseen = run.ending().is_some_and(|end| end.kind == EndKind::Unknown);
+        parts.push(format!("{} {}{why}", if is_unseen { "last heard of" } else { "ended" }, human::local(ended)));
     }
     parts.join(", ")
 }

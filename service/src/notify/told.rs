@@ -352,7 +352,9 @@ fn of_attention(event: &Event) -> Option<NotableEvent> {
         State::ResumeFailed => {
             told("session.resume_failed", Priority::Critical, "Session died and cannot be resumed", RECOVER, why)
         }
-        State::Recovered => told("session.recovered", Priority::Warning, "Session is back after its death", SHOW, why),
+        State::Recovered | State::CutOff => {
+            told("session.recovered", Priority::Warning, "Session is back after its death", SHOW, why)
+        }
     })
 }
 

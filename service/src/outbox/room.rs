@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use parhelia_store::clock;
+use parhelia_store::{ROOM_AGAIN, clock};
 use parhelia_wire::notification::Notification;
 
 use super::Outbox;
@@ -13,15 +13,13 @@ use crate::{
         channel::{Message, send},
         told::of_store,
     },
-    verdict::{self, ROOM_BYTES_MIN},
+    verdict,
 };
 
 /// People are told again after this time.
 const REPEAT: Duration = Duration::from_secs(1800);
 /// A message that no channel took is tried again after this time.
 const RETRY: Duration = Duration::from_secs(30);
-/// A store has room again once it has so many times the least.
-const ROOM_FACTOR: u64 = 16;
 
 /// The messages about a full disk.
 #[derive(Default)]
@@ -39,9 +37,9 @@ impl Room {
         let free = outbox.store.free_bytes().unwrap_or(u64::MAX);
         let (event, title, priority, reason) = match verdict::is_full(outbox.store) {
             Some(why) if self.next.is_none_or(|next| next <= now) => {
-                ("store.full", "The store is full: no checkpoints are made", Priority::Critical, why)
+                ("store.full", "The store is full: checkpoints fail", Priority::Critical, why)
             }
-            None if self.is_told && free >= ROOM_BYTES_MIN * ROOM_FACTOR => {
+            None if self.is_told && free >= ROOM_AGAIN => {
                 let reason = format!("{free} bytes are free");
                 ("store.has_room", "The store has room again", Priority::Warning, reason)
             }

@@ -20,6 +20,8 @@ const FIRST: SignedDuration = SignedDuration::from_mins(10);
 const LATE: SignedDuration = SignedDuration::from_hours(24);
 /// ... but what is critical is, for longer than a weekend and its holidays.
 const LATE_CRITICAL: SignedDuration = SignedDuration::from_hours(7 * 24);
+/// An agent's next question, soon after one that was told, is told after this time if it is still open: who is answering them sees it anyway.
+const NEXT_QUESTION: SignedDuration = SignedDuration::from_secs(30);
 /// Longer ago than this nobody remembers what they were told last.
 const FORGOTTEN: SignedDuration = SignedDuration::from_hours(24 * 7);
 
@@ -108,18 +110,20 @@ fn routed(outbox: &Outbox, state: &mut State, sequence: u64, notification: &Noti
     let mut deliveries = Vec::new();
     for channel in options.channels_of(Priority::named(&notification.priority)) {
         let mut notification = notification.clone();
+        let mut not_before = if is_critical { now } else { now + minutes(options.digest_minutes) };
         if !options.channels.get(&channel).is_some_and(is_for_programs) {
             let session = notification.session.as_deref().unwrap_or_default();
             let key = format!("{channel} {} {session}", notification.event);
             let last = state.told.get(&key).copied();
-            if let Some((at, passed_over)) = last
-                && !is_critical
-                // One that is ahead was noted by a clock that was wrong.
-                && at <= now
-                && now.duration_since(at) < minutes(options.repeat_minutes)
-            {
-                state.told.insert(key, (at, passed_over + 1));
-                continue;
+            // One that is ahead was noted by a clock that was wrong.
+            let is_soon = |at| at <= now && now.duration_since(at) < minutes(options.repeat_minutes);
+            match last.filter(|(at, _)| !is_critical && is_soon(*at)) {
+                Some(_) if notification.event == "session.waiting" => not_before = not_before.max(now + NEXT_QUESTION),
+                Some((at, passed_over)) => {
+                    state.told.insert(key, (at, passed_over + 1));
+                    continue;
+                }
+                None => {}
             }
             notification.repeated = last.map_or(0, |(_, passed_over)| passed_over);
             state.told.insert(key, (now, 0));
@@ -129,7 +133,7 @@ fn routed(outbox: &Outbox, state: &mut State, sequence: u64, notification: &Noti
             channel,
             has_failed: false,
             since: now,
-            not_before: if is_critical { now } else { now + minutes(options.digest_minutes) },
+            not_before,
             attempts: 0,
             error: None,
             notification,

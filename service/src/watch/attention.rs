@@ -62,6 +62,13 @@ impl Attentions {
 /// Records the verdict on a live agent that has been observed so for some time, where it is new.
 fn judge(store: &Store, session: &Session, observed: AgentState, what: Option<&str>, held: Duration) -> Result<()> {
     let known = attention::recorded(session);
+    // That its turn was cut off is said until somebody has told it how to go on.
+    if known.as_ref().is_some_and(|known| known.state == State::CutOff) && observed.is_alive() {
+        let head = store.view().head(&session.id)?;
+        if attention::holding(session, observed, head.as_ref()).is_some() {
+            return Ok(());
+        }
+    }
     let verdict = match observed {
         AgentState::Waiting if held >= WAITING_HOLDS => Some((State::Waiting, what)),
         AgentState::Idle if held >= IDLE_HOLDS => Some((State::Idle, None)),
@@ -71,7 +78,7 @@ fn judge(store: &Store, session: &Session, observed: AgentState, what: Option<&s
                 State::Waiting => observed == AgentState::Waiting,
                 State::Idle => observed == AgentState::Idle,
                 State::Recovered => true,
-                State::LeftAlone | State::ResumeFailed => false,
+                State::LeftAlone | State::ResumeFailed | State::CutOff => false,
             };
             if known.as_ref().is_none_or(|known| is_same(known.state) && known.run == session.run) {
                 return Ok(());

@@ -14,7 +14,7 @@ use parhelia_life::{
     overview::{SERVICE_INTERVAL, Shortfall},
 };
 use parhelia_store::{
-    Store,
+    ROOM_AGAIN, Store,
     record::{Cause, Trigger},
 };
 
@@ -31,6 +31,10 @@ pub struct Captures {
     died: Vec<(Session, bool)>,
     /// The runs of which that was noted.
     noted: HashSet<String>,
+    /// Those whose checkpoints may have failed while the disk was full.
+    behind: Vec<String>,
+    /// True while the disk is full.
+    is_full: bool,
 }
 
 /// The words for an agent that is gone together with its supervisor: nothing of its work has failed.
@@ -60,6 +64,19 @@ impl Captures {
         Ok(())
     }
 
+    /// Takes note of a full disk, and, once there is room again, of the live sessions that are to be caught up with: that a checkpoint failed could not
+    /// be recorded.
+    pub fn note_room(&mut self, store: &Store, alive: &[String]) {
+        match store.free_when_full() {
+            Some(_) => self.is_full = true,
+            None if self.is_full && store.free_bytes().is_some_and(|free| free >= ROOM_AGAIN) => {
+                self.is_full = false;
+                self.behind = alive.to_vec();
+            }
+            None => {}
+        }
+    }
+
     /// Starts the checkpoints that are due, as far as there are places for them.
     pub fn go_on(&mut self, app: &App) {
         while let Some((session, was_alone)) = self.died.pop() {
@@ -69,6 +86,12 @@ impl Captures {
             };
             if !self.start(app, &session.id, trigger, cause, detail) {
                 self.died.push((session, was_alone));
+                break;
+            }
+        }
+        while let Some(id) = self.behind.pop() {
+            if !self.start(app, &id, Trigger::Periodic, Cause::Interval, "there is room again") {
+                self.behind.push(id);
                 break;
             }
         }

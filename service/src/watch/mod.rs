@@ -150,6 +150,7 @@ impl Watcher {
                 self.unrecorded.say(wrong, "what agents say of themselves is recorded again");
             }
         }
+        self.captures.note_room(&self.app.store, &self.agents.alive());
         self.captures.go_on(&self.app);
         self.upkeep.go_on(&self.app);
         self.lifetime.go_on(&self.app)?;

@@ -173,8 +173,7 @@ impl Recovery {
             let is_newest = after.is_some() && after == session.runs.iter().rev().nth(1).map(String::as_str);
             let is_told = || attention::recorded(&session).is_some_and(|told| told.run == session.run);
             if is_newest && !is_told() && view.newest_run(&session)?.is_some_and(|run| run::life(&run).is_alive()) {
-                let why = recovered_how(&view, &session)?;
-                attention::note(store, &session, Some((State::Recovered, why)), Actor::program("service"))?;
+                attention::note(store, &session, Some(recovered_how(&view, &session)?), Actor::program("service"))?;
             }
         }
         Ok(())
@@ -285,22 +284,24 @@ impl Dead {
         say(&format!("session {id} is resumed"));
         let view = app.store.refresh()?;
         if let Some(session) = view.session(id)? {
-            let why = recovered_how(&view, &session)?;
-            attention::note(&app.store, &session, Some((State::Recovered, why)), Actor::program("service"))?;
+            attention::note(&app.store, &session, Some(recovered_how(&view, &session)?), Actor::program("service"))?;
         }
         Ok(true)
     }
 }
 
-/// The words for people about a session that was resumed; none where it goes on as it was.
-fn recovered_how(view: &View, session: &Session) -> Result<Option<&'static str>> {
+/// The verdict on a session that was resumed, with words for people where it does not go on as it was.
+fn recovered_how(view: &View, session: &Session) -> Result<(State, Option<&'static str>)> {
     if has_begun_anew(view, session)? {
-        return Ok(Some(ANEW));
+        return Ok((State::Recovered, Some(ANEW)));
     }
     let from = view.newest_run(session)?.and_then(|run| run.resumed_from?.parse().ok());
     let from = from.map(|id| view.checkpoint(id)).transpose()?.flatten();
     let phase = from.as_ref().and_then(|from| from.record.conversation.as_ref()?.get("phase")?.as_str());
-    Ok(matches!(phase, Some("thinking" | "in_tool")).then_some(AMID))
+    Ok(match phase {
+        Some("thinking" | "in_tool") => (State::CutOff, Some(AMID)),
+        _ => (State::Recovered, None),
+    })
 }
 
 /// True if the agent of a session did not know its conversation, so that a new one was begun for it.

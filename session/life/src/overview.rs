@@ -111,13 +111,15 @@ pub enum Need {
     Failing,
     /// Its agent waits for an answer.
     Waiting,
+    /// Its agent was resumed after its turn had been cut off, and waits to be told how to go on.
+    CutOff,
     /// A checkpoint of it waits for a decision, or its last one was rejected.
     Review,
 }
 
 impl Need {
     /// All of them.
-    pub const ALL: [Need; 5] = [Need::ResumeFailed, Need::LeftAlone, Need::Failing, Need::Waiting, Need::Review];
+    pub const ALL: [Need; 6] = [Need::ResumeFailed, Need::LeftAlone, Need::Failing, Need::Waiting, Need::CutOff, Need::Review];
 
     /// Its name, as printed.
     pub fn name(self) -> &'static str {
@@ -126,6 +128,7 @@ impl Need {
             Need::LeftAlone => "left_alone",
             Need::Failing => "failing",
             Need::Waiting => "waiting",
+            Need::CutOff => "cut_off",
             Need::Review => "review",
         }
     }
@@ -157,6 +160,8 @@ pub struct Overview {
     pub failing: Option<FailureStreak>,
     /// Set where it lives and no checkpoint of it can be made, which cannot be recorded either: its store takes no writes.
     pub store_is_read_only: bool,
+    /// Set where it lives and its store has no room for a checkpoint, which cannot be recorded either.
+    pub store_is_full: bool,
     /// A process that says that it has the conversation open of this one, whose agent is dead, or not known: then it may be that.
     pub open_in: Option<i32>,
     /// A sentence about an agent outside of this container that may have the conversation of this dead one open.
@@ -196,8 +201,9 @@ impl Overview {
         match () {
             () if has(attention::State::ResumeFailed) => Some(Need::ResumeFailed),
             () if self.set_aside.is_some() => Some(Need::LeftAlone),
-            () if self.failing.is_some() || self.store_is_read_only => Some(Need::Failing),
+            () if self.failing.is_some() || self.store_is_read_only || self.store_is_full => Some(Need::Failing),
             () if self.observed == AgentState::Waiting => Some(Need::Waiting),
+            () if has(attention::State::CutOff) => Some(Need::CutOff),
             () if self.review.is_some() => Some(Need::Review),
             () => None,
         }
@@ -225,7 +231,7 @@ impl Overview {
             supervisor: supervisor.filter(Identity::is_alive),
             wanted: session.run.as_ref().map(|_| session.goal()),
             observed,
-            why,
+            why: why.or_else(|| cut_off(attention.as_ref())),
             agent,
             review: head.as_ref().map(|head| review(&view, head)).transpose()?.flatten(),
             last_checkpoint: head.map(|head| LastCheckpoint { id: head.record.id, created_at: head.record.created_at }),
@@ -233,6 +239,7 @@ impl Overview {
             conversations,
             failing,
             store_is_read_only: observed.is_alive() && store.is_read_only(),
+            store_is_full: observed.is_alive() && store.free_when_full().is_some(),
             open_in: is_unseen.then(|| open_in(store, session)).transpose()?.flatten(),
             unseen: is_unseen.then(|| unseen(store, session)).transpose()?.flatten(),
             unsupervised: run.as_ref().map(|run| UnsupervisedAgent::of(store, session, run)).transpose()?.flatten(),
@@ -354,6 +361,11 @@ fn unseen(store: &Store, session: &Session) -> Result<Option<String>> {
     let Some(newest) = session.conversations.last().filter(|_| session.status != Status::Ended) else { return Ok(None) };
     let config = run::config_of_session(store, session)?;
     Ok(config.map(|config| run::unseen_in(store, session, &config.path, &newest.id)).transpose()?.flatten())
+}
+
+/// The word that its turn was cut off.
+fn cut_off(attention: Option<&Attention>) -> Option<String> {
+    attention.filter(|attention| attention.state == attention::State::CutOff).and_then(|attention| attention.why.clone())
 }
 
 /// The warning; none of a session that has ended.

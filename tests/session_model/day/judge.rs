@@ -326,7 +326,7 @@ impl Day {
             self.claim(count == wanted, || format!("{wanted} sessions are {state}: {}", said.metrics));
         }
         let needs = said.listed["needs"].as_str();
-        for need in ["resume_failed", "left_alone", "failing", "waiting", "review"] {
+        for need in ["resume_failed", "left_alone", "failing", "waiting", "cut_off", "review"] {
             let count = number(&format!("parhelia_sessions_needing{{need=\"{need}\"}}"));
             let wanted = if needs == Some(need) { 1.0 } else { 0.0 };
             self.claim(count == Some(wanted), || format!("{wanted} sessions need {need}: {}", said.metrics));

@@ -67,7 +67,7 @@ pub fn why_dead(run: &Run) -> String {
     match () {
         () if is_finishing(run) => "its process is gone, and its last checkpoint is being made".to_owned(),
         () if !is_this_boot => "its machine was started anew".to_owned(),
-        () if is_server_gone => "its tmux server is gone".to_owned(),
+        () if is_server_gone => "its process and its tmux server are gone".to_owned(),
         () => "its process is gone, and nothing says why".to_owned(),
     }
 }

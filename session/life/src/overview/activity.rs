@@ -112,7 +112,7 @@ pub(crate) fn own_word(store: &Store, session: &Session) -> Result<Option<String
 const WRITING: SignedDuration = SignedDuration::from_secs(3);
 
 /// True if the newest conversation of a session was written to since an event, so that its agent goes on.
-fn has_written_since(session: &Session, since: Timestamp) -> bool {
+pub(super) fn has_written_since(session: &Session, since: Timestamp) -> bool {
     let transcript = session.conversations.last().and_then(Conversation::seen_at);
     let written =
         transcript.and_then(|path| path.metadata().ok()?.modified().ok()).and_then(|time| Timestamp::try_from(time).ok());

@@ -11,7 +11,7 @@ use parhelia_store::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::overview::observed::AgentState;
+use super::{activity::has_written_since, observed::AgentState};
 use parhelia_host::{Result, run};
 
 /// The field of a session that has the verdict; null where there is none.
@@ -31,6 +31,8 @@ pub enum State {
     ResumeFailed,
     /// The agent died, and was resumed.
     Recovered,
+    /// The agent died in a turn, was resumed, and waits to be told how to go on.
+    CutOff,
 }
 
 impl State {
@@ -42,6 +44,7 @@ impl State {
             State::LeftAlone => "left_alone",
             State::ResumeFailed => "resume_failed",
             State::Recovered => "recovered",
+            State::CutOff => "cut_off",
         }
     }
 
@@ -92,6 +95,10 @@ pub fn holding(session: &Session, observed: AgentState, head: Option<&Checkpoint
             is_so && is_of_newest
         }
         State::Recovered => observed.is_alive() && is_of_newest,
+        State::CutOff => {
+            let is_told = has_gone_on() || has_written_since(session, known.since) || observed == AgentState::Waiting;
+            observed.is_alive() && is_of_newest && !is_told
+        }
         State::LeftAlone => observed == AgentState::Dead && is_of_newest,
         // Each try to resume it is a run more. One that has worked since was no such try.
         State::ResumeFailed => observed == AgentState::Dead && (is_of_newest || !has_gone_on()),

@@ -86,7 +86,7 @@ pub(super) fn finish(
     {
         observer.warn(&Notice::AgentInside { conversation });
     }
-    for left in processes(wanted).filter(|found| !found.is_hook_work()) {
+    for left in processes(wanted).filter(|found| !found.is_of_hooks()) {
         observer.warn(&Notice::LeftBehind { process: left.text() });
     }
 }

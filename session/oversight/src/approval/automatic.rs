@@ -1,6 +1,6 @@
 //! The decision of a policy about a checkpoint that was just made.
 
-use parhelia_ledger::{Approval, ApprovalStatus, LedgerView as _, kind};
+use parhelia_ledger::{Approval, ApprovalStatus, LedgerView as _, Session, kind};
 use parhelia_store::{
     Store,
     event::{Actor, NewEvent},
@@ -64,7 +64,11 @@ fn decision(store: &Store, made: &Checkpoint, options: &policy::Approval, secret
         },
         inherited: secrets.and_then(secrets_rule).or(basis.inherited).or(rejected),
     };
-    let (status, rule) = options.judge(&name, &facts);
+    let (status, mut rule) = options.judge(&name, &facts);
+    // A limit that could not be applied is not passed over in silence.
+    if status == ApprovalStatus::AutoApproved && options.escalation.cost_threshold_usd > 0.0 && is_cost_unknown(&session) {
+        rule.text.push_str("; its cost is unknown, so that cost_threshold_usd decides nothing");
+    }
     let definition = options.definition(&name);
     let actor = Actor::program("policy");
     let decided = NewEvent::new(kind::CHECKPOINT_DECIDED, record.id.to_string(), actor.clone())
@@ -86,6 +90,11 @@ fn decision(store: &Store, made: &Checkpoint, options: &policy::Approval, secret
         (false, Some(_)) => None,
     };
     Ok(changed.into_iter().chain([decided]).collect())
+}
+
+/// True of a session in which an agent has spoken, and of whose cost nothing is known.
+fn is_cost_unknown(session: &Session) -> bool {
+    session.totals.cost_usd.is_none() && !session.conversations.is_empty()
 }
 
 /// The checkpoints that a new one builds on.
