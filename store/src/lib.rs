@@ -84,6 +84,7 @@ mod graph;
 pub mod healed;
 pub mod id;
 pub mod journal;
+mod json;
 mod kernel;
 pub mod keys;
 pub mod layout;

@@ -1,11 +1,10 @@
 //! The program itself: configuration, mounts, scripts.
 
 use parhelia_host::config::{Effective, Origin as Source};
+use parhelia_store::name::NameExt as _;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
-
-use crate::show::Show;
 
 /// An option's value in force.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -38,7 +37,7 @@ impl From<&Effective> for Setting {
     fn from(option: &Effective) -> Self {
         let (kind, path, line, name) = match &option.origin {
             Source::Default => ("default", None, None, None),
-            Source::File { path, line } => ("file", Some(path.show()), Some(line.show()), None),
+            Source::File { path, line } => ("file", Some(path.shown()), Some(*line as u64), None),
             Source::Environment { name } => ("environment", None, None, Some((*name).to_owned())),
         };
         Setting { key: option.key.into(), value: option.value.clone(), origin: Origin { kind: kind.into(), path, line, name } }
