@@ -35,7 +35,7 @@ pub struct Actor {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uid: Option<u32>,
     /// User who logged in, where that is another one.
-    // Of `sudo`, its caller.
+    // The caller of `sudo`, for instance.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub login: Option<String>,
 }

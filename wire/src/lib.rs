@@ -3,6 +3,9 @@
 //! [`Line`] is one object, told apart by `type`; the last one is a [`Summary`], told apart by `verb`, or an [`VerbError`]. Each object has one
 //! shape, whichever verb prints it. [`schema`] describes all of them; `docs/json.schema.json` is its checked-in text.
 //!
+//! A library's type that other programs see as it is derives `Serialize` and `JsonSchema` itself, and the docs of its fields are in the schema. Types
+//! are declared here where JSON differs from what a library keeps or stores: other names, computed fields, null in place of absence.
+//!
 //! Spelling, everywhere: `id` is the id of the thing that an object is about, which its `type` or its `verb` says; the ids of other things
 //! stand under their names (`session`, `run`, `parent`). Sizes are bytes and end in `bytes`, or are called so. Times are
 //! RFC 3339 in UTC. Paths are text in which bytes that are not printable UTF-8 are `\xNN`. What is not known is null.

@@ -1,5 +1,6 @@
 //! The program itself: configuration, mounts, scripts.
 
+use jiff::Timestamp;
 use parhelia_host::config::{Effective, Origin as Source};
 use parhelia_store::name::NameExt as _;
 use schemars::JsonSchema;
@@ -75,11 +76,9 @@ pub struct Browser {
     /// Name that it gave itself.
     pub name: String,
     /// Time at which it signed in.
-    #[schemars(extend("format" = "date-time"))]
-    pub created_at: String,
+    pub created_at: Timestamp,
     /// Time at which it was there last, up to an hour less.
-    #[schemars(extend("format" = "date-time"))]
-    pub used_at: String,
+    pub used_at: Timestamp,
 }
 
 /// A service that can be connected to.

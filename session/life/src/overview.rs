@@ -58,7 +58,7 @@ pub struct LastCheckpoint {
 pub const SERVICE_INTERVAL: Duration = Duration::from_secs(300);
 
 /// An agent without its supervisor, the process that makes its checkpoints.
-// Or a program, or an agent that was started by hand and whose hooks do not run any more.
+// Programs count as well, and agents that were started by hand and whose hooks do not run any more.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct UnsupervisedAgent {
     /// Process id of the live agent.

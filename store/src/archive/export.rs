@@ -51,7 +51,7 @@ pub struct ExportReport {
     /// Bytes of the archive.
     pub archive_bytes: u64,
     /// Sockets, for which it has no place.
-    // They stand in comments.
+    // Comments of the archive name them.
     #[serde(serialize_with = "crate::json::length")]
     #[schemars(with = "u64")]
     pub sockets: Vec<Vec<u8>>,

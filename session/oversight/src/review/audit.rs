@@ -313,7 +313,7 @@ pub struct AuditReport {
     /// Time of the last event.
     pub last_at: Option<Timestamp>,
     /// Hash of the last event.
-    // Whoever notes it can tell later whether anything up to here was removed or changed.
+    // A person who notes it can tell later whether anything up to here was removed or changed.
     pub last: Option<String>,
     /// Places at which the chain is broken.
     pub breaks: Vec<Break>,
