@@ -106,7 +106,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         context.out.remark("The index was made anew.")?;
     }
     for finding in &report.findings {
-        context.out.object(Line::Finding(finding.into()))?;
+        context.out.object(Line::Finding(finding.clone()))?;
         print(context, finding);
     }
     hurt::print(context, &report);
@@ -145,7 +145,7 @@ fn print_mend(context: &mut Context, mend: &Mend, args: &Args) -> Result<()> {
         context.out.remark(format!("{will} finish what an earlier repair began with the journal."))?;
     }
     for place in &mend.journal {
-        context.out.object(Line::MendedRecords(place.into()))?;
+        context.out.object(Line::MendedRecords(place.clone()))?;
         tell!("parhelia: the journal: {}", place.damage);
     }
     for found in &mend.refilled {
@@ -229,7 +229,7 @@ fn print_plan(context: &mut Context, plan: &RepairPlan, args: &Args) -> Result<(
         context.out.remark(format!("{will} take {} from elsewhere.", human::count(plan.recovered_objects, "lost object")))?;
     }
     for lost in &plan.lost {
-        context.out.object(Line::Lost(lost.into()))?;
+        context.out.object(Line::Lost(lost.clone()))?;
         tell!("parhelia: {} {} is lost", lost.kind, lost.object);
         print_touched(context, &lost.touches, lost.touches_more);
     }
@@ -274,7 +274,7 @@ fn conclude(context: &mut Context, report: &CheckReport, args: &Args) -> Result<
         }
         context.out.remark("A `parhelia checkpoint create` that comes upon the same content stores it again.")?;
     }
-    let (ok, checked) = (report.is_clean(), Some(report.into()));
+    let (ok, checked) = (report.is_clean(), Some(report.clone()));
     context.out.summary(Summary::Check(Check {
         dry_run: false,
         ok,

@@ -57,22 +57,11 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
             human::count(report.damaged.len() as u64, "pack")
         );
     }
-    context.out.summary(Summary::CopyStore(CopiedStore {
-        destination: shown,
-        made: report.made,
-        sequence: report.sequence,
-        checkpoints: report.checkpoints,
-        packs: report.packs,
-        copied_packs: report.copied_packs,
-        copied_bytes: report.copied_bytes,
-        removed_packs: report.removed_packs,
-        removed_bytes: report.removed_bytes,
-        damaged_packs: report.damaged.len() as u64,
-        left_out_files: report.left_out_files,
-    }))?;
-    Ok(match (report.damaged.is_empty(), report.left_out_files) {
+    let code = match (report.damaged.is_empty(), report.left_out_files) {
         (false, _) => Code::Corrupt,
         (true, 0) => Code::Done,
         (true, _) => Code::Partly,
-    })
+    };
+    context.out.summary(Summary::CopyStore(CopiedStore { destination: shown, report }))?;
+    Ok(code)
 }

@@ -75,16 +75,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
             human::path(args.output.as_os_str().as_bytes())
         ))?;
     }
-    context.out.summary(Summary::Export(ExportOutcome {
-        id: checkpoint.id(),
-        output: args.output.shown(),
-        members: report.members,
-        files: report.files,
-        bytes: report.bytes,
-        tar_bytes: report.tar_bytes,
-        archive_bytes: report.archive_bytes,
-        sockets: report.sockets.len() as u64,
-    }))?;
+    context.out.summary(Summary::Export(ExportOutcome { id: checkpoint.id(), output: args.output.shown(), report }))?;
     Ok(Code::Done)
 }
 

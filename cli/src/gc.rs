@@ -27,7 +27,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         let plan = gc::plan(&store, &GcOptions::default(), &progress)?;
         drop(progress);
         print_plan(context, &plan)?;
-        context.out.summary(Summary::Gc(Box::new(Collection { dry_run: true, plan: (&plan).into(), done: None })))?;
+        context.out.summary(Summary::Gc(Box::new(Collection { dry_run: true, plan, done: None })))?;
     } else {
         let GcOutcome { freed, forgotten } = collect(&store, &context.host()?, &progress);
         let report = freed?;
@@ -37,8 +37,8 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         print_report(context, &report)?;
         context.out.summary(Summary::Gc(Box::new(Collection {
             dry_run: false,
-            plan: (&report.plan).into(),
-            done: Some((&report).into()),
+            plan: report.plan.clone(),
+            done: Some(report),
         })))?;
     }
     Ok(Code::Done)

@@ -20,7 +20,7 @@ use parhelia_host::run;
 use parhelia_screen::human;
 use parhelia_wire::{
     Summary,
-    summary::{HookLayer, LastHeard, NarrowedHook},
+    summary::hooks::{HookLayer, InstallOutcome, StatusOutcome, UninstallOutcome},
 };
 
 use crate::{
@@ -189,7 +189,11 @@ fn install(context: &mut Context, args: &InstallArgs) -> Result<Code> {
     if changed {
         context.out.did(format!("hooks were put into {path}"));
     }
-    context.out.summary(Summary::HooksInstall { path, changed, proxied: wrapped.map(|wrapped| wrapped.servers) })?;
+    context.out.summary(Summary::HooksInstall(InstallOutcome {
+        path,
+        changed,
+        proxied: wrapped.map(|wrapped| wrapped.servers),
+    }))?;
     Ok(Code::Done)
 }
 
@@ -223,7 +227,7 @@ fn uninstall(context: &mut Context, place: &SettingsArgs) -> Result<Code> {
         context.out.did(format!("hooks were taken out of {path}"));
     }
     let unproxied = unwrapped.map(|unwrapped| unwrapped.servers).unwrap_or_default();
-    context.out.summary(Summary::HooksUninstall { path, changed, unproxied })?;
+    context.out.summary(Summary::HooksUninstall(UninstallOutcome { path, changed, unproxied }))?;
     Ok(Code::Done)
 }
 
@@ -339,17 +343,17 @@ fn status(context: &mut Context, place: &SettingsArgs) -> Result<Code> {
         Err(why) => format!("Whether events come cannot be told, and hooks may fail: {why}"),
     })?;
     let heard = heard.ok().flatten();
-    context.out.summary(Summary::HooksStatus {
+    context.out.summary(Summary::HooksStatus(StatusOutcome {
         layers: layers.iter().map(|layer| HookLayer::of(layer, said_of(layer))).collect(),
         why_dead: dead,
-        last_heard: heard.map(|heard| LastHeard { event: heard.event, at: heard.at.to_string() }),
+        last_heard: heard,
         path: shown,
         installed: status.installed,
         missing: status.missing,
-        narrowed: status.narrowed.iter().map(NarrowedHook::from).collect(),
+        narrowed: status.narrowed,
         commands: status.commands,
         disabled: status.disabled.is_some(),
         proxied,
-    })?;
+    }))?;
     Ok(Code::Done)
 }

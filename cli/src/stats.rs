@@ -18,12 +18,12 @@ pub fn run(context: &mut Context) -> Result<Code> {
     let stats = stats::stats(&store, &progress)?;
     drop(progress);
     for session in &stats.sessions {
-        context.out.object(Line::Usage(session.into()))?;
+        context.out.object(Line::Usage(session.clone()))?;
     }
     if !context.out.json {
         print(context, &stats)?;
     }
-    context.out.summary(Summary::Stats((&stats).into()))?;
+    context.out.summary(Summary::Stats(stats))?;
     Ok(Code::Done)
 }
 

@@ -135,7 +135,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         warnings: told,
         checked: read.map(Into::into),
         compared: summary.is_some(),
-        changes: (&summary.unwrap_or_default()).into(),
+        changes: summary.unwrap_or_default(),
     })))?;
     Ok(if unread.is_empty() { Code::Done } else { Code::Partly })
 }

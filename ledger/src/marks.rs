@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use parhelia_store::check::VerifyLevel;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use ulid::Ulid;
 
@@ -75,32 +76,34 @@ impl Approval {
     }
 }
 
-/// A remark.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// An annotation of a checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Annotation {
     /// Time at which it was made.
     pub timestamp: Timestamp,
-    /// By whom.
+    /// Person who made it.
     pub user: Option<String>,
     /// Text of the remark, which may have several lines.
     pub text: String,
 }
 
-/// A reference to an issue.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+/// An issue that a checkpoint is linked to.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Link")]
 pub struct Issue {
-    /// The tracker of the issue: `github`, `linear`, `beads`, `url`.
+    /// github, linear, beads, url.
     pub tracker: String,
-    /// Id that the tracker knows it by, such as `OWNER/REPO#12` or `ENG-123`.
+    /// Id of the issue there; of `url` its address.
     pub id: String,
-    /// Its address.
+    /// Address; of Beads `beads:` and the id.
     pub url: String,
 }
 
-/// The last verification of a checkpoint.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A verification of a checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Verification {
-    /// Its thoroughness.
+    /// Thoroughness: new, index, part, deep.
+    #[schemars(with = "String", extend("enum" = ["new", "index", "part", "deep"]))]
     pub level: VerifyLevel,
     /// True if nothing was damaged.
     pub ok: bool,
@@ -111,32 +114,34 @@ pub struct Verification {
     pub incomplete: Vec<String>,
 }
 
-/// A text that looks like a credential. The text itself is never part of it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+/// A text that looks like a credential.
+// The text itself is never part of it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct PossibleSecret {
-    /// The name of the rule that found it.
+    /// Rule that found it, such as github-token.
     pub rule: String,
-    /// The file's path in the workspace, as shown text.
+    /// Path of the file in the workspace.
     pub path: String,
     /// Line in the file, from 1.
     pub line: u64,
-    /// Some digits of a hash of it, by which it is known again in the same store.
+    /// Digits of a hash by which it is known again in the same store.
     pub fingerprint: String,
 }
 
-/// The numbers of files that were not scanned for secrets, by reason.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// Files that were not scanned, by reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
+#[schemars(!default)]
 pub struct UnscannedCounts {
-    /// They are no text.
+    /// No text.
     pub binary: u64,
-    /// They are too long.
+    /// Longer than 1 MiB.
     pub too_large: u64,
-    /// Their path is allowed to have secrets.
+    /// Allowed by their path.
     pub allowed: u64,
-    /// They could not be read from the store.
+    /// Not to be read from the store.
     pub unreadable: u64,
-    /// The time was up, or somebody interrupted the scan.
+    /// Not reached before an interruption.
     pub not_reached: u64,
 }
 

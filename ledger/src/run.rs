@@ -4,6 +4,7 @@ use std::{ffi::OsString, os::unix::ffi::OsStringExt};
 
 use jiff::Timestamp;
 use parhelia_store::name;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -12,8 +13,9 @@ use crate::{
     lease::Lease,
 };
 
-/// The place of a run in tmux.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// A pane of tmux.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Pane")]
 pub struct Tmux {
     /// Path of the server's socket.
     pub socket: String,

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use jiff::Timestamp;
 use parhelia_store::{name, place::Place};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use ulid::Ulid;
@@ -77,20 +78,18 @@ impl Goal {
     }
 }
 
-/// Usage of a session so far.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+/// Sums over a session's runs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+#[schemars(!default)]
 pub struct Totals {
-    /// Cost in US dollars, over all its conversations; none unless one was reported.
-    #[serde(default)]
+    /// Cost in US dollars, where one was reported.
     pub cost_usd: Option<f64>,
-    /// Time that was worked in it, in seconds: from beginning to end of each run whose end was recorded.
-    #[serde(default)]
+    /// Seconds from beginning to end of each run whose end was recorded.
     pub active_seconds: u64,
     /// Checkpoints that an error caused.
-    #[serde(default)]
     pub errors: u64,
     /// Checkpoints that were made, deleted ones included.
-    #[serde(default)]
     pub checkpoints: u64,
 }
 

@@ -36,6 +36,12 @@ pub trait NameExt {
     fn shown(&self) -> String;
 }
 
+impl NameExt for [u8] {
+    fn shown(&self) -> String {
+        display(self)
+    }
+}
+
 impl NameExt for OsStr {
     fn shown(&self) -> String {
         display(self.as_bytes())
@@ -153,16 +159,15 @@ pub fn as_path(bytes: &[u8]) -> &Path {
 
 /// Paths in JSON, for `#[serde(with = ...)]`: as [`display`] shows them, since JSON has no other way to say every path.
 pub mod shown {
-    use std::{
-        os::unix::ffi::OsStrExt,
-        path::{Path, PathBuf},
-    };
+    use std::{ops::Deref, path::PathBuf};
 
     use serde::{Deserialize, Deserializer, Serializer};
 
+    use super::NameExt;
+
     /// Writes a path.
-    pub fn serialize<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&super::display(path.as_os_str().as_bytes()))
+    pub fn serialize<P: Deref<Target: NameExt>, S: Serializer>(path: &P, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&path.shown())
     }
 
     /// Reads a path.

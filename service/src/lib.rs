@@ -82,7 +82,7 @@ mod watch;
 
 pub use activation::{PassedSocket, PassedSockets};
 pub use api::openapi::document as openapi;
-pub use browsers::{Browser, Table as Browsers};
+pub use browsers::Table as Browsers;
 pub use doors::{Address, Page, Socket, Tcp, token_path};
 pub use emitter::{BeginRun, EmitError, Emitter, Reach};
 pub use error::Error;

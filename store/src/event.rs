@@ -2,6 +2,7 @@
 //! hash of the event before it, so that the list of them can be checked by itself, wherever it is copied to.
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use ulid::Ulid;
@@ -22,19 +23,20 @@ pub mod kind {
 }
 
 /// The cause of an event.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+#[schemars(!default)]
 pub struct Actor {
     /// The user, where one is known.
-    #[serde(default)]
     pub user: Option<String>,
-    /// By which way: `cli`, `hook`, `api`, `retention`, `policy`, `service`, `tracker`.
-    #[serde(default)]
+    /// cli, agent, hook, api, retention, policy, service, tracker.
     pub via: String,
-    /// The number of the user, as the kernel says.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Number of the user, as the kernel says.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub uid: Option<u32>,
-    /// The user who logged in, as the kernel says, where that is another one: of `sudo`, who called it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// User who logged in, where that is another one.
+    // The caller of `sudo`, for instance.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub login: Option<String>,
 }
 

@@ -51,6 +51,7 @@
 //! | `clock` `filesystem` `writers` `kernel` | when stamps can be believed: clocks that are set back, filesystems that take each other's place, files that somebody writes to; the few system calls that need `unsafe` |
 //! | `place` `maker` | which folder a workspace is: known again after it was moved, missed where its disk is not mounted; who makes a checkpoint |
 //! | `secrets` | files that never enter a store; its caller says which |
+//! | `json` | fields of reports in JSON: types that other programs see derive `Serialize` and `JsonSchema` where they are declared |
 //! | `create/` `restore/` `diff/` `check/` `gc/` `archive/` | the verbs |
 //! | `store` | opening a store and reading one object: nothing else |
 
@@ -84,6 +85,7 @@ mod graph;
 pub mod healed;
 pub mod id;
 pub mod journal;
+mod json;
 mod kernel;
 pub mod keys;
 pub mod layout;

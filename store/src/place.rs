@@ -10,6 +10,7 @@ use std::{
 };
 
 use rustix::fs::{AtFlags, StatxFlags};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -17,22 +18,19 @@ use crate::{
     filesystem, mounts, name, sys,
 };
 
-/// Path of a workspace, and the identity of its folder. Unknown fields are stored as null: an event that names the workspace sets all of it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// A session's folder.
+// Unknown fields are stored as null: an event that names the workspace sets all of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Place {
-    /// Its absolute path, shown as [`crate::name::display`] shows it.
+    /// Absolute path; bytes that are not printable UTF-8 are shown as `\xNN`.
     pub path: String,
-    /// The folder's inode, where it is known.
-    #[serde(default)]
+    /// Inode of the folder, where it is known.
     pub inode: Option<u64>,
-    /// Time at which the folder was made, by its filesystem, in seconds: an inode number is given again.
-    #[serde(default)]
+    /// Time at which the folder was made, by its filesystem, in seconds.
     pub born: Option<String>,
-    /// Identity of its filesystem, in hex, where that stays the same when it is mounted again.
-    #[serde(default)]
+    /// Id of its filesystem, in hex, where that stays the same when it is mounted again.
     pub filesystem: Option<String>,
-    /// Mountpoint of that filesystem, shown as the path is.
-    #[serde(default)]
+    /// Folder on which that is mounted.
     pub mountpoint: Option<String>,
 }
 

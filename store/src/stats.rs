@@ -5,6 +5,9 @@ use std::{
     path::Path,
 };
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use crate::{
     error::{Error, Result},
     gc,
@@ -16,8 +19,8 @@ use crate::{
     store::Store,
 };
 
-/// A store in numbers.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// Numbers of a store.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Stats {
     /// Number of checkpoints that exist, without deleted ones.
     pub checkpoints: u64,
@@ -35,7 +38,7 @@ pub struct Stats {
     pub packs: u64,
     /// Bytes of them on disk.
     pub pack_bytes: u64,
-    /// Bytes in them of the blocks that hold content; the others hold trees, recipes, tables and records.
+    /// Bytes in them of the blocks that hold content.
     pub data_block_bytes: u64,
     /// Bytes of packs that were condemned and still wait.
     pub condemned_bytes: u64,
@@ -45,32 +48,35 @@ pub struct Stats {
     pub index_bytes: u64,
     /// Bytes of stat caches and files under way.
     pub cache_bytes: u64,
-    /// Bytes of the ballast: room for a deletion on a full disk, whatever the store holds.
+    /// Bytes of the ballast: room for a deletion on a full disk.
     pub reserve_bytes: u64,
-    /// Bytes of the whole folder, but for the ballast.
+    /// Bytes of the whole folder, without the ballast.
     pub stored_bytes: u64,
     /// `logical_bytes` by `unique_bytes`.
     pub dedup_ratio: f64,
     /// `unique_bytes` and `meta_bytes` by `pack_bytes`.
     pub compression_ratio: f64,
     /// Each session, by name.
+    #[serde(skip)]
     pub sessions: Vec<SessionStats>,
 }
 
-/// A session in numbers.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// A session's share of a store.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "Usage")]
 pub struct SessionStats {
-    /// Its name.
+    /// Id of the session; numbers are of its checkpoints.
     pub session: String,
-    /// Its checkpoints that exist.
+    /// Number of its checkpoints that exist.
     pub checkpoints: u64,
     /// Files in the newest of them.
     pub files: u64,
     /// Bytes of these files.
     pub logical_bytes: u64,
-    /// Id of the newest, in order of commits; none where all were deleted.
+    /// ULID of the newest, in order of commits; null where all were deleted.
+    #[schemars(with = "Option<String>")]
     pub newest: Option<Ulid>,
-    /// Bytes of the packs that its commits added, deleted ones included: what it has made the store grow by.
+    /// Bytes of the packs that its commits added, deleted ones included: its growth of the store.
     pub added_bytes: u64,
     /// The same for its newest commit alone.
     pub added_bytes_newest: u64,

@@ -2,25 +2,27 @@
 
 use std::collections::BTreeMap;
 
-use parhelia_ledger::Marks;
+use jiff::Timestamp;
+use parhelia_ledger::{self as ledger, Annotation, ApprovalStatus, Issue, Marks, PossibleSecret, UnscannedCounts, Verification};
 use parhelia_life::retention::{KeepReason, RemovalReason};
 use parhelia_oversight::{review::tag::InUse, search};
 use parhelia_store::{
-    id::Ulid,
+    id::{TreeId, Ulid},
     omitted::{Omission as StoreOmission, Reason},
     record::{self, Cause, Outline, Part},
 };
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, value::RawValue};
 
-use crate::show::{Show, mirror, shown};
+use crate::shown;
 
 /// A sealed record of a workspace and of the session in it, with what was said of it since.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Checkpoint {
     /// ULID.
-    pub id: String,
+    #[schemars(with = "String")]
+    pub id: Ulid,
     /// Session that it belongs to.
     pub session: String,
     /// Run of the session that made it.
@@ -32,7 +34,8 @@ pub struct Checkpoint {
     /// Sequence of its commit in the journal.
     pub sequence: u64,
     /// Checkpoint before it.
-    pub parent: Option<String>,
+    #[schemars(with = "Option<String>")]
+    pub parent: Option<Ulid>,
     /// Place in the chain of its ancestors, from 1.
     pub depth: u64,
     /// Reason: periodic, detach, error, complete, shutdown, manual; later releases may have others.
@@ -45,8 +48,7 @@ pub struct Checkpoint {
     /// Message of its maker.
     pub message: Option<String>,
     /// End of capture.
-    #[schemars(extend("format" = "date-time"))]
-    pub created_at: String,
+    pub created_at: Timestamp,
     /// Absolute path of the folder that was captured.
     pub workspace: String,
     /// Regular files in it.
@@ -54,7 +56,7 @@ pub struct Checkpoint {
     /// Bytes of these files.
     pub bytes: u64,
     /// Id of the tree that holds everything.
-    pub root: String,
+    pub root: TreeId,
     /// True if everything that should be in it is.
     pub complete: bool,
     /// The agent's conversation: its id and counters.
@@ -73,7 +75,12 @@ pub struct Checkpoint {
     /// Annotations, in the order in which they were made.
     pub annotations: Vec<Annotation>,
     /// Issues that it is linked to.
-    pub links: Vec<Link>,
+    pub links: Vec<Issue>,
+}
+
+/// JSON that the record has undecoded.
+fn value(json: &RawValue) -> Value {
+    serde_json::from_str(json.get()).unwrap_or_default()
 }
 
 /// The description of causes.
@@ -91,141 +98,91 @@ impl Checkpoint {
     pub fn of(checkpoint: &Outline, marks: &Marks) -> Self {
         let lacks_a_part = marks.verification.as_ref().is_some_and(|verification| !verification.incomplete.is_empty());
         Checkpoint {
-            id: checkpoint.id.show(),
+            id: checkpoint.id,
             session: checkpoint.session.clone(),
             run: checkpoint.run.clone(),
             epoch: checkpoint.epoch,
             fenced: checkpoint.fenced,
             sequence: checkpoint.sequence,
-            parent: checkpoint.parent.show(),
+            parent: checkpoint.parent,
             depth: checkpoint.depth,
-            trigger: checkpoint.trigger.show(),
+            trigger: checkpoint.trigger.name().to_owned(),
             cause: checkpoint.cause().map(|cause| cause.name().to_owned()),
             trigger_detail: checkpoint.trigger_detail.clone(),
             message: checkpoint.message.clone(),
-            created_at: checkpoint.created_at.show(),
+            created_at: checkpoint.created_at,
             workspace: checkpoint.workspace.path.clone(),
             files: checkpoint.workspace.files,
             bytes: checkpoint.workspace.bytes,
-            root: checkpoint.root.show(),
+            root: checkpoint.root,
             complete: checkpoint.is_complete() && !lacks_a_part,
-            conversation: checkpoint.conversation.show(),
-            usage: checkpoint.usage.show(),
-            approval: marks.approval.show(),
-            verification: marks.verification.show(),
-            scan: marks.scan.show(),
-            tags: marks.tags.show(),
-            annotations: marks.annotations.show(),
-            links: marks.links.show(),
+            conversation: checkpoint.conversation.as_deref().map(value),
+            usage: checkpoint.usage.as_deref().map(value),
+            approval: marks.approval.as_ref().map(Approval::from),
+            verification: marks.verification.clone(),
+            scan: marks.scan.as_ref().map(Scan::from),
+            tags: marks.tags.iter().cloned().collect(),
+            annotations: marks.annotations.clone(),
+            links: marks.links.iter().cloned().collect(),
         }
     }
 }
 
-mirror! {
-    /// A decision about a checkpoint.
-    pub struct Approval of parhelia_ledger::Approval {
-        /// pending, approved, rejected, auto_approved.
-        #[schemars(extend("enum" = ["pending", "approved", "rejected", "auto_approved"]))]
-        pub status: String,
-        /// Person who decided.
-        pub user: Option<String>,
-        /// Present, and true, if an agent decided in that person's name.
-        #[serde(skip_serializing_if = "std::ops::Not::not")]
-        pub by_agent: bool,
-        /// Time of the decision.
-        #[schemars(extend("format" = "date-time"))]
-        pub timestamp: String,
-        /// Reason that was given; null without one.
-        pub reason: Option<String>,
-        /// Policy that decided; of a person's decision, the one that had asked for it.
-        pub policy: Option<String>,
-        /// Rule of the policy.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        pub rule: Option<String>,
-        /// Digest of the rules by which the policy decided then.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        pub definition: Option<String>,
-    }
+/// A decision about a checkpoint.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Approval {
+    /// pending, approved, rejected, auto_approved.
+    #[schemars(with = "String", extend("enum" = ["pending", "approved", "rejected", "auto_approved"]))]
+    pub status: ApprovalStatus,
+    /// Person who decided.
+    pub user: Option<String>,
+    /// Present, and true, if an agent decided in that person's name.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub by_agent: bool,
+    /// Time of the decision.
+    pub timestamp: Timestamp,
+    /// Reason that was given; null without one.
+    pub reason: Option<String>,
+    /// Policy that decided; of a person's decision, the one that had asked for it.
+    pub policy: Option<String>,
+    /// Rule of the policy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+    /// Digest of the rules by which the policy decided then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub definition: Option<String>,
+}
 
-    /// An annotation of a checkpoint.
-    pub struct Annotation of parhelia_ledger::Annotation {
-        /// Time at which it was made.
-        #[schemars(extend("format" = "date-time"))]
-        pub timestamp: String,
-        /// Person who made it.
-        pub user: Option<String>,
-        /// Text of the remark, which may have several lines.
-        pub text: String,
+impl From<&ledger::Approval> for Approval {
+    fn from(approval: &ledger::Approval) -> Self {
+        let ledger::Approval { status, user, by_agent, timestamp, reason, policy, rule, definition, .. } = approval.clone();
+        Approval { status, user, by_agent, timestamp, reason, policy, rule, definition }
     }
+}
 
-    /// An issue that a checkpoint is linked to.
-    pub struct Link of parhelia_ledger::Issue {
-        /// github, linear, beads, url.
-        pub tracker: String,
-        /// Id of the issue there; of `url` its address.
-        pub id: String,
-        /// Address; of Beads `beads:` and the id.
-        pub url: String,
-    }
+/// A scan for secrets of what a checkpoint has and its parent does not.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Scan {
+    /// Time of the scan.
+    pub at: Timestamp,
+    /// Number of possible secrets.
+    pub found: u64,
+    /// The first of them.
+    pub findings: Vec<PossibleSecret>,
+    /// Files that were left out because of them.
+    pub left_out: u64,
+    /// Secrets that a comment beside them allows.
+    pub allowed: u64,
+    /// Files that were scanned.
+    pub files: u64,
+    /// Files that were not.
+    pub unscanned: UnscannedCounts,
+}
 
-    /// A verification of a checkpoint.
-    pub struct Verification of parhelia_ledger::Verification {
-        /// Thoroughness: new, index, part, deep.
-        #[schemars(extend("enum" = ["new", "index", "part", "deep"]))]
-        pub level: String,
-        /// True if nothing was damaged.
-        pub ok: bool,
-        /// Time of the verification.
-        #[schemars(extend("format" = "date-time"))]
-        pub at: String,
-        /// Parts that should have been there, and were not.
-        #[serde(skip_serializing_if = "Vec::is_empty")]
-        pub incomplete: Vec<String>,
-    }
-
-    /// A scan for secrets of what a checkpoint has and its parent does not.
-    pub struct Scan of parhelia_ledger::Scan {
-        /// Time of the scan.
-        #[schemars(extend("format" = "date-time"))]
-        pub at: String,
-        /// Number of possible secrets.
-        pub found: u64,
-        /// The first of them.
-        pub findings: Vec<PossibleSecret>,
-        /// Files that were left out because of them.
-        pub left_out: u64,
-        /// Secrets that a comment beside them allows.
-        pub allowed: u64,
-        /// Files that were scanned.
-        pub files: u64,
-        /// Files that were not.
-        pub unscanned: UnscannedCounts,
-    }
-
-    /// A text that looks like a credential.
-    pub struct PossibleSecret of parhelia_ledger::PossibleSecret {
-        /// Rule that found it, such as github-token.
-        pub rule: String,
-        /// Path of the file in the workspace.
-        pub path: String,
-        /// Line in the file, from 1.
-        pub line: u64,
-        /// Digits of a hash by which it is known again in the same store.
-        pub fingerprint: String,
-    }
-
-    /// Files that were not scanned, by reason.
-    pub struct UnscannedCounts of parhelia_ledger::UnscannedCounts {
-        /// No text.
-        pub binary: u64,
-        /// Longer than 1 MiB.
-        pub too_large: u64,
-        /// Allowed by their path.
-        pub allowed: u64,
-        /// Not to be read from the store.
-        pub unreadable: u64,
-        /// Not reached before an interruption.
-        pub not_reached: u64,
+impl From<&ledger::Scan> for Scan {
+    fn from(scan: &ledger::Scan) -> Self {
+        let ledger::Scan { at, found, findings, left_out, allowed, files, unscanned } = scan.clone();
+        Scan { at, found, findings, left_out, allowed, files, unscanned }
     }
 }
 
@@ -235,12 +192,12 @@ pub struct Tag {
     /// The tag itself, such as release/1.2.
     pub tag: String,
     /// The newest checkpoint that bears it, which `tag:` and the tag selects.
-    pub checkpoint: String,
+    #[schemars(with = "String")]
+    pub checkpoint: Ulid,
     /// Id of the session of that checkpoint.
     pub session: String,
     /// End of its capture.
-    #[schemars(extend("format" = "date-time"))]
-    pub created_at: String,
+    pub created_at: Timestamp,
     /// Number of checkpoints that bear the tag.
     pub checkpoints: u64,
 }
@@ -250,10 +207,10 @@ impl Tag {
     pub fn of(tag: &InUse, newest: &record::Record) -> Self {
         Tag {
             tag: tag.tag.clone(),
-            checkpoint: newest.id.show(),
+            checkpoint: newest.id,
             session: newest.session.clone(),
-            created_at: newest.created_at.show(),
-            checkpoints: tag.checkpoints.show(),
+            created_at: newest.created_at,
+            checkpoints: tag.checkpoints as u64,
         }
     }
 }
@@ -262,7 +219,8 @@ impl Tag {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CheckpointAnnotation {
     /// ULID of the checkpoint that bears it.
-    pub checkpoint: String,
+    #[schemars(with = "String")]
+    pub checkpoint: Ulid,
     /// Text, time and person of the remark.
     #[serde(flatten)]
     pub annotation: Annotation,
@@ -270,8 +228,8 @@ pub struct CheckpointAnnotation {
 
 impl CheckpointAnnotation {
     /// An annotation of a checkpoint.
-    pub fn of(checkpoint: Ulid, annotation: &parhelia_ledger::Annotation) -> Self {
-        CheckpointAnnotation { checkpoint: checkpoint.show(), annotation: annotation.into() }
+    pub fn of(checkpoint: Ulid, annotation: &Annotation) -> Self {
+        CheckpointAnnotation { checkpoint, annotation: annotation.clone() }
     }
 }
 
@@ -279,12 +237,12 @@ impl CheckpointAnnotation {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct SearchHit {
     /// ULID of the checkpoint that was found.
-    pub checkpoint: String,
+    #[schemars(with = "String")]
+    pub checkpoint: Ulid,
     /// Id of the session that it belongs to.
     pub session: String,
     /// End of its capture.
-    #[schemars(extend("format" = "date-time"))]
-    pub created_at: String,
+    pub created_at: Timestamp,
     /// Message of its maker.
     pub message: Option<String>,
     /// Rank: the best one has the highest. Scores of two searches cannot be compared.
@@ -298,9 +256,9 @@ impl SearchHit {
     pub fn of(hit: &search::Hit) -> Self {
         let record = &hit.checkpoint.record;
         SearchHit {
-            checkpoint: record.id.show(),
+            checkpoint: record.id,
             session: record.session.clone(),
-            created_at: record.created_at.show(),
+            created_at: record.created_at,
             message: record.message.clone(),
             score: hit.score,
             matches: hit.matches.iter().map(Excerpt::of).collect(),
@@ -345,13 +303,13 @@ pub struct PartState {
 impl PartState {
     /// The states of all parts of a checkpoint, by name.
     pub fn of_all(record: &record::Record) -> BTreeMap<String, PartState> {
-        record.parts.show()
+        record.parts.iter().map(|(name, part)| (name.clone(), PartState::from(part))).collect()
     }
 }
 
-impl Show<PartState> for record::Part {
-    fn show(&self) -> PartState {
-        let (status, error) = match self {
+impl From<&Part> for PartState {
+    fn from(part: &Part) -> Self {
+        let (status, error) = match part {
             Part::Captured => ("captured", None),
             Part::Absent => ("absent", None),
             Part::NotAsked => ("not_asked", None),
@@ -396,22 +354,33 @@ pub struct Retention {
     pub action: String,
     /// The rule: too_old, no_rule, thinned, store_too_large; of one that is kept latest, parent, approved, tagged, linked, resumed_from,
     /// rolled_back, in_use, message, complete, error, safety, recent, calendar, young, thinned, not_periodic.
-    pub reason: String,
+    #[schemars(with = "String")]
+    pub reason: RetentionReason,
+}
+
+/// The rule of retention that decided.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum RetentionReason {
+    /// The rule that removes it.
+    Removal(RemovalReason),
+    /// The rule that keeps it.
+    Keep(KeepReason),
 }
 
 impl Retention {
-    fn new(action: &str, checkpoint: &record::Checkpoint, reason: String) -> Self {
+    fn new(action: &str, checkpoint: &record::Checkpoint, reason: RetentionReason) -> Self {
         let session = checkpoint.record.session.clone();
         Retention { id: checkpoint.id(), session, action: action.into(), reason }
     }
 
     /// A checkpoint that goes: `removed`, or in a dry run `remove`.
     pub fn goes(action: &str, checkpoint: &record::Checkpoint, reason: RemovalReason) -> Self {
-        Self::new(action, checkpoint, reason.show())
+        Self::new(action, checkpoint, RetentionReason::Removal(reason))
     }
 
     /// A checkpoint that stays.
     pub fn stays(checkpoint: &record::Checkpoint, reason: KeepReason) -> Self {
-        Self::new("keep", checkpoint, reason.show())
+        Self::new("keep", checkpoint, RetentionReason::Keep(reason))
     }
 }

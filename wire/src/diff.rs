@@ -1,21 +1,17 @@
 //! Differences of checkpoints: entries, conversations, and checkpoints as a whole.
 
-use parhelia_agent::transcript::messages;
+use jiff::Timestamp;
+use parhelia_agent::environment::diff::EnvironmentChange;
 use parhelia_ledger::Marks;
 use parhelia_store::{
-    diff::{self, ChangeKind, Text, TreeChange},
+    diff::{ChangeKind, Text, TreeChange},
     record,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::{
-    checkpoint::Approval,
-    environment::EnvironmentChange,
-    show::{Show, mirror, shown},
-    tree::Entry,
-};
+use crate::{checkpoint::Approval, shown, tree::Entry};
 
 /// An entry that differs between two trees.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -96,54 +92,6 @@ fn content<T>(text: &Text<T>) -> &'static str {
     }
 }
 
-mirror! {
-    /// Numbers of entries that differ between two checkpoints, by kind of change.
-    pub struct Changes of diff::Summary {
-        /// Entries that only the new side has.
-        pub added: u64,
-        /// Entries that only the old side has.
-        pub deleted: u64,
-        /// Entries with other content.
-        pub modified: u64,
-        /// Files that are elsewhere.
-        pub renamed: u64,
-        /// Entries of another type.
-        pub type_changed: u64,
-        /// Entries with other metadata and the same content.
-        pub metadata: u64,
-        /// Bytes of files that came, and by which files grew.
-        pub bytes_added: u64,
-        /// Bytes of files that went, and by which files shrank.
-        pub bytes_removed: u64,
-    }
-
-    /// A message of a conversation.
-    pub struct Message of messages::Message {
-        /// user, assistant, tool.
-        pub role: String,
-        /// Id of the record, where it has one.
-        pub record: Option<String>,
-        /// Time, as the record has it.
-        pub at: Option<String>,
-        /// Text, or its beginning; of a tool its result.
-        pub text: String,
-        /// Bytes of the whole text: more than there are here of one that is cut.
-        pub text_bytes: u64,
-        /// Tools that the model calls.
-        pub calls: Vec<Call>,
-        /// True for the result of a tool that failed.
-        pub is_error: bool,
-    }
-
-    /// A tool that the model calls.
-    pub struct Call of messages::Call {
-        /// Name of the tool, as the agent calls it.
-        pub tool: String,
-        /// File, command, pattern or prompt that it is about, or the beginning of its input.
-        pub about: String,
-    }
-}
-
 /// Two checkpoints beside each other.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Comparison {
@@ -165,8 +113,7 @@ pub struct ComparisonSide {
     /// The checkpoint.
     pub id: String,
     /// End of its capture.
-    #[schemars(extend("format" = "date-time"))]
-    pub created_at: String,
+    pub created_at: Timestamp,
     /// Turns of its conversation.
     pub turn_count: Option<u64>,
     /// Tokens that the conversation had used.
@@ -184,11 +131,11 @@ impl ComparisonSide {
         let number = |name: &str| record.conversation.as_ref()?.get(name)?.as_u64();
         ComparisonSide {
             id: checkpoint.id(),
-            created_at: record.created_at.show(),
+            created_at: record.created_at,
             turn_count: number("turn_count"),
             tokens_used: number("tokens_used"),
             cost_estimate_usd: record.usage.as_ref().and_then(|usage| usage.get("cost_estimate_usd")).and_then(Value::as_f64),
-            approval: marks.approval.show(),
+            approval: marks.approval.as_ref().map(Approval::from),
         }
     }
 }

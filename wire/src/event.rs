@@ -1,27 +1,13 @@
 //! Events of the journal.
 
-use parhelia_store::{event, record};
+use jiff::Timestamp;
+use parhelia_store::{
+    event::{self, Actor},
+    record,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
-
-use crate::show::{Show, mirror};
-
-mirror! {
-    /// The cause of an event.
-    pub struct Actor of event::Actor {
-        /// The user, where one is known.
-        pub user: Option<String>,
-        /// cli, agent, hook, api, retention, policy, service, tracker.
-        pub via: String,
-        /// Number of the user, as the kernel says.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        pub uid: Option<u32>,
-        /// User who logged in, where that is another one.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        pub login: Option<String>,
-    }
-}
 
 /// An entry of the journal: a checkpoint that was made, or an event.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -35,8 +21,7 @@ pub struct Event {
     /// Session that it concerns.
     pub session: Option<String>,
     /// Its time.
-    #[schemars(extend("format" = "date-time"))]
-    pub at: String,
+    pub at: Timestamp,
     /// Run of a checkpoint.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
@@ -73,7 +58,7 @@ impl Event {
             ("trigger", Value::from(record.trigger.name())),
             ("cause", text(record.cause().map(|cause| cause.name().to_owned()))),
             ("trigger_detail", text(record.trigger_detail.clone())),
-            ("parent", text(record.parent.show())),
+            ("parent", text(record.parent.map(|parent| parent.to_string()))),
             ("fenced", record.fenced.into()),
             ("message", text(record.message.clone())),
             ("checksum", checkpoint.checksum().into()),
@@ -83,7 +68,7 @@ impl Event {
             kind: "checkpoint.created".into(),
             subject: checkpoint.id(),
             session: Some(record.session.clone()),
-            at: record.created_at.show(),
+            at: record.created_at,
             run: record.run.clone(),
             epoch: record.epoch,
             data: data.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
@@ -103,14 +88,14 @@ impl Event {
             kind: event.kind.clone(),
             subject: event.subject.clone(),
             session,
-            at: event.at.show(),
+            at: event.at,
             run: None,
             epoch: event.epoch,
             data: event.data.clone(),
-            id: Some(event.id.show()),
+            id: Some(event.id.to_string()),
             host: Some(event.host.clone()),
             schema: Some(event.schema),
-            actor: Some(event.actor.show()),
+            actor: Some(event.actor.clone()),
             idempotency_key: event.idempotency_key.clone(),
             previous: event.previous.clone(),
         }

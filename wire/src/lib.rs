@@ -3,6 +3,9 @@
 //! [`Line`] is one object, told apart by `type`; the last one is a [`Summary`], told apart by `verb`, or an [`VerbError`]. Each object has one
 //! shape, whichever verb prints it. [`schema`] describes all of them; `docs/json.schema.json` is its checked-in text.
 //!
+//! A library's type that other programs see as it is derives `Serialize` and `JsonSchema` itself, and the docs of its fields are in the schema. Types
+//! are declared here where JSON differs from what a library keeps or stores: other names, computed fields, null in place of absence.
+//!
 //! Spelling, everywhere: `id` is the id of the thing that an object is about, which its `type` or its `verb` says; the ids of other things
 //! stand under their names (`session`, `run`, `parent`). Sizes are bytes and end in `bytes`, or are called so. Times are
 //! RFC 3339 in UTC. Paths are text in which bytes that are not printable UTF-8 are `\xNN`. What is not known is null.
@@ -14,7 +17,6 @@ pub mod audit;
 pub mod checkpoint;
 pub mod context;
 pub mod diff;
-pub mod environment;
 pub mod event;
 pub mod memory;
 pub mod notification;
@@ -22,19 +24,25 @@ pub mod phase;
 mod reference;
 pub mod repository;
 pub mod session;
-mod show;
 pub mod summarized;
 pub mod summary;
 pub mod tool;
 pub mod tree;
 
+use parhelia_agent::{environment::diff::EnvironmentChange, transcript::messages::Message};
+use parhelia_knowledge::memory::Suggestion;
+use parhelia_store::{check, name, restore::SkippedEntry, stats::SessionStats};
 use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 pub use reference::reference;
-pub use show::shown;
 pub use summary::Summary;
+
+/// Bytes of a path as text.
+pub fn shown(path: &[u8]) -> String {
+    name::display(path)
+}
 
 /// One object on a line of its own.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -71,29 +79,29 @@ pub enum Line {
     /// A folder that goes back before its agent goes on.
     Rollback(Box<summary::RolledBack>),
     /// An entry that could not be restored as it was.
-    Skipped(tree::SkippedEntry),
+    Skipped(SkippedEntry),
     /// A socket, for which an archive has no place.
     Socket(tree::Socket),
     /// Two checkpoints beside each other.
     Comparison(Box<diff::Comparison>),
     /// A message of a conversation.
-    Message(diff::Message),
+    Message(Message),
     /// Damage of a checkpoint.
-    Problem(repository::Problem),
+    Problem(check::Problem),
     /// A part that a checkpoint lacks.
-    Lack(repository::Lack),
+    Lack(check::Lack),
     /// Damage of a store.
-    Finding(repository::Finding),
+    Finding(check::Finding),
     /// A path of a checkpoint of which something is damaged or missing.
-    Hurt(repository::Hurt),
+    Hurt(check::Hurt),
     /// A checkpoint that a salvage has found.
-    Salvaged(repository::SalvagedCheckpoint),
+    Salvaged(check::SalvagedCheckpoint),
     /// A damaged place of the journal that is, or would be, mended.
-    MendedRecords(repository::MendedRecords),
+    MendedRecords(check::MendedRecords),
     /// A remark about a store that is no damage.
     Note(repository::Note),
     /// An object that checkpoints need and that is nowhere.
-    Lost(repository::LostObject),
+    Lost(check::LostObject),
     /// A session, as recorded and as found now.
     Session(Box<session::Session>),
     /// The summary of a session at a checkpoint.
@@ -107,13 +115,13 @@ pub enum Line {
     /// A session that can go on, and how.
     Recovery(Box<session::Recovery>),
     /// A session's share of a store.
-    Usage(repository::Usage),
+    Usage(SessionStats),
     /// An entry of the journal.
     Event(Box<event::Event>),
     /// An environment, part by part.
     Environment(Map<String, Value>),
     /// A difference of two environments.
-    EnvironmentChange(environment::EnvironmentChange),
+    EnvironmentChange(EnvironmentChange),
     /// An option's value in force.
     Option(tool::Setting),
     /// A mounted checkpoint.
@@ -132,7 +140,7 @@ pub enum Line {
     /// A session whose result a person decided about.
     SessionOutcome(memory::SessionOutcome),
     /// Something that is worth remembering of a project.
-    Suggestion(Box<memory::Suggestion>),
+    Suggestion(Box<Suggestion>),
     /// A service that can be connected to.
     Service(tool::Service),
     /// A browser that is signed in at a service's page.

@@ -21,7 +21,6 @@ pub struct Knowledge {
     /// The session in which it was found out.
     pub session: Option<String>,
     /// Time at which it was added.
-    #[schemars(with = "String", extend("format" = "date-time"))]
     pub added_at: Timestamp,
     /// person, agent, or suggestion: a person has accepted one.
     pub added_by: String,
@@ -39,25 +38,9 @@ pub struct SessionOutcome {
     /// approved or rejected.
     pub outcome: String,
     /// Time of the decision.
-    #[schemars(with = "String", extend("format" = "date-time"))]
     pub decided_at: Timestamp,
     /// The checkpoint that it is about.
     pub checkpoint: Option<String>,
-}
-
-/// Something that is worth remembering.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Suggestion {
-    /// Its id, the same each time.
-    pub id: String,
-    /// The key under which it would be remembered.
-    pub key: String,
-    /// Knowledge in words, which becomes an entry once it is accepted.
-    pub text: String,
-    /// Files that matter for it.
-    pub files: Vec<String>,
-    /// Sessions in which it was seen.
-    pub sessions: Vec<String>,
 }
 
 impl Knowledge {
@@ -89,18 +72,6 @@ impl From<&memory::Outcome> for SessionOutcome {
             outcome: outcome.outcome.clone(),
             decided_at: outcome.timestamp,
             checkpoint: outcome.checkpoint.clone(),
-        }
-    }
-}
-
-impl From<&memory::Suggestion> for Suggestion {
-    fn from(suggestion: &memory::Suggestion) -> Self {
-        Suggestion {
-            id: suggestion.id.clone(),
-            key: suggestion.key.clone(),
-            text: suggestion.text.clone(),
-            files: suggestion.files.clone(),
-            sessions: suggestion.sessions.clone(),
         }
     }
 }

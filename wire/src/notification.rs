@@ -55,10 +55,8 @@ pub struct Delivery {
     /// True if it is not tried again by itself.
     pub has_failed: bool,
     /// Time since which it waits.
-    #[schemars(with = "String", extend("format" = "date-time"))]
     pub since: Timestamp,
     /// Time before which it is not tried, by itself; its channel or what waits of its session may hold it for longer.
-    #[schemars(with = "String", extend("format" = "date-time"))]
     pub not_before: Timestamp,
     /// Times that it was tried.
     pub attempts: u32,

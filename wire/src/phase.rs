@@ -17,7 +17,6 @@ pub struct Phase {
     /// Its number, from 1 to 7.
     pub number: u8,
     /// Time at which it was made.
-    #[schemars(with = "String", extend("format" = "date-time"))]
     pub created_at: Timestamp,
     /// True once the task is finished.
     pub completed: bool,

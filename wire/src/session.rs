@@ -4,20 +4,21 @@ mod review;
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
+use parhelia_agent::trouble::Trouble;
 use parhelia_host::run;
-
+use parhelia_ledger::{self as ledger, By, EndKind, Goal, Place, Status, Tmux, Totals};
 use parhelia_life::{
-    overview::{self, attention},
+    overview::{LastCheckpoint, Overview, UnsupervisedAgent, attention},
     workspace::beside,
 };
 use parhelia_oversight::labels;
-use parhelia_store::name::NameExt as _;
+use parhelia_store::{id::Ulid, name::NameExt as _};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-pub use self::review::{Exclusions, LeftOutBy, Ran, Review};
-use crate::show::{Show, mirror};
+pub use self::review::Review;
 
 /// A session: the stable identity of the work in one workspace.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -29,20 +30,21 @@ pub struct Session {
     /// Its folder.
     pub workspace: Option<Place>,
     /// Recorded status: starting, active, paused, error, ended.
-    #[schemars(extend("enum" = ["starting", "active", "paused", "error", "ended"]))]
-    pub status: String,
+    #[schemars(with = "String", extend("enum" = ["starting", "active", "paused", "error", "ended"]))]
+    pub status: Status,
     /// Reason of the last change of status.
     pub status_reason: Option<String>,
     /// Goal that a person or a policy set last: running, paused, ended; null if there was no run.
-    #[schemars(extend("enum" = ["running", "paused", "ended", null]))]
-    pub wanted: Option<String>,
+    #[schemars(with = "Option<String>", extend("enum" = ["running", "paused", "ended", null]))]
+    pub wanted: Option<Goal>,
     /// Its agent as it is found: none, starting, live, idle, waiting, elsewhere, unknown, dead.
     #[schemars(extend("enum" = ["none", "starting", "live", "idle", "waiting", "elsewhere", "unknown", "dead"]))]
     pub observed: String,
     /// Reason of that, where it can be told.
     pub why: Option<String>,
     /// Checkpoint that the next one follows.
-    pub head: Option<String>,
+    #[schemars(with = "Option<String>")]
+    pub head: Option<Ulid>,
     /// Epoch of its newest run; 0 before the first.
     pub epoch: u64,
     /// ULID of its newest run; null before the first.
@@ -96,187 +98,170 @@ pub struct Session {
     #[schemars(extend("enum" = ["resume_failed", "left_alone", "failing", "waiting", "cut_off", "review", null]))]
     pub needs: Option<String>,
     /// Target of a rollback that was interrupted: files of two states are in the workspace.
-    pub interrupted_rollback: Option<String>,
+    #[schemars(with = "Option<String>")]
+    pub interrupted_rollback: Option<Ulid>,
     /// Folders outside of its workspace that its agent was seen to work in, by its hooks; the last one at the end.
     pub worked_in: Vec<String>,
     /// Session whose agent works in this one's folder, a linked working tree, which is kept beside that.
     pub beside: Option<String>,
     /// Time of its creation.
-    #[schemars(extend("format" = "date-time"))]
-    pub created_at: String,
+    pub created_at: Timestamp,
     /// Time of the last change of anything of this.
-    #[schemars(extend("format" = "date-time"))]
-    pub changed_at: String,
+    pub changed_at: Timestamp,
     /// Journal sequence of that change. Sessions are ordered by it.
     pub changed_sequence: u64,
 }
 
 impl Session {
     /// A session as it is found, with the number of its checkpoints.
-    pub fn of(session: &parhelia_ledger::Session, overview: &overview::Overview, checkpoints: u64) -> Self {
+    pub fn of(session: &ledger::Session, overview: &Overview, checkpoints: u64) -> Self {
         Session {
             id: session.id.clone(),
             name: session.name.clone(),
-            workspace: session.workspace.show(),
-            status: session.status.show(),
+            workspace: session.workspace.clone(),
+            status: session.status,
             status_reason: session.status_reason.clone(),
-            wanted: overview.wanted.show(),
-            observed: overview.observed.show(),
+            wanted: overview.wanted,
+            observed: overview.observed.name().to_owned(),
             why: overview.why.clone(),
-            head: session.head.show(),
+            head: session.head,
             epoch: session.epoch,
             run: session.run.clone(),
             runs: session.runs.clone(),
-            conversations: overview.conversations.show(),
+            conversations: overview.conversations.iter().map(Conversation::from).collect(),
             policy: session.policy.clone(),
             labels: labels::of(session),
             project: session.project.clone(),
             first_prompt: session.first_prompt.clone(),
             last_prompt: overview.last_prompt.clone(),
-            totals: session.totals.show(),
+            totals: session.totals.clone(),
             checkpoints,
-            last_checkpoint: overview.last_checkpoint.show(),
+            last_checkpoint: overview.last_checkpoint.clone(),
             review: overview.review.map(|status| status.name().to_owned()),
-            failing: overview.failing.show(),
+            failing: overview.failing.as_ref().map(FailureStreak::from),
             store_is_read_only: overview.store_is_read_only,
             store_is_full: overview.store_is_full,
             open_in: overview.open_in,
             unseen: overview.unseen.clone(),
-            unsupervised: overview.unsupervised.show(),
+            unsupervised: overview.unsupervised.clone(),
             hooks_silent: overview.hooks_silent.clone(),
             another_folder: overview.another_folder.clone(),
             workspace_exists: overview.workspace_exists,
             set_aside: overview.set_aside.clone(),
-            attention: overview.attention.show(),
+            attention: overview.attention.as_ref().map(Attention::from),
             needs: overview.needs(session).map(|need| need.name().to_owned()),
-            interrupted_rollback: overview.interrupted_rollback.show(),
+            interrupted_rollback: overview.interrupted_rollback,
             worked_in: beside::worked_in(session).iter().map(|folder| folder.shown()).collect(),
             beside: beside::beside(session).map(str::to_owned),
-            created_at: session.created_at.show(),
-            changed_at: session.changed_at.show(),
+            created_at: session.created_at,
+            changed_at: session.changed_at,
             changed_sequence: session.changed_sequence,
         }
     }
 }
 
-mirror! {
-    /// A session's folder.
-    pub struct Place of parhelia_ledger::Place {
-        /// Absolute path; bytes that are not printable UTF-8 are shown as `\xNN`.
-        pub path: String,
-        /// Inode of the folder, where it is known.
-        pub inode: Option<u64>,
-        /// Time at which the folder was made, by its filesystem, in seconds.
-        pub born: Option<String>,
-        /// Id of its filesystem, in hex, where that stays the same when it is mounted again.
-        pub filesystem: Option<String>,
-        /// Folder on which that is mounted.
-        pub mountpoint: Option<String>,
-    }
+/// A conversation of an agent.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Conversation {
+    /// The agent's own id of it.
+    pub id: String,
+    /// Run in which it was seen first.
+    pub run: Option<String>,
+    /// Path of its transcript.
+    pub transcript: Option<String>,
+    /// Its turns at the last checkpoint, or at the one that a rollback went back to.
+    pub turn_count: Option<u64>,
+    /// Its cost in US dollars, as reported last.
+    pub cost_usd: Option<f64>,
+}
 
-    /// Sums over a session's runs.
-    pub struct Totals of parhelia_ledger::Totals {
-        /// Cost in US dollars, where one was reported.
-        pub cost_usd: Option<f64>,
-        /// Seconds from beginning to end of each run whose end was recorded.
-        pub active_seconds: u64,
-        /// Checkpoints that an error caused.
-        pub errors: u64,
-        /// Checkpoints that were made, deleted ones included.
-        pub checkpoints: u64,
+impl From<&ledger::Conversation> for Conversation {
+    fn from(conversation: &ledger::Conversation) -> Self {
+        let ledger::Conversation { id, run, transcript, turn_count, cost_usd, .. } = conversation.clone();
+        Conversation { id, run, transcript, turn_count, cost_usd }
     }
+}
 
-    /// A conversation of an agent.
-    pub struct Conversation of parhelia_ledger::Conversation {
-        /// The agent's own id of it.
-        pub id: String,
-        /// Run in which it was seen first.
-        pub run: Option<String>,
-        /// Path of its transcript.
-        pub transcript: Option<String>,
-        /// Its turns at the last checkpoint, or at the one that a rollback went back to.
-        pub turn_count: Option<u64>,
-        /// Its cost in US dollars, as reported last.
-        pub cost_usd: Option<f64>,
+/// Checkpoints that failed.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct FailureStreak {
+    /// Time of the first failure.
+    pub since: Timestamp,
+    /// Number of failures.
+    pub count: u64,
+    /// Reason of the last one.
+    pub reason: String,
+}
+
+impl From<&run::FailureStreak> for FailureStreak {
+    fn from(failing: &run::FailureStreak) -> Self {
+        FailureStreak { since: failing.since, count: failing.count, reason: failing.reason.clone() }
     }
+}
 
-    /// A checkpoint and its time.
-    pub struct LastCheckpoint of overview::LastCheckpoint {
-        /// The checkpoint.
-        pub id: String,
-        /// End of its capture.
-        #[schemars(extend("format" = "date-time"))]
-        pub created_at: String,
+/// A verdict on a session's agent.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Attention {
+    /// waiting (for a person's answer), idle, left_alone (it died and is not resumed by itself), resume_failed, recovered (it died and was resumed), cut_off (it died in a turn, was resumed, and waits to be told how to go on).
+    #[schemars(with = "String", extend("enum" = ["waiting", "idle", "left_alone", "resume_failed", "recovered", "cut_off"]))]
+    pub state: attention::State,
+    /// Reason, or what it waits for.
+    pub why: Option<String>,
+    /// Run that it is about.
+    pub run: Option<String>,
+    /// Time of recording.
+    pub since: Timestamp,
+}
+
+impl From<&attention::Attention> for Attention {
+    fn from(verdict: &attention::Attention) -> Self {
+        let attention::Attention { state, why, run, since, .. } = verdict.clone();
+        Attention { state, why, run, since }
     }
+}
 
-    /// Checkpoints that failed.
-    pub struct FailureStreak of run::FailureStreak {
-        /// Time of the first failure.
-        #[schemars(extend("format" = "date-time"))]
-        pub since: String,
-        /// Number of failures.
-        pub count: u64,
-        /// Reason of the last one.
-        pub reason: String,
+/// The right to act for a run.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Lease {
+    /// Holder, such as a host and a process.
+    pub holder: String,
+    /// Time of the last renewal.
+    pub renewed: Option<Timestamp>,
+    /// Seconds for which it holds from then on.
+    pub ttl_seconds: u64,
+    /// State of the run, as whoever renewed it over the API said it.
+    pub said: Option<Value>,
+}
+
+impl From<&ledger::Lease> for Lease {
+    fn from(lease: &ledger::Lease) -> Self {
+        let ledger::Lease { holder, renewed, ttl_seconds, said } = lease.clone();
+        Lease { holder, renewed, ttl_seconds, said }
     }
+}
 
-    /// A verdict on a session's agent.
-    pub struct Attention of attention::Attention {
-        /// waiting (for a person's answer), idle, left_alone (it died and is not resumed by itself), resume_failed, recovered (it died and was resumed), cut_off (it died in a turn, was resumed, and waits to be told how to go on).
-        #[schemars(extend("enum" = ["waiting", "idle", "left_alone", "resume_failed", "recovered", "cut_off"]))]
-        pub state: String,
-        /// Reason, or what it waits for.
-        pub why: Option<String>,
-        /// Run that it is about.
-        pub run: Option<String>,
-        /// Time of recording.
-        #[schemars(extend("format" = "date-time"))]
-        pub since: String,
-    }
+/// The end of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct End {
+    /// exited, signalled, asked (nobody saw how the program took it), not_started, conversation_unknown, session_end, unknown.
+    #[schemars(with = "String", extend("enum" = ["exited", "signalled", "asked", "not_started", "conversation_unknown", "session_end", "unknown"]))]
+    pub kind: EndKind,
+    /// Exit code of the program.
+    pub code: Option<i32>,
+    /// Signal that ended the program.
+    pub signal: Option<i32>,
+    /// Wish at which it ended: pause, stop, rollback, end, resume, shutdown, other; null where nobody asked for it through parhelia.
+    #[schemars(
+        with = "Option<String>",
+        extend("enum" = ["pause", "stop", "rollback", "end", "resume", "shutdown", "other", null])
+    )]
+    pub by: Option<By>,
+}
 
-    /// An agent without its supervisor, the process that makes its checkpoints.
-    pub struct UnsupervisedAgent of overview::UnsupervisedAgent {
-        /// Process id of the live agent.
-        pub process: i32,
-        /// True if an event of its hooks has come: these make checkpoints.
-        pub has_hooks: bool,
-        /// Seconds between checkpoints that the store's service makes of it, where something has changed; null where none does.
-        pub service_interval_seconds: Option<u64>,
-    }
-
-    /// The right to act for a run.
-    pub struct Lease of parhelia_ledger::Lease {
-        /// Holder, such as a host and a process.
-        pub holder: String,
-        /// Time of the last renewal.
-        #[schemars(extend("format" = "date-time"))]
-        pub renewed: Option<String>,
-        /// Seconds for which it holds from then on.
-        pub ttl_seconds: u64,
-        /// State of the run, as whoever renewed it over the API said it.
-        pub said: Option<Value>,
-    }
-
-    /// A pane of tmux.
-    pub struct Pane of parhelia_ledger::Tmux {
-        /// Path of the server's socket.
-        pub socket: String,
-        /// The pane's id.
-        pub pane: String,
-    }
-
-    /// The end of a run.
-    pub struct End of parhelia_ledger::End {
-        /// exited, signalled, asked (nobody saw how the program took it), not_started, conversation_unknown, session_end, unknown.
-        #[schemars(extend("enum" = ["exited", "signalled", "asked", "not_started", "conversation_unknown", "session_end", "unknown"]))]
-        pub kind: String,
-        /// Exit code of the program.
-        pub code: Option<i32>,
-        /// Signal that ended the program.
-        pub signal: Option<i32>,
-        /// Wish at which it ended: pause, stop, rollback, end, resume, shutdown, other; null where nobody asked for it through parhelia.
-        #[schemars(extend("enum" = ["pause", "stop", "rollback", "end", "resume", "shutdown", "other", null]))]
-        pub by: Option<String>,
+impl From<ledger::End> for End {
+    fn from(end: ledger::End) -> Self {
+        let ledger::End { kind, code, signal, by } = end;
+        End { kind, code, signal, by }
     }
 }
 
@@ -300,7 +285,7 @@ pub struct Run {
     /// Start of that process, in clock ticks since boot.
     pub start_time: Option<u64>,
     /// Its place in tmux.
-    pub tmux: Option<Pane>,
+    pub tmux: Option<Tmux>,
     /// Command line that was executed.
     pub argv: Vec<String>,
     /// Folder in which it was executed.
@@ -312,45 +297,38 @@ pub struct Run {
     /// Its conversation, where it was begun with one.
     pub conversation: Option<String>,
     /// Time of its beginning.
-    #[schemars(extend("format" = "date-time"))]
-    pub started_at: String,
+    pub started_at: Timestamp,
     /// Time of its end; of one that nobody saw, the time at which it was last heard of.
-    #[schemars(extend("format" = "date-time"))]
-    pub ended_at: Option<String>,
+    pub ended_at: Option<Timestamp>,
     /// The end, as a value: rules and notifications go by it. Of a run that an earlier release ended, as its reason tells it.
     pub end: Option<End>,
     /// Reason of its end, for people.
     pub exit_reason: Option<String>,
 }
 
-impl From<&parhelia_ledger::Run> for Run {
-    fn from(run: &parhelia_ledger::Run) -> Self {
+impl From<&ledger::Run> for Run {
+    fn from(run: &ledger::Run) -> Self {
+        let run = run.clone();
         Run {
-            id: run.id.show(),
-            session: run.session.show(),
-            epoch: run.epoch.show(),
-            resumed_from: run.resumed_from.show(),
-            host: run.host.show(),
-            boot_id: run.boot_id.show(),
-            pid: run.pid.show(),
-            start_time: run.start_time.show(),
-            tmux: run.tmux.show(),
-            argv: run.argv.show(),
-            cwd: run.cwd.show(),
-            permission_mode: run.permission_mode.show(),
-            lease: run.lease.show(),
-            conversation: run.conversation.show(),
-            started_at: run.started_at.show(),
-            ended_at: run.ended_at.show(),
-            end: run.ending().show(),
-            exit_reason: run.exit_reason.show(),
+            end: run.ending().map(End::from),
+            id: run.id,
+            session: run.session,
+            epoch: run.epoch,
+            resumed_from: run.resumed_from,
+            host: run.host,
+            boot_id: run.boot_id,
+            pid: run.pid,
+            start_time: run.start_time,
+            tmux: run.tmux,
+            argv: run.argv,
+            cwd: run.cwd,
+            permission_mode: run.permission_mode,
+            lease: run.lease.as_ref().map(Lease::from),
+            conversation: run.conversation,
+            started_at: run.started_at,
+            ended_at: run.ended_at,
+            exit_reason: run.exit_reason,
         }
-    }
-}
-
-impl Show<Run> for parhelia_ledger::Run {
-    fn show(&self) -> Run {
-        self.into()
     }
 }
 
@@ -393,7 +371,8 @@ pub struct InTmux {
     /// True if it lives; an agent may have run to its end at once.
     pub alive: bool,
     /// Reason for which it waits for somebody, such as a login.
-    pub waits: Option<String>,
+    #[schemars(with = "Option<String>")]
+    pub waits: Option<Trouble>,
 }
 
 /// A session that can go on, and how.
@@ -402,11 +381,11 @@ pub struct Recovery {
     /// Id of the session that can go on.
     pub session: String,
     /// Recorded status: starting, active, paused, error, ended.
-    #[schemars(extend("enum" = ["starting", "active", "paused", "error", "ended"]))]
-    pub status: String,
+    #[schemars(with = "String", extend("enum" = ["starting", "active", "paused", "error", "ended"]))]
+    pub status: Status,
     /// Goal that a person or a policy set last: running, paused, ended; null if there was no run.
-    #[schemars(extend("enum" = ["running", "paused", "ended", null]))]
-    pub wanted: Option<String>,
+    #[schemars(with = "Option<String>", extend("enum" = ["running", "paused", "ended", null]))]
+    pub wanted: Option<Goal>,
     /// True if its agent lives, or counts as alive.
     pub alive: bool,
     /// Set if its agent lives without its supervisor.
@@ -427,7 +406,8 @@ pub struct Recovery {
     /// Newer checkpoints that are passed over.
     pub skipped: Vec<PassedOver>,
     /// Target of a rollback that was interrupted.
-    pub interrupted_rollback: Option<String>,
+    #[schemars(with = "Option<String>")]
+    pub interrupted_rollback: Option<Ulid>,
 }
 
 /// A checkpoint from which a session does not go on.

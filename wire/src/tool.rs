@@ -1,11 +1,11 @@
 //! The program itself: configuration, mounts, scripts.
 
+use jiff::Timestamp;
 use parhelia_host::config::{Effective, Origin as Source};
+use parhelia_store::name::NameExt as _;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
-
-use crate::show::Show;
 
 /// An option's value in force.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -38,7 +38,7 @@ impl From<&Effective> for Setting {
     fn from(option: &Effective) -> Self {
         let (kind, path, line, name) = match &option.origin {
             Source::Default => ("default", None, None, None),
-            Source::File { path, line } => ("file", Some(path.show()), Some(line.show()), None),
+            Source::File { path, line } => ("file", Some(path.shown()), Some(*line as u64), None),
             Source::Environment { name } => ("environment", None, None, Some((*name).to_owned())),
         };
         Setting { key: option.key.into(), value: option.value.clone(), origin: Origin { kind: kind.into(), path, line, name } }
@@ -76,11 +76,9 @@ pub struct Browser {
     /// Name that it gave itself.
     pub name: String,
     /// Time at which it signed in.
-    #[schemars(extend("format" = "date-time"))]
-    pub created_at: String,
+    pub created_at: Timestamp,
     /// Time at which it was there last, up to an hour less.
-    #[schemars(extend("format" = "date-time"))]
-    pub used_at: String,
+    pub used_at: Timestamp,
 }
 
 /// A service that can be connected to.

@@ -2,13 +2,13 @@
 
 use jiff::Timestamp;
 use parhelia_store::{
-    restore::{self, RestoreChange},
+    restore::RestoreChange,
     tree::{Kind, Node, Time},
 };
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::show::{Show, mirror, shown};
+use crate::shown;
 
 /// An entry of a tree: a file, a folder, or something else that has a name.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -89,11 +89,11 @@ impl Entry {
         match &node.kind {
             Kind::File { size, blob, holes } => {
                 entry.size = Some(*size);
-                entry.blob = Some(blob.show());
+                entry.blob = Some(blob.to_string());
                 entry.hole_bytes = (!holes.is_empty()).then(|| holes.iter().map(|hole| hole.bytes).sum());
             }
             Kind::Folder { tree, totals } => {
-                entry.tree = Some(tree.show());
+                entry.tree = Some(tree.to_string());
                 entry.entries = Some(totals.entries);
                 entry.files = Some(totals.files);
                 entry.bytes = Some(totals.bytes);
@@ -141,62 +141,15 @@ pub struct Action {
     /// Path in the folder; `.` for the folder itself.
     pub path: String,
     /// create, replace, metadata, link, delete, keep; empty of a folder that stays for some of what is in it.
-    pub action: String,
+    #[schemars(with = "String")]
+    pub action: RestoreChange,
 }
 
 impl Action {
     /// The action of a restore on a path.
     pub fn of(path: &[u8], change: RestoreChange) -> Self {
         let path = if path.is_empty() { ".".into() } else { shown(path) };
-        Action { path, action: change.show() }
-    }
-}
-
-mirror! {
-    /// An entry that could not be restored as it was.
-    pub struct SkippedEntry of restore::SkippedEntry {
-        /// Path in the folder; empty for the folder itself.
-        pub path: String,
-        /// Reason.
-        pub error: String,
-    }
-
-    /// Numbers of what a restore does.
-    pub struct Counts of restore::Counts {
-        /// Files that are written, whether they are there yet or not.
-        pub files: u64,
-        /// Of these, files that are not there yet.
-        pub files_created: u64,
-        /// Folders that are not there yet.
-        pub folders_created: u64,
-        /// Symlinks, fifos, sockets and devices that are not there yet.
-        pub others_created: u64,
-        /// Entries with other content, or of another type.
-        pub replaced: u64,
-        /// Entries of which only the metadata differs.
-        pub metadata_changed: u64,
-        /// Entries that the checkpoint does not have and that go, with all that is in them.
-        pub deleted: u64,
-        /// Entries that the checkpoint does not have and that stay.
-        pub kept: u64,
-        /// Entries that capture left out, and that stay.
-        pub spared: u64,
-        /// Mounts that the checkpoint does not have, and that stay.
-        pub mounted: u64,
-        /// Entries, other than folders, that are as they should be.
-        pub unchanged: u64,
-        /// Names that are only joined to another file.
-        pub linked: u64,
-        /// Bytes of the files that are written.
-        pub bytes: u64,
-    }
-
-    /// A hard-linked file that was restored without some of its names, which lie outside of what was restored.
-    pub struct SplitHardLink of restore::SplitHardLink {
-        /// Names that were restored, as paths in the checkpoint.
-        pub names: Vec<String>,
-        /// Names that lie outside, as paths in the checkpoint.
-        pub outside: Vec<String>,
+        Action { path, action: change }
     }
 }
 

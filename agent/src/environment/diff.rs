@@ -2,23 +2,25 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::{variables::is_beside_the_session, versions};
 
-/// One difference.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// A difference of two environments.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct EnvironmentChange {
-    /// The part: `claude_code`, `agent`, `plugins`, `mcp_servers`, `python`, `packages`, `variables`.
+    /// Part: claude_code, agent, plugins, mcp_servers, python, packages, variables.
+    #[schemars(extend("enum" = ["claude_code", "agent", "plugins", "mcp_servers", "python", "packages", "variables"]))]
     pub section: &'static str,
-    /// Of what: a plugin, a server, a package, a variable; none where the part is one thing.
+    /// A plugin, a server, a package, a variable; null if the part is one thing.
     pub name: Option<String>,
-    /// The field that differs; none if the whole entry is new or gone, or has a single field.
+    /// Field that differs; null if the whole entry is new or gone, or has a single field.
     pub field: Option<String>,
-    /// The value before, if there was one.
+    /// Value in the older environment; null where there was none.
     pub before: Option<String>,
-    /// The value after, if there is one.
+    /// Value in the newer environment; null where there is none.
     pub after: Option<String>,
 }
 

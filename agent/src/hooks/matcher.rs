@@ -1,5 +1,8 @@
 //! Matchers: the values of an event for which a hook in an agent's settings runs.
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use crate::kind::Kind;
 
 /// Events whose matchers agents do not look at.
@@ -7,12 +10,13 @@ const UNMATCHED: [&str; 4] = ["UserPromptSubmit", "Stop", "BeforeAgent", "AfterA
 /// The event of a conversation that begins.
 const START: &str = "SessionStart";
 
-/// An event for some of whose values no hook of ours runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// An event that comes for some of its values alone, as the matcher of our hook leaves others out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "NarrowedHook")]
 pub struct MatcherGap {
-    /// Name of the event in the settings, such as `SessionStart`.
+    /// Name of the event in the agent's settings, such as PreToolUse.
     pub event: String,
-    /// The matchers of our hooks.
+    /// The matchers of our hooks of it.
     pub matchers: Vec<String>,
     /// Values that they leave out, as far as they are known.
     pub left_out: Vec<String>,

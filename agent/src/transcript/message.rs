@@ -1,5 +1,6 @@
 //! Messages of a conversation, for showing what was said.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The speaker of a message.
@@ -14,30 +15,31 @@ pub enum Role {
     Tool,
 }
 
-/// One thing that was said.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// A message of a conversation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Message {
-    /// By whom.
+    /// user, assistant, tool.
+    #[schemars(with = "String")]
     pub role: Role,
     /// Id of the record, where it has one.
     pub record: Option<String>,
-    /// The time, as the record has it.
+    /// Time, as the record has it.
     pub at: Option<String>,
-    /// The text, or its beginning; of a tool its result.
+    /// Text, or its beginning; of a tool its result.
     pub text: String,
-    /// Bytes of the whole text.
+    /// Bytes of the whole text: more than there are here of one that is cut.
     pub text_bytes: u64,
-    /// Tools that the model calls, each with the file or command that it names.
+    /// Tools that the model calls.
     pub calls: Vec<Call>,
     /// True for the result of a tool that failed.
     pub is_error: bool,
 }
 
 /// A tool that the model calls.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Call {
     /// Name of the tool, as the agent calls it.
     pub tool: String,
-    /// The file, command, pattern or prompt that it is about, or the beginning of its input.
+    /// File, command, pattern or prompt that it is about, or the beginning of its input.
     pub about: String,
 }

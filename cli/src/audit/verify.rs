@@ -33,8 +33,9 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     for line in lines(&verified, args.noted.as_deref()) {
         context.out.line(line)?;
     }
-    context.out.summary(Summary::AuditVerify((&verified).into()))?;
-    Ok(if verified.is_ok() { Code::Done } else { Code::Corrupt })
+    let code = if verified.is_ok() { Code::Done } else { Code::Corrupt };
+    context.out.summary(Summary::AuditVerify(verified))?;
+    Ok(code)
 }
 
 fn lines(verified: &AuditReport, noted: Option<&str>) -> Vec<String> {

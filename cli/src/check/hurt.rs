@@ -28,7 +28,7 @@ impl<'a> HurtPrinter<'a> {
 
     /// Prints one. What cannot be printed stops the check.
     pub fn name(&mut self, hurt: &Hurt) -> parhelia_store::Result<()> {
-        self.context.out.object(Line::Hurt(hurt.into())).map_err(|failure| {
+        self.context.out.object(Line::Hurt(hurt.clone())).map_err(|failure| {
             self.failed = Some(failure);
             Error::Cancelled
         })

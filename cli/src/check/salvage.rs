@@ -31,7 +31,7 @@ pub fn run(context: &mut Context, layout: &Layout, to: Option<&Path>, progress: 
         tell!("parhelia: what is whole in damaged packs was taken");
     }
     for checkpoint in &report.checkpoints {
-        context.out.object(Line::Salvaged(checkpoint.into()))?;
+        context.out.object(Line::Salvaged(checkpoint.clone()))?;
         let lost = human::count(checkpoint.hurt_paths, "path");
         let first = checkpoint.first_hurt.join(", ");
         match (checkpoint.kept, checkpoint.hurt_paths) {
@@ -43,9 +43,10 @@ pub fn run(context: &mut Context, layout: &Layout, to: Option<&Path>, progress: 
         }
     }
     conclude(context, &report)?;
-    let (ok, repair, salvage) = (report.is_complete(), None, Some((&report).into()));
+    let ok = report.is_complete();
+    let (repair, salvage) = (None, Some(report));
     context.out.summary(Summary::Check(Check { dry_run: false, ok, findings: None, repair, salvage, checked: None }))?;
-    Ok(if report.is_complete() { Code::Done } else { Code::Partly })
+    Ok(if ok { Code::Done } else { Code::Partly })
 }
 
 fn conclude(context: &mut Context, report: &SalvageReport) -> Result<()> {

@@ -6,7 +6,7 @@ use std::{
 };
 
 use parhelia_oversight::review::annotation::{self, ANNOTATION_BYTES_MAX, Text};
-use parhelia_wire::Summary;
+use parhelia_wire::{Summary, summary::marks::AnnotateOutcome};
 
 use crate::{
     complete,
@@ -34,8 +34,8 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let (annotation, annotations) = annotation::annotate(&store, &context.host()?, id, &text, &context.progress())?;
     context.out.did(format!("checkpoint {id} is annotated"));
     context.out.remark(format!("Annotated {id}."))?;
-    let (annotation, annotations) = ((&annotation).into(), annotations as u64);
-    context.out.summary(Summary::CheckpointAnnotate { id: id.to_string(), annotation, annotations })?;
+    let annotations = annotations as u64;
+    context.out.summary(Summary::CheckpointAnnotate(AnnotateOutcome { id: id.to_string(), annotation, annotations }))?;
     Ok(Code::Done)
 }
 

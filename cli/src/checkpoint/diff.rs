@@ -194,7 +194,7 @@ fn all(context: &mut Context, args: &Args, store: &Store, old: Checkpoint, compa
             }
         }
     }
-    let changes = (&Summary::of(&comparison.changes)).into();
+    let changes = Summary::of(&comparison.changes);
     context.out.summary(wire::Summary::CheckpointDiff(wire::summary::Diff {
         old: old_id,
         new: new_id,

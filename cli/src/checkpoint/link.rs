@@ -1,7 +1,10 @@
 //! `checkpoint link` and `unlink`: a checkpoint's links to issues.
 
 use parhelia_oversight::review::link;
-use parhelia_wire::Summary;
+use parhelia_wire::{
+    Summary,
+    summary::marks::{LinkOutcome, UnlinkOutcome},
+};
 
 use super::marks;
 use crate::{
@@ -46,8 +49,8 @@ pub fn link(context: &mut Context, args: &Args) -> Result<Code> {
         let asked = linked.asked.iter().map(marks::issue).collect::<Vec<_>>().join(", ");
         context.out.remark(format!("Asked for, and by no person: {asked}. {}", marks::ASKED))?;
     }
-    let (added, links, asked) = (marks::links(&linked.added), marks::links(&linked.links), marks::links(&linked.asked));
-    context.out.summary(Summary::CheckpointLink { id: id.to_string(), added, links, asked })?;
+    let (added, links, asked) = (linked.added, linked.links.into_iter().collect(), linked.asked);
+    context.out.summary(Summary::CheckpointLink(LinkOutcome { id: id.to_string(), added, links, asked }))?;
     Ok(Code::Done)
 }
 
@@ -60,7 +63,7 @@ pub fn unlink(context: &mut Context, args: &Args) -> Result<Code> {
     let removed = unlinked.removed.iter().map(marks::issue).collect::<Vec<_>>().join(", ");
     context.out.did(format!("checkpoint {id} is no longer linked to {removed}"));
     context.out.remark(format!("Removed from {id}: {removed}."))?;
-    let (removed, links) = (marks::links(&unlinked.removed), marks::links(&unlinked.links));
-    context.out.summary(Summary::CheckpointUnlink { id: id.to_string(), removed, links })?;
+    let (removed, links) = (unlinked.removed, unlinked.links.into_iter().collect());
+    context.out.summary(Summary::CheckpointUnlink(UnlinkOutcome { id: id.to_string(), removed, links }))?;
     Ok(Code::Done)
 }

@@ -5,7 +5,6 @@ use std::{collections::BTreeSet, str::FromStr};
 use parhelia_host::Refusal;
 use parhelia_ledger::{Annotation, Issue, Marks};
 use parhelia_screen::human;
-use parhelia_wire::checkpoint as wire;
 
 use crate::exit::{Failure, Result};
 
@@ -21,11 +20,6 @@ pub fn parsed<T: FromStr<Err = Refusal>>(words: &[String]) -> Result<Vec<T>> {
 pub fn listed(names: impl IntoIterator<Item = impl AsRef<str>>) -> String {
     let names: Vec<String> = names.into_iter().map(|name| human::path(name.as_ref().as_bytes())).collect();
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
-}
-
-/// The objects that `--json` has of links.
-pub fn links<'a>(issues: impl IntoIterator<Item = &'a Issue>) -> Vec<wire::Link> {
-    issues.into_iter().map(Into::into).collect()
 }
 
 /// The name of an issue: its id, where the tracker gives it one.

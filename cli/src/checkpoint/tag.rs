@@ -1,7 +1,10 @@
 //! `checkpoint tag` and `untag`: names by which a checkpoint is found again.
 
 use parhelia_oversight::review::tag;
-use parhelia_wire::Summary;
+use parhelia_wire::{
+    Summary,
+    summary::marks::{TagOutcome, UntagOutcome},
+};
 
 use super::marks;
 use crate::{
@@ -38,7 +41,7 @@ pub fn tag(context: &mut Context, args: &Args) -> Result<Code> {
     }
     let added = tagged.added.iter().map(ToString::to_string).collect();
     let tags = tagged.tags.into_iter().collect();
-    context.out.summary(Summary::CheckpointTag { id: id.to_string(), added, tags })?;
+    context.out.summary(Summary::CheckpointTag(TagOutcome { id: id.to_string(), added, tags }))?;
     Ok(Code::Done)
 }
 
@@ -52,6 +55,6 @@ pub fn untag(context: &mut Context, args: &Args) -> Result<Code> {
     context.out.did(format!("checkpoint {id} is no longer tagged {removed}"));
     context.out.remark(format!("Removed from {id}: {removed}. {}", marks::tags_text(&left)))?;
     let (removed, tags) = (tags.iter().map(ToString::to_string).collect(), left.into_iter().collect());
-    context.out.summary(Summary::CheckpointUntag { id: id.to_string(), removed, tags })?;
+    context.out.summary(Summary::CheckpointUntag(UntagOutcome { id: id.to_string(), removed, tags }))?;
     Ok(Code::Done)
 }

@@ -49,7 +49,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     verification::note(&store, &report, &context.actor(), &progress);
     drop(progress);
     for problem in &report.problems {
-        context.out.object(Line::Problem(problem.into()))?;
+        context.out.object(Line::Problem(problem.clone()))?;
         let place = if problem.path.is_empty() { "(checkpoint)" } else { problem.path.as_str() };
         tell!("parhelia: {place}: {}", problem.error);
     }
@@ -57,7 +57,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         tell!("parhelia: and {} more", human::count(report.problems_more, "path"));
     }
     for lack in &report.lacks {
-        context.out.object(Line::Lack(lack.into()))?;
+        context.out.object(Line::Lack(lack.clone()))?;
         tell!("parhelia: the checkpoint is incomplete: {}: {}", lack.part, lack.error);
     }
     let how = how(&report);

@@ -44,7 +44,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let found = diff(old.record.environment.as_ref(), after.as_ref(), (before.as_deref(), freeze.as_deref()));
     let mut section = "";
     for change in &found.changes {
-        context.out.object(Line::EnvironmentChange(change.into()))?;
+        context.out.object(Line::EnvironmentChange(change.clone()))?;
         if change.section != section {
             section = change.section;
             let heading = context.out.styled(Style::Bold, section);

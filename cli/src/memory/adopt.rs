@@ -6,7 +6,7 @@ use parhelia_host::Host;
 use parhelia_knowledge::memory::{self, Project};
 use parhelia_screen::human;
 use parhelia_store::name::NameExt as _;
-use parhelia_wire::Summary;
+use parhelia_wire::{Summary, summary::memory::AdoptOutcome};
 
 use crate::{
     context::Context,
@@ -39,6 +39,6 @@ pub fn run(context: &mut Context, place: &super::Args, args: &Args) -> Result<Co
         context.out.did(text.clone());
     }
     context.out.remark(format!("{text}."))?;
-    context.out.summary(Summary::MemoryAdopt { project: project.name, from: other.name, entries, sessions })?;
+    context.out.summary(Summary::MemoryAdopt(AdoptOutcome { project: project.name, from: other.name, entries, sessions }))?;
     Ok(Code::Done)
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use parhelia_knowledge::memory::{self, Project};
 use parhelia_screen::human;
-use parhelia_wire::Summary;
+use parhelia_wire::{Summary, summary::memory::ConfirmOutcome};
 
 use crate::{
     context::Context,
@@ -36,6 +36,6 @@ pub fn run(context: &mut Context, place: &super::Args) -> Result<Code> {
         ))?,
         None => context.out.remark(format!("There is nothing to confirm: it is of {name} already."))?,
     }
-    context.out.summary(Summary::MemoryConfirm { project: project.name, folder: confirmed })?;
+    context.out.summary(Summary::MemoryConfirm(ConfirmOutcome { project: project.name, folder: confirmed }))?;
     Ok(Code::Done)
 }

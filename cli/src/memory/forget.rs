@@ -2,7 +2,7 @@
 
 use parhelia_knowledge::memory;
 use parhelia_screen::human;
-use parhelia_wire::Summary;
+use parhelia_wire::{Summary, summary::memory::ForgetOutcome};
 
 use crate::{
     context::Context,
@@ -27,6 +27,6 @@ pub fn run(context: &mut Context, place: &super::Args, args: &Args) -> Result<Co
         super::print(context, *section, entry, [])?;
     }
     context.out.remark(format!("{} forgotten.", human::count(gone.len() as u64, "entry")))?;
-    context.out.summary(Summary::MemoryForget { project: project.name, forgotten: gone.len() as u64 })?;
+    context.out.summary(Summary::MemoryForget(ForgetOutcome { project: project.name, forgotten: gone.len() as u64 }))?;
     Ok(Code::Done)
 }

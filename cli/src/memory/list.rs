@@ -3,7 +3,7 @@
 use parhelia_host::Host;
 use parhelia_knowledge::memory;
 use parhelia_screen::human;
-use parhelia_wire::{Line, Summary};
+use parhelia_wire::{Line, Summary, summary::memory::ListOutcome};
 
 use crate::{
     context::Context,
@@ -33,7 +33,7 @@ pub fn run(context: &mut Context, place: &super::Args, args: &Args) -> Result<Co
             context.out.line(human::path(project.name.as_bytes()))?;
         }
         let projects = projects.into_iter().map(|project| project.name).collect();
-        context.out.summary(Summary::MemoryList { project: None, projects, entries: 0, sessions: 0 })?;
+        context.out.summary(Summary::MemoryList(ListOutcome { project: None, projects, entries: 0, sessions: 0 }))?;
         return Ok(Code::Done);
     }
     let project = place.known_project(&store)?;
@@ -61,6 +61,11 @@ pub fn run(context: &mut Context, place: &super::Args, args: &Args) -> Result<Co
     if entries + sessions == 0 {
         context.out.remark(format!("Nothing is known of {}.", human::path(project.name.as_bytes())))?;
     }
-    context.out.summary(Summary::MemoryList { project: Some(project.name), projects: Vec::new(), entries, sessions })?;
+    context.out.summary(Summary::MemoryList(ListOutcome {
+        project: Some(project.name),
+        projects: Vec::new(),
+        entries,
+        sessions,
+    }))?;
     Ok(Code::Done)
 }

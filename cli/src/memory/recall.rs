@@ -2,7 +2,7 @@
 
 use parhelia_host::Host;
 use parhelia_knowledge::memory;
-use parhelia_wire::Summary;
+use parhelia_wire::{Summary, summary::memory::RecallOutcome};
 
 use crate::{
     context::Context,
@@ -31,6 +31,6 @@ pub fn run(context: &mut Context, place: &super::Args, args: &Args) -> Result<Co
     if hits.is_empty() {
         context.out.remark("Nothing that is known has one of these words.")?;
     }
-    context.out.summary(Summary::MemoryRecall { project: project.name, entries: hits.len() as u64 })?;
+    context.out.summary(Summary::MemoryRecall(RecallOutcome { project: project.name, entries: hits.len() as u64 }))?;
     Ok(Code::Done)
 }

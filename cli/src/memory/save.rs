@@ -2,7 +2,7 @@
 
 use parhelia_knowledge::memory::{self, New};
 use parhelia_screen::human;
-use parhelia_wire::Summary;
+use parhelia_wire::{Summary, summary::memory::SaveOutcome};
 
 use crate::{
     context::Context,
@@ -45,6 +45,6 @@ pub fn run(context: &mut Context, place: &super::Args, args: &Args) -> Result<Co
         context.out.did(format!("{} is remembered", kept.entry.id));
     }
     super::print(context, kept.section, &kept.entry, &kept.contradicts)?;
-    context.out.summary(Summary::MemorySave { id: kept.entry.id, project: project.name, recorded: kept.is_new })?;
+    context.out.summary(Summary::MemorySave(SaveOutcome { id: kept.entry.id, project: project.name, recorded: kept.is_new }))?;
     Ok(Code::Done)
 }

@@ -3,7 +3,7 @@
 use parhelia_host::Host;
 use parhelia_knowledge::memory;
 use parhelia_screen::human;
-use parhelia_wire::{Line, Summary};
+use parhelia_wire::{Line, Summary, summary::memory::SuggestOutcome};
 
 use crate::{
     context::Context,
@@ -27,7 +27,7 @@ pub fn run(context: &mut Context, place: &super::Args, args: &Args) -> Result<Co
     let (store, _empty) = context.open_or_empty()?;
     let project = place.project(&store)?;
     let known = memory::read(&store.layout().root, &project, host.now())?;
-    let summary = |suggestions| Summary::MemorySuggest { project: project.name.clone(), suggestions };
+    let summary = |suggestions| Summary::MemorySuggest(SuggestOutcome { project: project.name.clone(), suggestions });
     if let Some(id) = &args.accept {
         let kept = memory::accept(&store, &host, &project, &known, id)?;
         context.out.did(format!("{} is remembered", kept.entry.id));
@@ -46,7 +46,7 @@ pub fn run(context: &mut Context, place: &super::Args, args: &Args) -> Result<Co
     context.out.page()?;
     for suggestion in &found {
         match context.out.json {
-            true => context.out.object(Line::Suggestion(Box::new(suggestion.into())))?,
+            true => context.out.object(Line::Suggestion(Box::new(suggestion.clone())))?,
             false => {
                 let (key, text) = (&suggestion.key, human::path(suggestion.text.as_bytes()));
                 context.out.line(format!("{}  {key}: {text} (sessions {})", suggestion.id, suggestion.sessions.join(", ")))?;

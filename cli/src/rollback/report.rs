@@ -85,7 +85,7 @@ fn tell_spared(spared: &[Vec<u8>], stays: &str) {
 /// Names entries that stay as they are because they cannot be put back, or because that was asked for.
 pub fn print_left(context: &mut Context, left: &[SkippedEntry]) -> Result<()> {
     for entry in left {
-        context.out.object(Line::Skipped(entry.into()))?;
+        context.out.object(Line::Skipped(entry.clone()))?;
         let path = if entry.path.is_empty() { ".".to_owned() } else { human::path(&entry.path) };
         tell!("parhelia: {path}: {}", entry.error);
     }

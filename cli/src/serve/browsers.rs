@@ -5,7 +5,7 @@ use std::path::Path;
 use parhelia_screen::human;
 use parhelia_service::Browsers;
 use parhelia_store::{clock, name::NameExt as _};
-use parhelia_wire::{Line, Summary, tool};
+use parhelia_wire::{Line, Summary, tool::Browser};
 
 use crate::{
     context::Context,
@@ -45,15 +45,10 @@ fn table_of(token: &Path) -> std::path::PathBuf {
     format!("{}.browsers", token.shown()).into()
 }
 
-fn list(context: &mut Context, browsers: &[parhelia_service::Browser]) -> Result<()> {
+fn list(context: &mut Context, browsers: &[Browser]) -> Result<()> {
     if context.out.json {
         for browser in browsers {
-            context.out.object(Line::Browser(tool::Browser {
-                id: browser.id.clone(),
-                name: browser.name.clone(),
-                created_at: browser.created_at.to_string(),
-                used_at: browser.used_at.to_string(),
-            }))?;
+            context.out.object(Line::Browser(browser.clone()))?;
         }
         return Ok(());
     }

@@ -237,10 +237,10 @@ fn describe(context: &mut Context, found: &Diagnosis) -> Result<()> {
     let skipped = choice.skipped.iter().map(|(id, why)| PassedOver { id: id.to_string(), reason: why.clone() });
     context.out.object(Line::Recovery(Box::new(Recovery {
         session: session.id.clone(),
-        status: session.status.name().into(),
-        wanted: session.run.as_ref().map(|_| session.goal().name().into()),
+        status: session.status,
+        wanted: session.run.as_ref().map(|_| session.goal()),
         alive: life.is_alive(),
-        unsupervised: overview.unsupervised.as_ref().map(Into::into),
+        unsupervised: overview.unsupervised.clone(),
         why: overview.why.clone(),
         workspace,
         workspace_exists: is_there,
@@ -248,7 +248,7 @@ fn describe(context: &mut Context, found: &Diagnosis) -> Result<()> {
         refused,
         from: from.map(|checkpoint| checkpoint.id()),
         skipped: skipped.collect(),
-        interrupted_rollback: interrupted.map(|target| target.to_string()),
+        interrupted_rollback: interrupted,
     })))?;
     context.out.flush()
 }

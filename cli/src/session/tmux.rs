@@ -84,7 +84,7 @@ pub fn print(context: &mut Context, made: &InTmux) -> Result<RunOutcome> {
         pane: made.pane.clone(),
         attach,
         alive,
-        waits: ended.waits.clone(),
+        waits: ended.waits,
     })))?;
     context.out.flush()?;
     Ok(ended)

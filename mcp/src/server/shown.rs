@@ -1,8 +1,9 @@
 //! The results of the tools.
 
+use parhelia_store::diff::Summary;
 use parhelia_wire::{
     checkpoint::{Checkpoint, SearchHit},
-    diff::{Change, Changes},
+    diff::Change,
     memory::Knowledge,
 };
 use schemars::JsonSchema;
@@ -29,7 +30,7 @@ pub struct ListResult {
 impl ListResult {
     /// The id of each, and a name for people.
     pub fn names(&self) -> impl Iterator<Item = (String, String)> {
-        self.checkpoints.iter().map(|one| (one.id.clone(), format!("checkpoint of {}", one.created_at)))
+        self.checkpoints.iter().map(|one| (one.id.to_string(), format!("checkpoint of {}", one.created_at)))
     }
 }
 
@@ -45,7 +46,7 @@ pub struct Differences {
     /// True if there are more changes than these.
     pub truncated: bool,
     /// Numbers of all changes.
-    pub counts: Changes,
+    pub counts: Summary,
 }
 
 /// Knowledge of the project.

@@ -210,7 +210,7 @@ impl Work {
         let (old, _old) = self.pinned(&store, &asked.old)?;
         let (new, _new) = self.pinned(&store, asked.new.as_deref().unwrap_or("latest"))?;
         let mut changes = changed::between(&store, &old, &new).map_err(said)?;
-        let counts = (&Summary::of(&changes)).into();
+        let counts = Summary::of(&changes);
         if let Some(path) = &asked.path {
             let wanted = name::parse(path);
             let wanted = name::as_path(&wanted).strip_prefix(".").map_or(&wanted[..], |path| path.as_os_str().as_bytes());

@@ -8,7 +8,7 @@ use axum::{
     routing::{get, post},
 };
 use parhelia_host::Host as _;
-use parhelia_ledger::{LedgerView as _, Place, selector};
+use parhelia_ledger::{Annotation, LedgerView as _, Place, selector};
 use parhelia_life::manifest::Manifest;
 use parhelia_oversight::{
     changed,
@@ -28,8 +28,8 @@ use parhelia_store::{
     view::View,
 };
 use parhelia_wire::{
-    checkpoint::{Annotation, Approval, Checkpoint},
-    diff::{Change, Changes},
+    checkpoint::{Approval, Checkpoint},
+    diff::Change,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -100,7 +100,7 @@ struct Diff {
     /// The next page's `after`; null on the last page.
     after: Option<usize>,
     /// Numbers of all changes.
-    counts: Changes,
+    counts: Summary,
 }
 
 /// A person's decision about a checkpoint.
@@ -271,7 +271,7 @@ async fn diff(
         let (old, _old_pin) = pinned(store, &selector)?;
         let (new, _new_pin) = pinned(store, &against.to)?;
         let mut changes = changed::between(store, &old, &new)?;
-        let counts = (&Summary::of(&changes)).into();
+        let counts = Summary::of(&changes);
         if let Some(path) = &against.path {
             let wanted = name::parse(path);
             changes.retain(|change| change.path == wanted || change.old_path() == wanted);
@@ -374,7 +374,7 @@ async fn annotate(
         let text = Text::new(&given.text)?;
         let (annotation, _) =
             annotation::annotate(&app.store, &Caller { service: &*app.host, store: &app.store, peer }, checkpoint, &text, &())?;
-        Ok(Json(AnnotationResponse { id, annotation: (&annotation).into() }))
+        Ok(Json(AnnotationResponse { id, annotation }))
     })
     .await
 }

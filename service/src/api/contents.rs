@@ -3,12 +3,15 @@
 use std::{collections::VecDeque, num::NonZeroUsize};
 
 use axum::{Json, extract::State, routing::get};
-use parhelia_agent::environment;
+use parhelia_agent::{
+    environment::{self, diff::EnvironmentChange},
+    transcript::messages::Message,
+};
 use parhelia_host::conversation::added;
 use parhelia_life::{environment::packages, review_report::Baseline};
-use parhelia_oversight::review::unseen;
+use parhelia_oversight::review::unseen::Exclusions;
 use parhelia_store::{name, tree::Kind};
-use parhelia_wire::{diff::Message, environment::EnvironmentChange, session::Exclusions, tree::Entry};
+use parhelia_wire::tree::Entry;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -181,9 +184,9 @@ async fn left_out(State(app): State<App>, PathParameters(selector): PathParamete
         let (checkpoint, _pin) = pinned(&app.store, &selector)?;
         let since = Baseline::of(view, &checkpoint)?;
         let approved = since.checkpoint.filter(|_| since.is_approved);
-        let unseen = unseen::Exclusions::of(&app.store, approved.as_ref(), &checkpoint)?;
+        let unseen = Exclusions::of(&app.store, approved.as_ref(), &checkpoint)?;
         let since = approved.map(|approved| approved.id());
-        Ok(Json(LeftOut { checkpoint: checkpoint.id(), since, unseen: (&unseen).into() }))
+        Ok(Json(LeftOut { checkpoint: checkpoint.id(), since, unseen }))
     })
     .await
 }
@@ -207,7 +210,7 @@ async fn conversation(
                 return;
             }
             bytes += message.text.len();
-            messages.push_back(Message::from(&message));
+            messages.push_back(message);
             // The last one comes in any case.
             while messages.len() > limit || bytes > PAGE_BYTES_MAX && messages.len() > 1 {
                 bytes -= messages.pop_front().map_or(0, |message| message.text.len());
@@ -232,7 +235,7 @@ async fn environments(
         let freezes = (packages(&app.store, &old), packages(&app.store, &new));
         let (before, after) = (old.record.environment.as_ref(), new.record.environment.as_ref());
         let found = environment::diff::diff(before, after, (freezes.0.as_deref(), freezes.1.as_deref()));
-        let changes = found.changes.iter().map(EnvironmentChange::from).collect();
+        let changes = found.changes;
         let unknown = found.unknown.iter().map(|part| (*part).to_owned()).collect();
         Ok(Json(Environments { old: old.id(), new: new.id(), changes, unknown }))
     })

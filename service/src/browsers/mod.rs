@@ -27,7 +27,7 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
-pub use table::{Browser, Table};
+pub use table::Table;
 use visits::Visits;
 
 use crate::problem::Problem;

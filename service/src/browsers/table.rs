@@ -14,6 +14,7 @@ use std::{
 
 use jiff::{SignedDuration, Timestamp};
 use parhelia_store::clock;
+use parhelia_wire::tool::Browser;
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -29,19 +30,6 @@ const AWAY_MAX: SignedDuration = SignedDuration::from_hours(90 * 24);
 const NOTED: SignedDuration = SignedDuration::from_hours(1);
 /// A longer file is none of ours, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
-
-/// A browser that is signed in.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Browser {
-    /// Id by which the browser is signed out.
-    pub id: String,
-    /// The name that it gave itself.
-    pub name: String,
-    /// The time at which it signed in.
-    pub created_at: Timestamp,
-    /// The time at which it was there last, up to an hour less.
-    pub used_at: Timestamp,
-}
 
 #[derive(Clone, Serialize, Deserialize)]
 struct Entry {

@@ -256,7 +256,7 @@ impl Teller<'_> {
             id: format!("{}-{}-{}", self.store.config().id, event.sequence, told.event),
             event: told.event.into(),
             priority: told.priority.name().into(),
-            at: event.at.clone(),
+            at: event.at.to_string(),
             title: told.title.clone().into_owned(),
             session: session.map(|session| session.id.clone()),
             session_name: session.map(|session| session.name.clone()),

@@ -7,17 +7,22 @@ use parhelia_store::{
     Store,
     record::{Cause, Checkpoint},
 };
+use schemars::JsonSchema;
+use serde::Serialize;
 
-/// A safety checkpoint that was made.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A checkpoint that was made before something was overwritten.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Safety {
-    /// Id of the checkpoint, a ULID.
+    /// The checkpoint.
     pub id: String,
-    /// The session that has it.
+    /// Id of the session that it belongs to.
     pub session: String,
-    /// Absolute path of the folder that it was made of.
+    /// Folder that it is of.
+    #[serde(rename = "workspace", with = "parhelia_store::name::shown")]
+    #[schemars(with = "String")]
     pub folder: PathBuf,
     /// True if it holds only what the one of the whole folder leaves out.
+    #[serde(skip)]
     pub is_rest: bool,
 }
 

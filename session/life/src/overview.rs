@@ -38,33 +38,37 @@ use parhelia_host::{
     run::{self, FailureStreak, Life, RunHooks},
     state::state_json,
 };
+use schemars::JsonSchema;
+use serde::Serialize;
 
 /// No prompt is shown further, in characters.
 const PROMPT_CHARACTERS_MAX: usize = 200;
 
-/// A checkpoint, and when it was made.
-#[derive(Clone, Debug)]
+/// A checkpoint and its time.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LastCheckpoint {
-    /// Id of the checkpoint, which is the session's head.
+    /// The checkpoint.
+    #[schemars(with = "String")]
     pub id: Ulid,
-    /// Time of its making.
+    /// End of its capture.
     pub created_at: Timestamp,
 }
 
 /// The interval between checkpoints that a service makes of a live agent without a supervisor, where something has changed.
 pub const SERVICE_INTERVAL: Duration = Duration::from_secs(300);
 
-/// A live agent or program without its supervisor, the process that started it and makes its checkpoints; or one that was started by hand, and whose
-/// hooks do not run any more.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// An agent without its supervisor, the process that makes its checkpoints.
+// Programs count as well, and agents that were started by hand and whose hooks do not run any more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct UnsupervisedAgent {
-    /// Process id of the live agent or program.
+    /// Process id of the live agent.
     pub process: i32,
     /// True if an event of its hooks has come: these make checkpoints.
     pub has_hooks: bool,
-    /// Seconds between checkpoints that the store's service makes of it, where something has changed; none where none runs.
+    /// Seconds between checkpoints that the store's service makes of it, where something has changed; null where none does.
     pub service_interval_seconds: Option<u64>,
     /// A sentence about hooks of it of which no event has come; none where it has none.
+    #[serde(skip)]
     pub silent: Option<String>,
 }
 

@@ -27,6 +27,8 @@ use parhelia_oversight::{
     changed::OfGit,
     scan::{self, LeftOut},
 };
+use schemars::JsonSchema;
+use serde::Serialize;
 
 /// Tools of the known agents that run a command.
 const COMMAND_TOOLS: [&str; 5] = ["Bash", "shell", "exec_command", "local_shell", "run_shell_command"];
@@ -37,12 +39,13 @@ const TEXT_BYTES_MAX: usize = 2000;
 /// So much of the end of a conversation is looked through.
 const READ_BYTES_MAX: u64 = 16 << 20;
 
-/// A command that the agent ran.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A command that an agent ran.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "Ran")]
 pub struct Command {
     /// Its text, or the beginning of it.
     pub text: String,
-    /// True if it failed, false if it did not; none where its end is not known.
+    /// True if it failed, false if it did not; null if its end is not known.
     pub failed: Option<bool>,
 }
 

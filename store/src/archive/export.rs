@@ -9,6 +9,9 @@ use std::{
     path::PathBuf,
 };
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use tar::{EntryType, Header};
 
 use self::{
@@ -35,19 +38,22 @@ const GLOBAL_BYTES_MAX: usize = 256 << 10;
 const NAME_FIELD_BYTES: usize = 100;
 
 /// Counts of an export, and entries that a tar reader will not see.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ExportReport {
-    /// Number of members that were written, of every type.
+    /// Members of the archive.
     pub members: u64,
-    /// Regular files among them, hard links to one already written aside.
+    /// Regular files among them, without hard links to one already written.
     pub files: u64,
-    /// Their bytes, holes included.
+    /// Length of these files in bytes, holes included.
     pub bytes: u64,
-    /// Bytes of the tar stream, before compression.
+    /// Bytes of the archive before it was compressed.
     pub tar_bytes: u64,
     /// Bytes of the archive.
     pub archive_bytes: u64,
-    /// Sockets: tar has no place for them. They stand in comments.
+    /// Sockets, for which it has no place.
+    // Comments of the archive name them.
+    #[serde(serialize_with = "crate::json::length")]
+    #[schemars(with = "u64")]
     pub sockets: Vec<Vec<u8>>,
 }
 

@@ -2,6 +2,9 @@
 
 use std::{cell::RefCell, path::PathBuf, time::Duration};
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use super::{
     refill::{self, Copies, End, RefillRange},
     strays::{self, Strays},
@@ -38,13 +41,13 @@ pub struct Mend {
 }
 
 /// A damaged place of the journal.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct MendedRecords {
     /// Sequence of its first record.
     pub first: u64,
-    /// Number of records that are lost there. `None` if the journal ends with them, so that nobody knows.
+    /// Number of records that are lost there; null if the journal ends with them, so that nobody knows.
     pub lost: Option<u64>,
-    /// The damage in words.
+    /// The damage, for people.
     pub damage: String,
 }
 

@@ -2,6 +2,9 @@
 
 use std::collections::HashSet;
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use crate::{
     error::Result,
     record::{Checkpoint, Part},
@@ -10,11 +13,11 @@ use crate::{
 };
 
 /// A part that a checkpoint lacks.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Lack {
-    /// Name of the part, as the record's `parts` has it.
+    /// Name of the part, such as `conversation`.
     pub part: String,
-    /// The cause.
+    /// Reason.
     pub error: String,
 }
 

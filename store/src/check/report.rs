@@ -1,6 +1,7 @@
 //! Findings of a check.
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{
@@ -38,24 +39,26 @@ pub enum FindingKind {
 }
 
 /// A place that damage touches.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct AffectedPath {
-    /// Id of the checkpoint that needs the place.
+    /// ULID of the checkpoint that needs the place.
+    #[schemars(with = "String")]
     pub checkpoint: Ulid,
-    /// The path in its workspace, as [`crate::name::display`] shows it; empty for the checkpoint as a whole.
+    /// Path in its workspace; empty for the checkpoint as a whole.
     pub path: String,
 }
 
 /// A path of a checkpoint of which something is damaged or missing.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Hurt {
-    /// Id of the checkpoint that has the path.
+    /// ULID of the checkpoint that has the path.
+    #[schemars(with = "String")]
     pub checkpoint: Ulid,
-    /// The path, as of [`AffectedPath`]. Of a folder whose tree is lost, everything below it is hurt as well, under names that nobody knows.
+    /// Path in its workspace; empty for the checkpoint as a whole. Of a folder whose tree is lost, everything below it is hurt as well.
     pub path: String,
-    /// The objects that it needs and that are damaged or missing.
+    /// Damaged or missing objects that it needs.
     pub objects: Vec<ObjectId>,
-    /// The fault of the first of them.
+    /// The damage of the first of them.
     pub error: String,
 }
 
@@ -63,13 +66,14 @@ pub struct Hurt {
 const PATHS_NAMED: usize = 5;
 
 /// A checkpoint of which something is damaged or missing.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct HurtCheckpoint {
-    /// Id of the checkpoint, a ULID.
+    /// ULID of the checkpoint.
+    #[schemars(with = "String")]
     pub checkpoint: Ulid,
     /// Id of the session that it belongs to.
     pub session: String,
-    /// Time at which its capture ended.
+    /// End of its capture.
     pub created_at: Timestamp,
     /// Number of hurt paths.
     pub paths: u64,
@@ -103,20 +107,21 @@ pub(super) fn touch(touches: &mut Vec<AffectedPath>, more: &mut u64, checkpoint:
     }
 }
 
-/// One thing that is wrong.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Damage of a store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Finding {
-    /// The part of the store at fault.
+    /// config, journal, pack, healed, index, damaged, missing, record, totals.
+    #[schemars(with = "String")]
     pub kind: FindingKind,
-    /// The fault, for people.
+    /// The damage, for people.
     pub message: String,
-    /// The pack, where one is concerned.
+    /// Pack that is concerned.
     pub pack: Option<PackId>,
-    /// The object, where one is concerned.
+    /// Object that is concerned.
     pub object: Option<ObjectId>,
-    /// Checkpoints and paths that it touches.
+    /// Places that it touches: the first of them.
     pub touches: Vec<AffectedPath>,
-    /// Number of further ones.
+    /// Number of the others.
     pub touches_more: u64,
 }
 
@@ -126,18 +131,21 @@ impl Finding {
     }
 }
 
-/// The report of a check.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Numbers of a check.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct CheckReport {
     /// The faults.
+    #[serde(skip)]
     pub findings: Vec<Finding>,
     /// Number of further findings.
+    #[serde(skip)]
     pub findings_more: u64,
-    /// The checkpoints that damage touches, newest first.
+    /// Checkpoints that damage touches, newest first. `hurt` lines name every path.
     pub hurt: Vec<HurtCheckpoint>,
     /// Oddities that are no damage, such as an append that was cut off.
+    #[serde(skip)]
     pub notes: Vec<String>,
-    /// True if some finding concerns the index, which `--rebuild-index` makes anew.
+    /// True if the index has a fault, which `--rebuild-index` makes anew.
     pub rebuild_index: bool,
     /// Events in the journal, whose chain was checked.
     pub events: u64,

@@ -6,6 +6,7 @@ use super::{
     reach::{Reach, Trust},
     share,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -24,12 +25,12 @@ const TRIES_MAX: u32 = 5;
 /// Problems beyond this many are only counted.
 const PROBLEMS_MAX: usize = 100_000;
 
-/// One thing that is wrong with a checkpoint.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Damage of a checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Problem {
-    /// The path in the workspace; empty for the checkpoint as a whole.
+    /// Path in the workspace; empty for the checkpoint as a whole.
     pub path: String,
-    /// The fault there.
+    /// The damage.
     pub error: String,
 }
 

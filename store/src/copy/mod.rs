@@ -24,6 +24,8 @@ mod target;
 mod tests;
 
 use parhelia_name::step::Step;
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::{path::Path, sync::Arc};
 
 use self::{journal::JournalMatch, target::Target};
@@ -50,27 +52,29 @@ pub struct CopyOptions {
 }
 
 /// Report of a copy.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct CopyReport {
     /// True if there was no copy before.
     pub made: bool,
-    /// Number of the journal's last entry that the copy has.
+    /// Sequence of the journal's last entry that the copy has.
     pub sequence: u64,
-    /// Number of checkpoints in the copy.
+    /// Checkpoints in the copy.
     pub checkpoints: u64,
-    /// Number of packs in the copy.
+    /// Packs in the copy.
     pub packs: u64,
     /// Packs that were copied.
     pub copied_packs: u64,
     /// Bytes of packs and journal that were copied.
     pub copied_bytes: u64,
-    /// Packs that were removed from the copy.
+    /// Packs that were removed from the copy: gc had removed them from the store.
     pub removed_packs: u64,
     /// Length of the packs that were removed, in bytes.
     pub removed_bytes: u64,
-    /// Packs that are missing from the store or damaged in it, and that the copy does not have whole either.
+    /// Packs that are missing from the store or damaged in it, and not whole in the copy.
+    #[serde(rename = "damaged_packs", serialize_with = "crate::json::length")]
+    #[schemars(with = "u64")]
     pub damaged: Vec<(PackId, String)>,
-    /// Number of files beside packs and journal that the disk cannot read, and that are not in the copy as they are now.
+    /// Files beside packs and journal that the disk cannot read, and that the copy has as they were, or not at all.
     pub left_out_files: u64,
 }
 

@@ -2,6 +2,9 @@
 
 use std::mem::discriminant;
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use crate::tree::{Hole, Kind, Node};
 
 /// Metadata fields of an entry that differ: a small set.
@@ -167,8 +170,9 @@ impl TreeChange {
     }
 }
 
-/// Counts of entries by the way in which they differ.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Numbers of entries that differ between two checkpoints, by kind of change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "Changes")]
 pub struct Summary {
     /// Entries that only the new side has.
     pub added: u64,
@@ -176,13 +180,13 @@ pub struct Summary {
     pub deleted: u64,
     /// Entries with other content.
     pub modified: u64,
-    /// Entries with other metadata and the same content.
-    pub metadata: u64,
-    /// Entries that are of another type.
-    pub type_changed: u64,
     /// Files that are elsewhere.
     pub renamed: u64,
-    /// Bytes of files that came, and by which files grew. Added less removed is what the folder as a whole grew by.
+    /// Entries of another type.
+    pub type_changed: u64,
+    /// Entries with other metadata and the same content.
+    pub metadata: u64,
+    /// Bytes of files that came, and by which files grew.
     pub bytes_added: u64,
     /// Bytes of files that went, and by which files shrank.
     pub bytes_removed: u64,

@@ -2,7 +2,8 @@
 
 use std::collections::HashSet;
 
-use serde::{Deserialize, Serialize};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::{Choice, GcOptions, retried, running_writers, survey::Survey, survey_and_choose, sweep};
 use crate::{
@@ -13,14 +14,15 @@ use crate::{
     store::Store,
 };
 
-/// Work that gc would do. Shares of packs are estimates: a block's bytes are divided among its objects by their raw length.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// A plan of a garbage collection. Shares of packs are estimates.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "CollectionPlan")]
 pub struct GcPlan {
-    /// Checkpoints that are kept: those that exist, and deleted ones that something pins.
+    /// Checkpoints that are kept: those that exist, and deleted ones that something reads.
     pub checkpoints: u64,
-    /// Packs that are not condemned.
+    /// Number of packs that are not condemned.
     pub packs: u64,
-    /// Bytes of all packs, condemned and forgotten ones included.
+    /// Bytes of all packs.
     pub total_bytes: u64,
     /// Bytes of them that are in use.
     pub live_bytes: u64,
@@ -30,7 +32,7 @@ pub struct GcPlan {
     pub delete: Vec<PackId>,
     /// Length of the packs in `delete`, in bytes.
     pub delete_bytes: u64,
-    /// Packs that go after what lives in them was copied.
+    /// Packs that go after what is in use in them was copied.
     pub repack: Vec<PackId>,
     /// Length of the packs in `repack` before they are copied, in bytes.
     pub repack_bytes: u64,
@@ -40,7 +42,7 @@ pub struct GcPlan {
     pub condemned: Vec<PackId>,
     /// Length of the packs in `condemned`, in bytes.
     pub condemned_bytes: u64,
-    /// Packs left by runs that ended without a commit.
+    /// Packs of runs that ended without a commit.
     pub orphans: u64,
     /// Length of the packs that `orphans` counts, in bytes.
     pub orphan_bytes: u64,

@@ -47,6 +47,7 @@ mod unexplained;
 use parhelia_name::step::Step;
 use std::collections::{BTreeSet, HashSet};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use self::{forecast::make_plan, survey::Survey};
@@ -110,18 +111,20 @@ impl GcOptions {
     }
 }
 
-/// Report of a collection.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// A garbage collection that was done.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "CollectionReport")]
 pub struct GcReport {
     /// The plan that it carried out.
+    #[serde(skip)]
     pub plan: GcPlan,
-    /// Packs that this run condemned.
+    /// Packs that it condemned.
     pub condemned_packs: u64,
-    /// Packs that this run wrote.
+    /// Packs that it wrote.
     pub added_packs: u64,
     /// Length of the packs that were written, in bytes.
     pub added_bytes: u64,
-    /// Condemned packs, from this run or earlier, whose bytes went.
+    /// Condemned packs, from now or earlier, whose bytes went.
     pub dropped_packs: u64,
     /// Length of the dropped packs, in bytes.
     pub dropped_bytes: u64,

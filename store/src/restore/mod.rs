@@ -61,6 +61,8 @@ use crate::{
 use again::Attempt;
 use publish::PublishOutcome;
 use run::{Run, StagingFolder, Stamps};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 /// Options of a restore.
 #[derive(Clone, Debug)]
@@ -130,13 +132,13 @@ pub struct RestoreReport {
     pub links_outside: Vec<String>,
 }
 
-/// A hard-linked file that was written without some of its names, which lie outside of what was restored. All names are paths in the
-/// checkpoint, as [`name::display`] shows them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A hard-linked file that was restored without some of its names, which lie outside of what was restored.
+// Names are as `name::display` shows them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct SplitHardLink {
-    /// The names that were restored.
+    /// Names that were restored, as paths in the checkpoint.
     pub names: Vec<String>,
-    /// The names that lie outside of what was restored.
+    /// Names that lie outside, as paths in the checkpoint.
     pub outside: Vec<String>,
 }
 

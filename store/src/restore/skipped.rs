@@ -1,13 +1,21 @@
 //! Entries that a restore did not make as they were, each with the reason.
 
-/// Something that could not be made as it was.
-#[derive(Clone, Debug, PartialEq, Eq)]
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::name::shown;
+
+/// An entry that could not be restored as it was.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct SkippedEntry {
-    /// Its path from the target.
+    /// Path in the folder; empty for the folder itself.
+    #[serde(serialize_with = "shown::serialize")]
+    #[schemars(with = "String")]
     pub path: Vec<u8>,
-    /// The cause.
+    /// Reason.
     pub error: String,
     /// The kind of reason.
+    #[serde(skip)]
     pub why: Why,
 }
 

@@ -1,12 +1,13 @@
 //! A plan in numbers.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::table::Action;
 use crate::tree::{Kind, Node};
 
-/// Counts of entries that a plan makes, changes and leaves alone.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Numbers of what a restore does.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Counts {
     /// Files that are written, whether they are there yet or not.
     pub files: u64,

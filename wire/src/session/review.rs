@@ -1,14 +1,12 @@
 //! Reviews of sessions.
 
-use parhelia_life::review_report;
-use parhelia_oversight::review::unseen;
+use parhelia_ledger::Issue;
+use parhelia_life::review_report::{self, Command};
+use parhelia_oversight::review::unseen::Exclusions;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::{
-    checkpoint::{Approval, Link},
-    show::{Show, mirror},
-};
+use crate::checkpoint::Approval;
 
 /// A review of a session, for whoever decides; the files that changed stand before it, as `change` lines.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -28,7 +26,7 @@ pub struct Review {
     /// Checkpoints since then that wait for a person, the newest first.
     pub waiting: Vec<String>,
     /// Issues that its checkpoints are linked to by an agent or an import alone.
-    pub asked_links: Vec<Link>,
+    pub asked_links: Vec<Issue>,
     /// Entries that rules leave out of the checkpoint, so that no comparison shows them.
     pub unseen: Exclusions,
     /// Possible secrets in these and in the newest one, each with its place and rule.
@@ -44,7 +42,7 @@ pub struct Review {
     /// Checkpoints that an error caused.
     pub errors: u64,
     /// Commands that the agent ran since then, oldest first, at most 50.
-    pub commands: Vec<Ran>,
+    pub commands: Vec<Command>,
     /// Number of earlier commands, which are left out.
     pub commands_more: u64,
     /// Questions of the agent that nobody answered.
@@ -61,58 +59,22 @@ impl Review {
             session: review.session.id.clone(),
             status: review.overview.observed.name().into(),
             checkpoint: review.newest.id(),
-            approval: review.approval.show(),
+            approval: review.approval.as_ref().map(Approval::from),
             since: review.since.as_ref().map(|since| since.id()),
             since_approved: review.since_approved,
             waiting: review.waiting.iter().map(ToString::to_string).collect(),
-            asked_links: review.asked_links.show(),
-            unseen: (&review.unseen).into(),
+            asked_links: review.asked_links.clone(),
+            unseen: review.unseen.clone(),
             secrets: review.secrets.clone(),
             turns: review.turns,
             tokens: review.tokens,
             cost_usd: totals.cost_usd,
             active_seconds: totals.active_seconds,
             errors: totals.errors,
-            commands: review.commands.show(),
-            commands_more: review.commands_more.show(),
+            commands: review.commands.clone(),
+            commands_more: review.commands_more as u64,
             open_questions: review.open_questions.clone(),
             last_reply: review.last_reply.clone(),
         }
-    }
-}
-
-mirror! {
-    /// Everything that rules leave out of a checkpoint, beside the last one before it that a person approved.
-    pub struct Exclusions of unseen::Exclusions {
-        /// Entries that somebody's rules leave out, by rule.
-        pub by_rule: Vec<LeftOutBy>,
-        /// Entries that are left out because they can be made again, as their names and their neighbours say.
-        pub regenerable: LeftOutBy,
-        /// Rules that the approved one did not have; all where there is none.
-        pub rules_added: Vec<String>,
-        /// Rules that only that one had.
-        pub rules_removed: Vec<String>,
-    }
-
-    /// Entries that one rule leaves out.
-    pub struct LeftOutBy of unseen::ByRule {
-        /// The rule; empty for what can be made again.
-        pub rule: String,
-        /// Number of entries. One that is a folder stands for everything in it.
-        pub entries: u64,
-        /// Those of them that the approved checkpoint did not leave out.
-        pub new: u64,
-        /// The first 20 paths, new ones before others.
-        pub paths: Vec<String>,
-    }
-}
-
-mirror! {
-    /// A command that an agent ran.
-    pub struct Ran of review_report::Command {
-        /// Its text, or the beginning of it.
-        pub text: String,
-        /// True if it failed, false if it did not; null if its end is not known.
-        pub failed: Option<bool>,
     }
 }

@@ -2,22 +2,26 @@
 
 use std::collections::BTreeMap;
 
-use parhelia_host::safety;
+use jiff::Timestamp;
+use parhelia_host::safety::Safety;
 use parhelia_life::{
-    overwrite,
-    rollback::{self, Look, Preview, RollbackOutcome},
+    overwrite::LiveAgent,
+    rollback::{self, ConversationEffect, Look, Preview, RollbackOutcome},
 };
-use parhelia_store::record;
+use parhelia_store::{
+    check::{self, Lack, VerifyLevel, VerifyReport},
+    diff::Summary as Changes,
+    id::Ulid,
+    name::NameExt as _,
+    record,
+    restore::{Counts, SkippedEntry, SplitHardLink},
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{
     checkpoint::{Checkpoint, PartState, Scan},
-    diff::Changes,
-    repository::Lack,
-    show::{Show, mirror},
     shown,
-    tree::{Counts, SkippedEntry, SplitHardLink},
 };
 
 /// The outcome of `checkpoint create`.
@@ -108,6 +112,24 @@ pub struct Diff {
     pub changes: Changes,
 }
 
+/// The comparison of conversations (`--conversation`).
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(inline)]
+pub struct ConversationDiff {
+    /// The older checkpoint.
+    pub old: String,
+    /// The newer checkpoint.
+    pub new: String,
+    /// Messages that are shown.
+    pub messages: u64,
+    /// Number of prompts of the user among these messages.
+    pub turns: u64,
+    /// True if the newer conversation goes on from the older one.
+    pub continues: bool,
+    /// Bytes of the transcript that were read.
+    pub bytes: u64,
+}
+
 /// The outcome of `checkpoint restore`.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct RestoreOutcome {
@@ -140,51 +162,6 @@ pub struct RestoreOutcome {
     pub parted: Vec<SplitHardLink>,
     /// All the names of these that lie outside of what was restored.
     pub links_outside: Vec<String>,
-}
-
-/// A checkpoint that was made before something was overwritten.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Safety {
-    /// The checkpoint.
-    pub id: String,
-    /// Id of the session that it belongs to.
-    pub session: String,
-    /// Folder that it is of.
-    pub workspace: String,
-}
-
-impl From<&safety::Safety> for Safety {
-    fn from(safety: &safety::Safety) -> Self {
-        Safety { id: safety.id.clone(), session: safety.session.clone(), workspace: safety.folder.show() }
-    }
-}
-
-mirror! {
-    /// An agent that is alive in a folder in which something is overwritten.
-    pub struct LiveAgent of overwrite::LiveAgent {
-        /// Id of the session that the agent works in.
-        pub session: String,
-        /// Its process, or that which is just starting it; null on another machine.
-        pub process: Option<i32>,
-        /// The machine, if it is another one.
-        pub host: Option<String>,
-        /// The session's folder.
-        pub workspace: String,
-    }
-
-    /// A conversation that goes back.
-    pub struct ConversationEffect of rollback::ConversationEffect {
-        /// Turns that it has now; null if it is gone.
-        pub turns: Option<u64>,
-        /// Turns that it has in the checkpoint.
-        pub turns_then: u64,
-        /// Its last prompt in the checkpoint.
-        pub prompt_then: Option<String>,
-        /// The last prompt now, if it goes further.
-        pub prompt: Option<String>,
-        /// True if the session is in another conversation now.
-        pub is_another: bool,
-    }
 }
 
 /// The outcome of `checkpoint rollback` and `checkpoint undo`.
@@ -235,10 +212,10 @@ impl RolledBack {
             session: Some(look.session.id.clone()),
             changes: preview.changes.len() as u64,
             with_conversation: look.conversation.is_some(),
-            conversation: preview.spoken.as_ref().map(Into::into),
+            conversation: preview.spoken.clone(),
             notices,
             spared: preview.spared.iter().map(|path| shown(path)).collect(),
-            left: preview.left.iter().map(Into::into).collect(),
+            left: preview.left.clone(),
             ..RolledBack::default()
         }
     }
@@ -256,9 +233,9 @@ impl RolledBack {
             files: Some(done.report.counts.files),
             deleted: Some(done.report.counts.deleted),
             with_conversation: done.with_conversation,
-            moved: done.moved.iter().map(|path| path.show()).collect(),
+            moved: done.moved.iter().map(|path| path.shown()).collect(),
             spared: spared.iter().flatten().map(|path| shown(path)).collect(),
-            left: left.iter().map(Into::into).collect(),
+            left: left.clone(),
             ..RolledBack::default()
         }
     }
@@ -293,7 +270,8 @@ impl Stash {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct VerifyOutcome {
     /// The checkpoint.
-    pub id: String,
+    #[schemars(with = "String")]
+    pub id: Ulid,
     /// True if nothing is damaged.
     pub ok: bool,
     /// True if every part that should be there is.
@@ -301,7 +279,8 @@ pub struct VerifyOutcome {
     /// Parts that are not.
     pub incomplete: Vec<Lack>,
     /// index, part, deep.
-    pub level: String,
+    #[schemars(with = "String")]
+    pub level: VerifyLevel,
     /// True if every byte was read.
     pub deep: bool,
     /// `blake3:` and the digest of the sealed record.
@@ -320,15 +299,15 @@ pub struct VerifyOutcome {
     pub problems: u64,
 }
 
-impl From<&parhelia_store::check::VerifyReport> for VerifyOutcome {
-    fn from(report: &parhelia_store::check::VerifyReport) -> Self {
+impl From<&VerifyReport> for VerifyOutcome {
+    fn from(report: &VerifyReport) -> Self {
         VerifyOutcome {
-            id: report.checkpoint.show(),
+            id: report.checkpoint,
             ok: report.is_ok(),
             complete: report.is_complete(),
-            incomplete: report.lacks.show(),
-            level: report.level.show(),
-            deep: report.level == parhelia_ledger::VerifyLevel::Deep,
+            incomplete: report.lacks.clone(),
+            level: report.level,
+            deep: report.level == VerifyLevel::Deep,
             checksum: report.checksum.clone(),
             files: report.files,
             bytes: report.bytes,
@@ -344,8 +323,7 @@ impl From<&parhelia_store::check::VerifyReport> for VerifyOutcome {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LastCheck {
     /// Its time.
-    #[schemars(extend("format" = "date-time"))]
-    pub at: String,
+    pub at: Timestamp,
     /// The share of the data that it read, in percent.
     pub percent: u8,
     /// Stored bytes that it read and hashed.
@@ -353,17 +331,18 @@ pub struct LastCheck {
     /// Problems that were found last: by it, by a check since that read no data, or by a verification.
     pub findings: u64,
     /// All data that the store had at this time have been read since; null until as much was read.
-    pub all_read_since: Option<String>,
+    #[schemars(with = "Option<String>")]
+    pub all_read_since: Option<Timestamp>,
 }
 
-impl From<&parhelia_store::check::LastCheck> for LastCheck {
-    fn from(last: &parhelia_store::check::LastCheck) -> Self {
+impl From<&check::LastCheck> for LastCheck {
+    fn from(last: &check::LastCheck) -> Self {
         LastCheck {
-            at: last.at.show(),
+            at: last.at,
             percent: last.percent,
             bytes_read: last.bytes_read,
             findings: last.findings,
-            all_read_since: last.all_read_since.show(),
+            all_read_since: last.all_read_since,
         }
     }
 }

@@ -1,10 +1,60 @@
 //! Hooks in an agent's settings.
 
 use parhelia_agent::hooks::{Layer, MatcherGap};
+use parhelia_host::run::HeardHooks;
+use parhelia_store::name::NameExt as _;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use parhelia_store::name::NameExt as _;
+/// Hooks that were installed.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(inline)]
+pub struct InstallOutcome {
+    /// The agent's settings.
+    pub path: String,
+    /// True if a file was changed.
+    pub changed: bool,
+    /// MCP servers with a proxy before them, where those were asked for.
+    pub proxied: Option<Vec<String>>,
+}
+
+/// Hooks that were removed.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(inline)]
+pub struct UninstallOutcome {
+    /// The agent's settings.
+    pub path: String,
+    /// True if a file was changed.
+    pub changed: bool,
+    /// MCP servers that had a proxy before them.
+    pub unproxied: Vec<String>,
+}
+
+/// Hooks as they are.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(inline)]
+pub struct StatusOutcome {
+    /// The agent's settings.
+    pub path: String,
+    /// Events with a hook.
+    pub installed: Vec<String>,
+    /// Events without one, or with one for some of their values alone.
+    pub missing: Vec<String>,
+    /// Those of the latter.
+    pub narrowed: Vec<MatcherGap>,
+    /// Commands of the hooks.
+    pub commands: Vec<String>,
+    /// True if all hooks are turned off.
+    pub disabled: bool,
+    /// The layers of settings that the agent reads, the one that counts most first.
+    pub layers: Vec<HookLayer>,
+    /// The reason why the hooks do not run, as far as settings tell; null where they say nothing against it.
+    pub why_dead: Option<String>,
+    /// The last event of such an agent that has come of a hook.
+    pub last_heard: Option<HeardHooks>,
+    /// MCP servers with a proxy before them.
+    pub proxied: Vec<String>,
+}
 
 /// One file of settings that an agent reads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -31,33 +81,5 @@ impl HookLayer {
             off: layer.off.map(str::to_owned),
             said,
         }
-    }
-}
-
-/// An event that has come of a hook.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct LastHeard {
-    /// Its name.
-    pub event: String,
-    /// The time.
-    #[schemars(extend("format" = "date-time"))]
-    pub at: String,
-}
-
-/// An event that comes for some of its values alone, as the matcher of our hook leaves others out.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct NarrowedHook {
-    /// Name of the event in the agent's settings, such as PreToolUse.
-    pub event: String,
-    /// The matchers of our hooks of it.
-    pub matchers: Vec<String>,
-    /// Values that they leave out, as far as they are known.
-    pub left_out: Vec<String>,
-}
-
-impl From<&MatcherGap> for NarrowedHook {
-    fn from(narrowed: &MatcherGap) -> Self {
-        let MatcherGap { event, matchers, left_out } = narrowed.clone();
-        NarrowedHook { event, matchers, left_out }
     }
 }

@@ -1,26 +1,23 @@
 //! The last line of each verb.
 
 mod checkpoint;
-mod hooks;
+pub mod hooks;
+pub mod marks;
+pub mod memory;
 mod repository;
 mod session;
 
+use parhelia_oversight::review::audit::AuditReport;
+use parhelia_store::stats::Stats;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use checkpoint::{
-    ConversationEffect, CreateOutcome, Diff, LiveAgent, NewCheckpoint, RestoreOutcome, RolledBack, Safety, Stash, Status,
-    VerifyOutcome,
+    ConversationDiff, CreateOutcome, Diff, NewCheckpoint, RestoreOutcome, RolledBack, Stash, Status, VerifyOutcome,
 };
-pub use hooks::{HookLayer, LastHeard, NarrowedHook};
 pub use repository::{Check, Collection, CopiedStore, ExportOutcome, ImportOutcome};
 pub use session::{
     Decision, LabelOutcome, NotResumed, PromptOutcome, PruneOutcome, RemoteSession, ResumedAll, RunOutcome, SetAside,
-};
-
-use crate::{
-    checkpoint::{Annotation, Link},
-    repository::Stats,
 };
 
 /// The outcome of a verb.
@@ -103,20 +100,7 @@ pub enum Summary {
     },
     /// The comparison of conversations (`--conversation`).
     #[serde(rename = "checkpoint diff --conversation")]
-    CheckpointDiffConversation {
-        /// The older checkpoint.
-        old: String,
-        /// The newer checkpoint.
-        new: String,
-        /// Messages that are shown.
-        messages: u64,
-        /// Number of prompts of the user among these messages.
-        turns: u64,
-        /// True if the newer conversation goes on from the older one.
-        continues: bool,
-        /// Bytes of the transcript that were read.
-        bytes: u64,
-    },
+    CheckpointDiffConversation(ConversationDiff),
     /// Numbers of a restore.
     #[serde(rename = "checkpoint restore")]
     CheckpointRestore(Box<RestoreOutcome>),
@@ -139,24 +123,10 @@ pub enum Summary {
     },
     /// The tags of a checkpoint, some of which are new.
     #[serde(rename = "checkpoint tag")]
-    CheckpointTag {
-        /// The checkpoint.
-        id: String,
-        /// Tags that it did not have before.
-        added: Vec<String>,
-        /// All tags that it has now.
-        tags: Vec<String>,
-    },
+    CheckpointTag(marks::TagOutcome),
     /// The tags of a checkpoint, without those that were removed.
     #[serde(rename = "checkpoint untag")]
-    CheckpointUntag {
-        /// The checkpoint.
-        id: String,
-        /// Tags that were removed.
-        removed: Vec<String>,
-        /// Tags that it has now.
-        tags: Vec<String>,
-    },
+    CheckpointUntag(marks::UntagOutcome),
     /// The number of tags in use.
     #[serde(rename = "checkpoint tags")]
     CheckpointTags {
@@ -165,14 +135,7 @@ pub enum Summary {
     },
     /// The annotation that was made.
     #[serde(rename = "checkpoint annotate")]
-    CheckpointAnnotate {
-        /// The checkpoint.
-        id: String,
-        /// The new annotation, with its time and person.
-        annotation: Annotation,
-        /// Number of annotations that it has now.
-        annotations: u64,
-    },
+    CheckpointAnnotate(marks::AnnotateOutcome),
     /// The number of annotations.
     #[serde(rename = "checkpoint annotations")]
     CheckpointAnnotations {
@@ -181,26 +144,10 @@ pub enum Summary {
     },
     /// The links of a checkpoint, some of which are new.
     #[serde(rename = "checkpoint link")]
-    CheckpointLink {
-        /// The checkpoint.
-        id: String,
-        /// Links that it did not have before.
-        added: Vec<Link>,
-        /// All links that it has now.
-        links: Vec<Link>,
-        /// Those of them that no person has asked for, or confirmed.
-        asked: Vec<Link>,
-    },
+    CheckpointLink(marks::LinkOutcome),
     /// The links of a checkpoint, without those that were removed.
     #[serde(rename = "checkpoint unlink")]
-    CheckpointUnlink {
-        /// The checkpoint.
-        id: String,
-        /// Links that were removed.
-        removed: Vec<Link>,
-        /// Links that it has now.
-        links: Vec<Link>,
-    },
+    CheckpointUnlink(marks::UnlinkOutcome),
     /// A folder, its sessions, and its changes since the last checkpoint.
     #[serde(rename = "status")]
     Status(Box<Status>),
@@ -348,48 +295,13 @@ pub enum Summary {
     },
     /// Hooks that were installed.
     #[serde(rename = "hooks install")]
-    HooksInstall {
-        /// The agent's settings.
-        path: String,
-        /// True if a file was changed.
-        changed: bool,
-        /// MCP servers with a proxy before them, where those were asked for.
-        proxied: Option<Vec<String>>,
-    },
+    HooksInstall(hooks::InstallOutcome),
     /// Hooks that were removed.
     #[serde(rename = "hooks uninstall")]
-    HooksUninstall {
-        /// The agent's settings.
-        path: String,
-        /// True if a file was changed.
-        changed: bool,
-        /// MCP servers that had a proxy before them.
-        unproxied: Vec<String>,
-    },
+    HooksUninstall(hooks::UninstallOutcome),
     /// Hooks as they are.
     #[serde(rename = "hooks status")]
-    HooksStatus {
-        /// The agent's settings.
-        path: String,
-        /// Events with a hook.
-        installed: Vec<String>,
-        /// Events without one, or with one for some of their values alone.
-        missing: Vec<String>,
-        /// Those of the latter.
-        narrowed: Vec<NarrowedHook>,
-        /// Commands of the hooks.
-        commands: Vec<String>,
-        /// True if all hooks are turned off.
-        disabled: bool,
-        /// The layers of settings that the agent reads, the one that counts most first.
-        layers: Vec<HookLayer>,
-        /// The reason why the hooks do not run, as far as settings tell; null where they say nothing against it.
-        why_dead: Option<String>,
-        /// The last event of such an agent that has come of a hook.
-        last_heard: Option<LastHeard>,
-        /// MCP servers with a proxy before them.
-        proxied: Vec<String>,
-    },
+    HooksStatus(hooks::StatusOutcome),
     /// Numbers of the log.
     #[serde(rename = "log")]
     Log {
@@ -440,70 +352,25 @@ pub enum Summary {
     },
     /// Something that was remembered.
     #[serde(rename = "memory save")]
-    MemorySave {
-        /// Id of the entry, by which it is forgotten.
-        id: String,
-        /// Name of the project that knows it now.
-        project: String,
-        /// False if the same was known already.
-        recorded: bool,
-    },
+    MemorySave(memory::SaveOutcome),
     /// What is known, by words.
     #[serde(rename = "memory recall")]
-    MemoryRecall {
-        /// Name of the project that was searched.
-        project: String,
-        /// Entries that were found.
-        entries: u64,
-    },
+    MemoryRecall(memory::RecallOutcome),
     /// What is known.
     #[serde(rename = "memory list")]
-    MemoryList {
-        /// The project; null where all are listed.
-        project: Option<String>,
-        /// All projects, where these are listed.
-        projects: Vec<String>,
-        /// Number of entries that are listed.
-        entries: u64,
-        /// Sessions whose result a person decided about.
-        sessions: u64,
-    },
+    MemoryList(memory::ListOutcome),
     /// What was forgotten.
     #[serde(rename = "memory forget")]
-    MemoryForget {
-        /// Name of the project that has forgotten.
-        project: String,
-        /// Entries.
-        forgotten: u64,
-    },
+    MemoryForget(memory::ForgetOutcome),
     /// Knowledge that was taken over from another project.
     #[serde(rename = "memory adopt")]
-    MemoryAdopt {
-        /// Name of the project that knows more now.
-        project: String,
-        /// The other one.
-        from: String,
-        /// Entries that were not known before.
-        entries: u64,
-        /// Sessions whose result was not known before.
-        sessions: u64,
-    },
+    MemoryAdopt(memory::AdoptOutcome),
     /// A folder that is of a project from now on.
     #[serde(rename = "memory confirm")]
-    MemoryConfirm {
-        /// Name of the project that the folder is of.
-        project: String,
-        /// The folder; null where it was of the project already.
-        folder: Option<String>,
-    },
+    MemoryConfirm(memory::ConfirmOutcome),
     /// What is worth remembering.
     #[serde(rename = "memory suggest")]
-    MemorySuggest {
-        /// Name of the project whose sessions were looked at.
-        project: String,
-        /// Number of suggestions that are listed.
-        suggestions: u64,
-    },
+    MemorySuggest(memory::SuggestOutcome),
     /// Numbers of the outbox.
     #[serde(rename = "outbox list")]
     OutboxList {
@@ -550,7 +417,7 @@ pub enum Summary {
     },
     /// The outcome of a verification of the chain of events.
     #[serde(rename = "audit verify")]
-    AuditVerify(crate::audit::AuditReport),
+    AuditVerify(AuditReport),
     /// The outcome of a check, and of a repair before it.
     #[serde(rename = "check")]
     Check(Check),

@@ -1,9 +1,15 @@
 //! Summaries of verbs about a whole store, and about archives.
 
+use parhelia_store::{
+    archive::ExportReport,
+    check::{CheckReport, SalvageReport},
+    copy::CopyReport,
+    gc::{GcPlan, GcReport},
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::repository::{CheckReport, CollectionPlan, CollectionReport, Repair, Salvage};
+use crate::repository::Repair;
 
 /// The outcome of `check`.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -17,7 +23,7 @@ pub struct Check {
     /// Repair that was planned.
     pub repair: Option<Repair>,
     /// Salvage that was done.
-    pub salvage: Option<Salvage>,
+    pub salvage: Option<SalvageReport>,
     /// Numbers of the check; not there if a repair was only planned.
     #[serde(flatten)]
     pub checked: Option<CheckReport>,
@@ -29,10 +35,10 @@ pub struct Collection {
     /// True if nothing was done.
     pub dry_run: bool,
     /// Plan of the collection, by which it is done.
-    pub plan: CollectionPlan,
+    pub plan: GcPlan,
     /// Numbers of what was done; not there of a dry run.
     #[serde(flatten)]
-    pub done: Option<CollectionReport>,
+    pub done: Option<GcReport>,
 }
 
 /// The outcome of `export`.
@@ -42,18 +48,9 @@ pub struct ExportOutcome {
     pub id: String,
     /// File that was written.
     pub output: String,
-    /// Members of the archive.
-    pub members: u64,
-    /// Regular files among them, without hard links to one already written.
-    pub files: u64,
-    /// Length of these files in bytes, holes included.
-    pub bytes: u64,
-    /// Bytes of the archive before it was compressed.
-    pub tar_bytes: u64,
-    /// Bytes of the archive.
-    pub archive_bytes: u64,
-    /// Sockets, for which it has no place.
-    pub sockets: u64,
+    /// Numbers of the archive.
+    #[serde(flatten)]
+    pub report: ExportReport,
 }
 
 /// The outcome of `import`.
@@ -80,24 +77,7 @@ pub struct ImportOutcome {
 pub struct CopiedStore {
     /// Folder of the copy.
     pub destination: String,
-    /// True if there was no copy before.
-    pub made: bool,
-    /// Sequence of the journal's last entry that the copy has.
-    pub sequence: u64,
-    /// Checkpoints in the copy.
-    pub checkpoints: u64,
-    /// Packs in the copy.
-    pub packs: u64,
-    /// Packs that were copied.
-    pub copied_packs: u64,
-    /// Bytes of packs and journal that were copied.
-    pub copied_bytes: u64,
-    /// Packs that were removed from the copy: gc had removed them from the store.
-    pub removed_packs: u64,
-    /// Length of the packs that were removed, in bytes.
-    pub removed_bytes: u64,
-    /// Packs that are missing from the store or damaged in it, and not whole in the copy.
-    pub damaged_packs: u64,
-    /// Files beside packs and journal that the disk cannot read, and that the copy has as they were, or not at all.
-    pub left_out_files: u64,
+    /// Numbers of the copy.
+    #[serde(flatten)]
+    pub report: CopyReport,
 }

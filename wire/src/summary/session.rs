@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use parhelia_agent::trouble::Trouble;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::{checkpoint::Approval, show::Show};
+use crate::checkpoint::Approval;
 
 /// The end of an agent that this process has started; in tmux its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
@@ -22,13 +23,14 @@ pub struct RunOutcome {
     /// Process of one that goes on already.
     pub process: Option<i32>,
     /// Reason for which it waits for somebody, in tmux.
-    pub waits: Option<String>,
+    #[schemars(with = "Option<String>")]
+    pub waits: Option<Trouble>,
 }
 
 impl RunOutcome {
     /// An agent that was started in tmux, and the reason for which it waits for somebody.
     pub fn in_tmux(id: String, run: String, alive: bool, waits: Option<Trouble>) -> Self {
-        RunOutcome { id, run: Some(run), alive, waits: waits.show(), ..RunOutcome::default() }
+        RunOutcome { id, run: Some(run), alive, waits, ..RunOutcome::default() }
     }
 }
 
@@ -81,8 +83,7 @@ pub struct RemoteSession {
     /// The machine or container.
     pub host: String,
     /// Time until which it is waited for.
-    #[schemars(extend("format" = "date-time"))]
-    pub until: String,
+    pub until: Timestamp,
 }
 
 /// The outcome of `session pause` and `session end`.

@@ -1,12 +1,14 @@
 //! Packages that a command installs.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::command::Part;
 
 /// A package that a command installed.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
+#[schemars(!default)]
 pub struct Package {
     /// The program that installed it.
     pub manager: String,

@@ -1,5 +1,6 @@
 //! The story as it is told: approaches and what came of them, what still fails, commands, packages, documents, commits.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -16,24 +17,26 @@ const BLOCKS_FOR: u64 = 20;
 const BLOCKERS_MAX: usize = 8;
 
 /// Something that was tried.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
+#[schemars(!default)]
 pub struct Approach {
     /// The command, edit or plan.
     pub what: String,
     /// True if it failed, or was undone.
     pub failed: bool,
-    /// The beginning of why.
+    /// Reason, as far as it is known.
     pub error: Option<String>,
-    /// The steps that made it pass later; none where nothing did.
+    /// Steps that made it pass later; null where nothing did.
     pub resolved_by: Option<String>,
 }
 
-/// A command line that ended.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// A command that ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
+#[schemars(!default, rename = "RecentCommand")]
 pub struct Command {
-    /// The line, or its beginning.
+    /// Its text, or the beginning of it.
     pub command: String,
     /// True if it failed.
     pub failed: bool,

@@ -75,7 +75,7 @@ pub fn run(context: &mut Context, store: &Store, options: &Options, listed: Opti
         unreadable: number(&|reason| matches!(reason, Reason::Unreadable(_))),
         changing: number(&|reason| matches!(reason, Reason::Changing)),
         attributes: number(&|reason| matches!(reason, Reason::Attributes(_))),
-        changes: Some((&summary).into()),
+        changes: Some(summary),
         ..CreateOutcome::default()
     })))?;
     Ok(if unread.is_empty() { Code::Done } else { Code::Partly })

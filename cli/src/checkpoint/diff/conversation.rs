@@ -4,7 +4,7 @@ use parhelia_agent::transcript::messages::{Message, Role};
 use parhelia_host::conversation::added;
 use parhelia_screen::human;
 use parhelia_store::{Store, record::Checkpoint};
-use parhelia_wire::{Line, Summary};
+use parhelia_wire::{Line, Summary, summary::ConversationDiff};
 
 use crate::{
     context::Context,
@@ -19,14 +19,14 @@ pub fn print(context: &mut Context, store: &Store, old: &Checkpoint, new: &Check
     let mut said: Vec<Message> = Vec::new();
     let Some(found) = added::read(store, Some(old), new, TEXT_BYTES_MAX, |message| said.push(message))? else {
         context.out.remark(format!("Checkpoint {} holds no conversation.", new.id()))?;
-        context.out.summary(Summary::CheckpointDiffConversation {
+        context.out.summary(Summary::CheckpointDiffConversation(ConversationDiff {
             old: old.id(),
             new: new.id(),
             messages: 0,
             turns: 0,
             continues: false,
             bytes: 0,
-        })?;
+        }))?;
         return Ok(Code::Done);
     };
     if !found.continues && found.has_older {
@@ -37,19 +37,19 @@ pub fn print(context: &mut Context, store: &Store, old: &Checkpoint, new: &Check
     }
     let turns = said.iter().filter(|message| message.role == Role::User).count();
     context.out.remark(format!("{} added.", human::count(turns as u64, "turn")))?;
-    context.out.summary(Summary::CheckpointDiffConversation {
+    context.out.summary(Summary::CheckpointDiffConversation(ConversationDiff {
         old: old.id(),
         new: new.id(),
         messages: said.len() as u64,
         turns: turns as u64,
         continues: found.continues,
         bytes: found.bytes,
-    })?;
+    }))?;
     Ok(Code::Done)
 }
 
 fn show(context: &mut Context, message: &Message) -> Result<()> {
-    context.out.object(Line::Message(message.into()))?;
+    context.out.object(Line::Message(message.clone()))?;
     let (who, style) = match message.role {
         Role::User => ("User", Style::Green),
         Role::Assistant => ("Agent", Style::Cyan),

@@ -102,7 +102,7 @@ impl<'a> DiffReport<'a> {
             old: ComparisonSide::of(&self.old.checkpoint, &self.old.marks),
             new: ComparisonSide::of(&self.new.checkpoint, &self.new.marks),
             seconds: to.duration_since(from).as_secs(),
-            environment: self.environment.changes.iter().map(Into::into).collect(),
+            environment: self.environment.changes.clone(),
             environment_unknown: self.environment.unknown.iter().map(|part| (*part).to_owned()).collect(),
         }
     }

@@ -69,7 +69,7 @@ pub(super) fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let of = |(session, host, until): &(Session, String, Timestamp)| RemoteSession {
         id: session.id.clone(),
         host: host.clone(),
-        until: until.to_string(),
+        until: *until,
     };
     let elsewhere = missing.elsewhere.iter().map(of).collect();
     context.out.summary(Summary::SessionResumeAll(ResumedAll { resumed, failed, left, elsewhere }))?;

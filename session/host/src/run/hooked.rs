@@ -11,6 +11,7 @@ use parhelia_store::{
     files::{self, Folder, How},
     record::{Cause, Checkpoint},
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -29,10 +30,12 @@ const TURN_ENDED: &str = "turn_ended";
 /// The longest note of a last event, in bytes.
 const NOTE_BYTES_MAX: u64 = 4096;
 
-/// An event that came of a hook: the first one of a run, or the last one of a kind of agent.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// An event that has come of a hook.
+// The first one of a run, or the last one of a kind of agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "LastHeard")]
 pub struct HeardHooks {
-    /// The event's name.
+    /// Its name.
     pub event: String,
     /// The time.
     pub at: Timestamp,

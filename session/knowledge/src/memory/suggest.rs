@@ -9,6 +9,8 @@ use parhelia_store::Store;
 use super::{AddedBy, New, SavedEntry, add, document::Memory, ensure_person, file, project::Project};
 use crate::summary::{self, Summary};
 use parhelia_host::{Host, KnowledgeRefusal, Refusal, Result};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 /// A pattern is one from so many sessions on.
 const SESSIONS_MIN: usize = 2;
@@ -16,17 +18,17 @@ const SESSIONS_MIN: usize = 2;
 const SESSIONS_MAX: usize = 50;
 
 /// Something that is worth remembering.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Suggestion {
     /// Its id, the same each time.
     pub id: String,
     /// The key under which it would be remembered.
     pub key: String,
-    /// The knowledge in words; accepting it makes it an entry's text.
+    /// Knowledge in words, which becomes an entry once it is accepted.
     pub text: String,
     /// Files that matter for it.
     pub files: Vec<String>,
-    /// The sessions in which it was seen.
+    /// Sessions in which it was seen.
     pub sessions: Vec<String>,
 }
 

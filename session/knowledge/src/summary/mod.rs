@@ -18,6 +18,7 @@ mod tests;
 
 use parhelia_agent::transcript::story::{Approach, Command, Package};
 use parhelia_store::{Store, record::Checkpoint};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::{
@@ -100,12 +101,13 @@ pub struct Summary {
 }
 
 /// The changes of a file.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
+#[schemars(!default)]
 pub struct FileChange {
     /// Its path from the workspace folder; absolute where it lies outside.
     pub path: String,
-    /// The changes in words: `edited 3 times`, `uncommitted`, `deleted`.
+    /// The changes in words: edited 3 times, uncommitted, deleted.
     pub change: String,
     /// Lines that edits added, as far as their texts are known.
     pub lines_added: u64,

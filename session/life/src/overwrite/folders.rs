@@ -18,6 +18,8 @@ use parhelia_host::{
     Host, Result,
     run::{self, Life, has_agent},
 };
+use schemars::JsonSchema;
+use serde::Serialize;
 
 /// A folder that sessions work in.
 #[derive(Clone, Debug, PartialEq)]
@@ -188,13 +190,13 @@ pub fn origins(view: &View, checkpoint: &Checkpoint, subpath: &[u8]) -> Result<V
 }
 
 /// An agent that is alive in a folder in which something is overwritten.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LiveAgent {
     /// Id of the session that the agent works in.
     pub session: String,
-    /// Its process, or that which is just starting it; none on another machine.
+    /// Its process, or that which is just starting it; null on another machine.
     pub process: Option<i32>,
-    /// The machine, where it is another one.
+    /// The machine, if it is another one.
     pub host: Option<String>,
     /// The session's folder.
     pub workspace: String,

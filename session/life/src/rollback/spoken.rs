@@ -7,17 +7,19 @@ use parhelia_ledger::Session;
 use parhelia_store::{Store, record::Checkpoint};
 
 use parhelia_host::{Result, conversation::summary_now, state::state_json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
-/// The effect of a rollback on a conversation.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// A conversation that goes back.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ConversationEffect {
-    /// Turns that it has now; none where it is gone.
+    /// Turns that it has now; null if it is gone.
     pub turns: Option<u64>,
     /// Turns that it has in the checkpoint.
     pub turns_then: u64,
     /// Its last prompt in the checkpoint.
     pub prompt_then: Option<String>,
-    /// The last prompt now, where it goes further.
+    /// The last prompt now, if it goes further.
     pub prompt: Option<String>,
     /// True if the session is in another conversation now.
     pub is_another: bool,

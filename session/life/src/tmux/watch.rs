@@ -135,8 +135,8 @@ impl Watch<'_> {
 
     fn shown(&self, what: &str) -> String {
         let screen = self.pane.server.last_screen(self.pane.id).unwrap_or_default();
-        // tmux says itself that a pane is dead, and our own process there what is said here.
-        let is_agents = |line: &&str| !line.starts_with("Pane is dead") && !line.starts_with("parhelia: ");
+        // tmux says itself that a pane is dead, and our own process there how the agent ended.
+        let is_agents = |line: &&str| !line.starts_with("Pane is dead") && !line.starts_with("parhelia: the agent ended");
         let lines: Vec<&str> = lines_of(&screen).filter(is_agents).collect();
         match lines.as_slice() {
             [] => format!("the agent was started in tmux, and {what}; it printed nothing"),

@@ -26,6 +26,8 @@ use parhelia_host::{
     events::{self, Sessions},
     intent,
 };
+use schemars::JsonSchema;
+use serde::Serialize;
 
 /// An entry of the audit.
 #[derive(Clone, Debug, PartialEq)]
@@ -217,30 +219,31 @@ pub fn entries(store: &Store, filter: &Filter, wanted: Option<usize>) -> Result<
     })
 }
 
-/// A break in a chain.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A place at which the chain of events is broken.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "ChainBreak")]
 pub struct Break {
     /// Place in the journal of the event that does not continue it.
     pub sequence: u64,
-    /// The hash that it names.
+    /// Hash that it names.
     pub names: Option<String>,
-    /// The hash of the event before it.
+    /// Hash of the event before it.
     pub expected: Option<String>,
 }
 
 /// A signature that does not hold.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct BadSignature {
     /// Place in the journal of the decision.
     pub sequence: u64,
-    /// Id of the checkpoint that was decided about.
+    /// ULID of the checkpoint that was decided about.
     pub checkpoint: String,
     /// The reason.
     pub why: String,
 }
 
-/// The signatures of persons' decisions.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Signatures of persons' decisions.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Signatures {
     /// Decisions with a signature that holds, by the principal whose key it is.
     pub good: BTreeMap<String, u64>,
@@ -250,7 +253,7 @@ pub struct Signatures {
     pub unsigned: u64,
     /// Signatures that were not checked.
     pub unchecked: u64,
-    /// The reason, if that is not that nobody has said which keys count.
+    /// The reason, if that is not that `approval.allowed_signers` is not set.
     pub unchecked_why: Option<String>,
 }
 
@@ -289,17 +292,17 @@ struct Evidence<'a> {
     statements: HashSet<Vec<u8>>,
 }
 
-/// A decision about a checkpoint that is another one by now.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A decision about a checkpoint whose record is another one by now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ReplacedCheckpoint {
     /// Place in the journal of the decision.
     pub sequence: u64,
-    /// Id of the checkpoint that was decided about.
+    /// ULID of the checkpoint that was decided about.
     pub checkpoint: String,
 }
 
-/// The outcome of a verification.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The outcome of `audit verify`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct AuditReport {
     /// Events that were looked at.
     pub events: u64,
@@ -309,21 +312,22 @@ pub struct AuditReport {
     pub first_at: Option<Timestamp>,
     /// Time of the last event.
     pub last_at: Option<Timestamp>,
-    /// Hash of the last event: whoever notes it can tell later whether anything up to here was removed or changed.
+    /// Hash of the last event.
+    // A person who notes it can tell later whether anything up to here was removed or changed.
     pub last: Option<String>,
     /// Places at which the chain is broken.
     pub breaks: Vec<Break>,
-    /// Of a hash that was noted before: true if an event with it is in the chain.
+    /// Of a hash that was given: true if an event with it is in the chain.
     pub found_noted: Option<bool>,
     /// Records that the journal is known to have lost at its end.
     pub lost: u64,
-    /// Records that were lost at some time before, by what the events say.
+    /// Records that were lost at some time before.
     pub lost_before: u64,
-    /// Decisions about checkpoints whose records are others than those that were decided about.
+    /// Decisions about checkpoints whose records are others by now.
     pub exchanged: Vec<ReplacedCheckpoint>,
-    /// Events with an earlier time than the one before: a clock was set back, or is behind another machine's.
+    /// Events with an earlier time than the one before.
     pub times_back: u64,
-    /// The signatures of decisions.
+    /// Signatures of persons' decisions.
     pub signatures: Signatures,
 }
 

@@ -12,33 +12,36 @@ use parhelia_store::{
 };
 
 use parhelia_host::Result;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 /// So many paths of a rule are named.
 pub const PATHS_MAX: usize = 20;
 
 /// Entries that one rule leaves out.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "LeftOutBy")]
 pub struct ByRule {
-    /// The rule, as the checkpoint gives it.
+    /// The rule; empty for what can be made again.
     pub rule: String,
     /// Number of entries. One that is a folder stands for everything in it.
     pub entries: u64,
-    /// Those of them that were not left out of the older checkpoint.
+    /// Those of them that the approved checkpoint did not leave out.
     pub new: u64,
-    /// The first paths, as they are shown; new ones before others.
+    /// The first 20 paths, new ones before others.
     pub paths: Vec<String>,
 }
 
-/// Everything that a review of a checkpoint cannot show.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Everything that rules leave out of a checkpoint, beside the last one before it that a person approved.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Exclusions {
     /// Entries that somebody's rules leave out, by rule.
     pub by_rule: Vec<ByRule>,
     /// Entries that are left out because they can be made again, as their names and their neighbours say.
     pub regenerable: ByRule,
-    /// Rules that the older checkpoint did not have; all of them where there is none that a person approved.
+    /// Rules that the approved one did not have; all where there is none.
     pub rules_added: Vec<String>,
-    /// Rules that only the older one had.
+    /// Rules that only that one had.
     pub rules_removed: Vec<String>,
 }
 

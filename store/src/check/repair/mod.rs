@@ -21,6 +21,9 @@ mod survey;
 
 use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use self::{need::Need, sources::Sources, survey::Survey};
 use super::AffectedPath;
 use crate::{
@@ -69,15 +72,15 @@ impl SourceObject {
 }
 
 /// An object that checkpoints need and that is nowhere.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LostObject {
-    /// The object's id.
+    /// Id of the object: 64 hex digits.
     pub object: ObjectId,
-    /// Chunk, recipe, tree, table or record.
+    /// chunk, recipe, tree, table, record.
     pub kind: &'static str,
-    /// Checkpoints and paths that need it; not more than a few.
+    /// Places that need it: the first of them.
     pub touches: Vec<AffectedPath>,
-    /// Number of further ones.
+    /// Number of the others.
     pub touches_more: u64,
 }
 

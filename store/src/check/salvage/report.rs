@@ -3,41 +3,50 @@
 use std::path::PathBuf;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use crate::id::{PackId, Ulid};
+use crate::{
+    id::{PackId, Ulid},
+    name::shown,
+};
 
 /// A pack that could not be taken over as it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct DamagedPack {
-    /// Id of the pack, as its file is named.
+    /// Id of the pack: 32 hex digits, which name its file.
     pub pack: PackId,
-    /// The fault. What is whole in it was taken over.
+    /// The damage. What is whole in it was taken over.
     pub reason: String,
 }
 
-/// A checkpoint that was found.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A checkpoint that a salvage has found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct SalvagedCheckpoint {
     /// The checkpoint.
+    #[schemars(with = "String")]
     pub id: Ulid,
     /// Its session's id.
     pub session: String,
-    /// Time at which its capture ended.
+    /// End of its capture.
     pub created_at: Timestamp,
-    /// True if it is in the new store. One of which nothing can be read is not.
+    /// True if it is in the new store: something of it can be read.
     pub kept: bool,
-    /// True if the journal told of it. Others may have been deleted: nobody knows.
+    /// True if the journal told of it. Others may have been deleted.
     pub in_journal: bool,
-    /// Number of its paths of which something is lost; of one that was not kept, of all its entries.
+    /// Number of paths of which something is lost; of one that was not kept, of all its entries.
     pub hurt_paths: u64,
     /// The first of them.
     pub first_hurt: Vec<String>,
 }
 
-/// The outcome of a salvage.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The outcome of a salvage: a new store of what is whole in a damaged one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "Salvage")]
 pub struct SalvageReport {
-    /// The new store.
+    /// Folder of the new store.
+    #[serde(serialize_with = "shown::serialize")]
+    #[schemars(with = "String")]
     pub to: PathBuf,
     /// Packs that were read.
     pub packs: u64,
@@ -46,16 +55,17 @@ pub struct SalvageReport {
     /// Packs that are damaged, and those that the journal names and that are gone.
     pub damaged_packs: Vec<DamagedPack>,
     /// Checkpoints whose records were found, newest first.
+    #[serde(skip)]
     pub checkpoints: Vec<SalvagedCheckpoint>,
-    /// Checkpoints that the journal says were deleted, and that were left out though a pack still has their record.
+    /// Checkpoints that the journal says were deleted, left out though a pack still has their record.
     pub deleted: u64,
-    /// Records that this release cannot read, and that were left out.
+    /// Records that this release cannot read, left out.
     pub unreadable_records: u64,
     /// Records of the journal that were taken over.
     pub journal_records: u64,
-    /// The reason for which the journal does not tell everything. `None` if it does, as far as can be told.
+    /// Reason for which the journal does not tell everything; null if it does, as far as can be told.
     pub journal_fault: Option<String>,
-    /// The reason for which the settings were made up from the packs. `None` if either copy of them was whole.
+    /// Reason for which the settings were made up from the packs; null if a copy of them was whole.
     pub settings_fault: Option<String>,
 }
 
