@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::{
     error::{Error, Result},
     layout::MachineId,
+    pack::PART_BYTES,
     random::Random,
     remote::{Client, Effort},
     seal::{Cipher, Keyring, Sealing},
@@ -29,6 +30,8 @@ pub struct Bucket {
     pub random: Arc<dyn Random>,
     /// How hard requests are tried.
     pub effort: Effort,
+    /// Length of the parts in which packs are uploaded, in bytes; packs up to this length go in one request.
+    pub part_bytes: u64,
 }
 
 impl Bucket {
@@ -52,7 +55,7 @@ impl Bucket {
         match (settings.encrypted, keys.newest() > 0) {
             (true, false) => Err(Error::Locked("it is encrypted, and no key is given".into())),
             (false, true) => Err(Error::Foreign("it is not encrypted, and a key is given".into())),
-            _ => Ok(Bucket { client, settings, keys, cipher: Cipher::Aes256Gcm, random, effort }),
+            _ => Ok(Bucket { client, settings, keys, cipher: Cipher::Aes256Gcm, random, effort, part_bytes: PART_BYTES }),
         }
     }
 

@@ -103,7 +103,7 @@ async fn send(
     };
     keep(&parts)?;
     let content = source.open(&wanted.label)?;
-    upload(&bucket.client, &bucket.keys, &pack, &*content, &mut parts, &mut keep, &bucket.effort).await?;
+    upload(bucket, &pack, &*content, &mut parts, &mut keep).await?;
     *uploaded += 1;
     state.uploads.insert(label, PackUpload { pack: pack.clone(), upload: None, is_whole: true });
     memory.save(state)?;

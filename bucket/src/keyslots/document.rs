@@ -13,6 +13,7 @@ use crate::{
 
 const VERSION: u32 = 1;
 const VOUCH_CONTEXT: &str = "parhelia 2026-12 bucket generation vouch v1";
+const CONFIRM_CONTEXT: &str = "parhelia 2026-12 bucket generation confirm v1";
 /// Most slots and generations of a document.
 const ITEMS_MAX: usize = 1000;
 
@@ -32,9 +33,12 @@ struct Generation {
     generation: u32,
     #[serde(with = "as_hex")]
     fingerprint: [u8; 16],
-    /// MAC by the generation before; zeros of the first one.
+    /// MAC by the generation before, over this one; zeros of the first one.
     #[serde(with = "as_hex")]
     vouch: [u8; 32],
+    /// MAC by this generation, over all before it: whoever knows this one knows that they are right as well.
+    #[serde(with = "as_hex")]
+    confirm: [u8; 32],
 }
 
 /// The keys of a bucket: slots and generations.
@@ -57,7 +61,8 @@ impl Document {
     pub fn new(store: [u8; 16], secret: &Secret, label: &str, random: &dyn Random) -> Result<(Self, Keyring)> {
         let master = MasterKey::new(random::array(random)?);
         let keys = Keyring::plain().with(1, master.clone());
-        let generations = vec![Generation { generation: 1, fingerprint: master.fingerprint(), vouch: [0; 32] }];
+        let confirm = confirm_mac(&master, &store, &[], &master.fingerprint());
+        let generations = vec![Generation { generation: 1, fingerprint: master.fingerprint(), vouch: [0; 32], confirm }];
         let nonce = random::array(random)?;
         let document =
             Document { parhelia_keys: VERSION, number: 1, store, generations, slots: Vec::new(), nonce, checksum: String::new() };
@@ -137,7 +142,8 @@ impl Document {
         let (generation, master) = (newest + 1, MasterKey::new(random::array(random)?));
         let fingerprint = master.fingerprint();
         let vouch = vouch_mac(before, &self.store, generation, &fingerprint);
-        next.generations.push(Generation { generation, fingerprint, vouch });
+        let confirm = confirm_mac(&master, &self.store, &self.generations, &fingerprint);
+        next.generations.push(Generation { generation, fingerprint, vouch, confirm });
         for slot in &mut next.slots {
             slot.wrap(&self.store, generation, &master, random)?;
         }
@@ -172,15 +178,17 @@ impl Document {
         let forged = |what: String| Error::damaged(layout::keys(self.number), what);
         let mut before: Option<&MasterKey> = None;
         let mut is_anchored = known.is_none() && slot.kind == SlotKind::Key;
-        for Generation { generation, fingerprint, vouch } in &self.generations {
+        for (index, Generation { generation, fingerprint, vouch, confirm }) in self.generations.iter().enumerate() {
             let master = keys.key(*generation).filter(|master| master.fingerprint() == *fingerprint);
             let master =
                 master.ok_or_else(|| forged(format!("the key of generation {generation} is not the one that it lists")))?;
-            if let Some(before) = before {
-                let mac = vouch_mac(before, &self.store, *generation, fingerprint);
-                if blake3::Hash::from_bytes(mac) != blake3::Hash::from_bytes(*vouch) {
-                    return Err(forged(format!("nothing vouches for the key of generation {generation}")));
-                }
+            // The type compares in constant time.
+            let fits = |mac, stored| blake3::Hash::from_bytes(mac) == blake3::Hash::from_bytes(stored);
+            if before.is_some_and(|before| !fits(vouch_mac(before, &self.store, *generation, fingerprint), *vouch)) {
+                return Err(forged(format!("nothing vouches for the key of generation {generation}")));
+            }
+            if !fits(confirm_mac(master, &self.store, &self.generations[..index], fingerprint), *confirm) {
+                return Err(forged(format!("the key of generation {generation} follows others than are listed")));
             }
             is_anchored |= known.is_some_and(|known| known.generation == *generation && known.key == *fingerprint);
             is_anchored |= known.is_none() && slot.vouches_for(&self.store, *generation, fingerprint, opened);
@@ -226,6 +234,16 @@ fn vouch_mac(before: &MasterKey, store: &[u8; 16], generation: u32, fingerprint:
     *blake3::keyed_hash(&key, &[&store[..], &generation.to_le_bytes(), fingerprint].concat()).as_bytes()
 }
 
+fn confirm_mac(master: &MasterKey, store: &[u8; 16], before: &[Generation], fingerprint: &[u8; 16]) -> [u8; 32] {
+    let key = master.derive(CONFIRM_CONTEXT);
+    let mut hasher = blake3::Hasher::new_keyed(&key);
+    hasher.update(store);
+    for Generation { generation, fingerprint, .. } in before {
+        hasher.update(&generation.to_le_bytes()).update(fingerprint);
+    }
+    *hasher.update(fingerprint).finalize().as_bytes()
+}
+
 fn json(document: &Document) -> Result<Vec<u8>> {
     serde_json::to_vec(document).map_err(|e| Error::Invalid(format!("cannot encode the keys: {e}")))
 }
@@ -244,5 +262,17 @@ impl Document {
     /// Another vouch for the newest generation.
     pub(super) fn break_vouch(&mut self) {
         self.generations.last_mut().unwrap().vouch[0] ^= 1;
+    }
+
+    /// What the owner of a bucket can do: put a first generation of his own before the ones that machines know.
+    pub(super) fn forge_first_of_two(&mut self, own: &MasterKey, random: &dyn Random) {
+        let second = self.generations[1].clone();
+        let (first, mac) = (&mut self.generations[0], vouch_mac(own, &self.store, 2, &second.fingerprint));
+        (first.fingerprint, first.confirm) = (own.fingerprint(), confirm_mac(own, &self.store, &[], &own.fingerprint()));
+        self.generations[1].vouch = mac;
+        for slot in &mut self.slots {
+            slot.wraps.retain(|wrap| wrap.generation != 1);
+            slot.wrap(&self.store, 1, own, random).unwrap();
+        }
     }
 }

@@ -4,7 +4,7 @@ use object_store::memory::InMemory;
 use proptest::prelude::*;
 
 use super::*;
-use crate::random::OsRandom;
+use crate::{random::OsRandom, seal::MasterKey};
 
 const STORE: [u8; 16] = [5; 16];
 
@@ -73,6 +73,11 @@ fn keys_that_the_owner_of_the_bucket_wraps_are_refused() {
     assert!(same(&rotated.open(&passphrase("p"), Some(&known)).unwrap(), &rotated_keys));
     rotated.break_vouch();
     assert!(matches!(rotated.open(&passphrase("p"), None), Err(Error::Damaged { .. })));
+    // An own generation before the one that the machine knows, to forge older objects with.
+    let (mut rotated, _) = document.rotated(&keys, &random).unwrap();
+    let known_second = rotated.fingerprint().unwrap();
+    rotated.forge_first_of_two(&MasterKey::new([9; 32]), &random);
+    assert!(matches!(rotated.open(&passphrase("p"), Some(&known_second)), Err(Error::Damaged { .. })));
     // An older document than the one that this machine has used.
     let newer = Fingerprint { generation: 2, ..known };
     assert!(matches!(document.open(&passphrase("p"), Some(&newer)), Err(Error::Damaged { .. })));

@@ -10,12 +10,13 @@ use serde::{Deserialize, Serialize};
 
 use super::PackRef;
 use crate::{
+    bucket::Bucket,
     error::{Error, Result},
-    remote::{Client, Effort},
-    seal::{Content, Keyring, Seal, Shape},
+    seal::{Content, Seal, Shape},
 };
 
-/// Length of a part, in bytes; also the longest object that is written in one request. All parts but the last have this length, as R2 asks for.
+/// Length of a part where nothing else is asked for, in bytes; also the longest object that is written in one request. All parts but the last
+/// have one length, as R2 asks for.
 pub const PART_BYTES: u64 = 16 << 20;
 /// Most parts of an upload, as S3 has it.
 const PARTS_MAX: u64 = 10_000;
@@ -34,27 +35,27 @@ pub struct Upload {
 }
 
 /// Length of the parts of an object, in bytes: longer ones where 10,000 would not do.
-fn part_bytes(stored_bytes: u64) -> u64 {
-    PART_BYTES.max(stored_bytes.div_ceil(PARTS_MAX).next_multiple_of(1 << 20))
+fn part_bytes(stored_bytes: u64, wanted: u64) -> u64 {
+    let least = stored_bytes.div_ceil(PARTS_MAX);
+    if least <= wanted { wanted } else { least.next_multiple_of(1 << 20) }
 }
 
 /// Uploads a pack. `upload` is where an earlier try got to; `keep` is called whenever it has changed, before the next request.
 pub async fn upload(
-    client: &Client,
-    keys: &Keyring,
+    bucket: &Bucket,
     pack: &PackRef,
     content: &(dyn Content + Send + Sync),
     upload: &mut Option<Upload>,
     keep: &mut (dyn FnMut(&Option<Upload>) -> Result<()> + Send),
-    effort: &Effort,
 ) -> Result<()> {
+    let Bucket { client, keys, effort, .. } = bucket;
     let object = pack.key.object();
     if content.bytes() != pack.content_bytes {
         return Err(Error::Invalid(format!("cannot upload {object}: its content has {} bytes now", content.bytes())));
     }
     let seal = Seal::new(&object, pack.key.name, pack.sealing, keys)?;
     let stored_bytes = Shape::of(pack.content_bytes, pack.sealing)?.stored_bytes();
-    let Some(parts_of) = client.parts_of(&object).filter(|_| stored_bytes > PART_BYTES) else {
+    let Some(parts_of) = client.parts_of(&object).filter(|_| stored_bytes > bucket.part_bytes) else {
         let bytes = seal.seal_range(content, keys, 0..stored_bytes)?;
         return client.put(&object, bytes.into(), effort).await;
     };
@@ -64,7 +65,7 @@ pub async fn upload(
             Some(begun) => begun,
             None => {
                 let id = parts_of.begin(effort).await?;
-                Upload { id, parts: BTreeMap::new(), part_bytes: part_bytes(stored_bytes) }
+                Upload { id, parts: BTreeMap::new(), part_bytes: part_bytes(stored_bytes, bucket.part_bytes) }
             }
         };
         *upload = Some(state.clone());
