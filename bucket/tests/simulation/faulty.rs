@@ -42,6 +42,7 @@ pub struct FaultyStore {
     objects: Arc<Mutex<Objects>>,
     chance: Chance,
     start: Instant,
+    outage: u64,
     is_faulty: AtomicBool,
     pub faults: AtomicU64,
     pub requests: AtomicU64,
@@ -75,7 +76,8 @@ impl FaultyStore {
     pub fn new(chance: Chance) -> Arc<Self> {
         let (faults, requests) = Default::default();
         let (objects, is_faulty) = (Arc::default(), AtomicBool::new(true));
-        Arc::new(FaultyStore { objects, chance, start: Instant::now(), is_faulty, faults, requests })
+        let outage = chance.below(10);
+        Arc::new(FaultyStore { objects, chance, start: Instant::now(), outage, is_faulty, faults, requests })
     }
 
     pub fn heal(&self) {
@@ -94,7 +96,9 @@ impl FaultyStore {
 
     fn fault(&self, is_write: bool, is_create: bool) -> Fault {
         self.requests.fetch_add(1, Ordering::Relaxed);
-        if !self.is_faulty.load(Ordering::Relaxed) || !self.chance.permille(120) {
+        // Every tenth quarter of an hour is an outage.
+        let permille = if (self.start.elapsed().as_secs() / 900 + self.outage).is_multiple_of(10) { 900 } else { 120 };
+        if !self.is_faulty.load(Ordering::Relaxed) || !self.chance.permille(permille) {
             return Fault::None;
         }
         self.faults.fetch_add(1, Ordering::Relaxed);
@@ -227,7 +231,8 @@ impl ObjectStore for FaultyStore {
         let (objects, chance, start) = (Arc::clone(&self.objects), self.chance.clone(), self.start);
         let fault = self.fault(true, false);
         let (is_faulty, faults, requests) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
-        let server = Arc::new(FaultyStore { objects, chance, start, is_faulty, faults, requests });
+        let outage = self.outage;
+        let server = Arc::new(FaultyStore { objects, chance, start, outage, is_faulty, faults, requests });
         locations
             .then(move |location| {
                 let server = Arc::clone(&server);

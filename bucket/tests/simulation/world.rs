@@ -120,6 +120,7 @@ impl World {
         let random = Arc::new(self.chance.fork()) as Arc<dyn Random>;
         let mut bucket = Bucket::open_or_make(client, self.keys.clone(), random, Effort::BACKGROUND).await?;
         bucket.part_bytes = 8 << 10;
+        bucket.effort.tries_max = 1 + u32::try_from(self.chance.below(8)).unwrap_or(0);
         bucket.cipher = if self.chance.permille(500) { Cipher::Aes256Gcm } else { Cipher::ChaCha20Poly1305 };
         Ok(bucket)
     }
@@ -209,14 +210,14 @@ impl World {
         let mut truth = self.truth.lock().unwrap();
         for _ in 0..1 + self.chance.below(3) {
             let local = match self.chance.below(10) {
-                0..6 => {
+                0..5 => {
                     let mut id = [0; 16];
                     self.chance.fill(&mut id).unwrap();
                     truth.report.commits += 1;
-                    let labels: BTreeSet<u8> = (0..1 + self.chance.below(3)).map(|_| self.chance.below(24) as u8).collect();
+                    let labels: BTreeSet<u8> = (0..1 + self.chance.below(3)).map(|_| self.chance.below(16) as u8).collect();
                     Local::Commit { id: CommitId(id), labels: labels.into_iter().collect() }
                 }
-                6..8 => Local::Event(self.chance.next()),
+                5..7 => Local::Event(self.chance.next()),
                 _ => {
                     let alive: Vec<CommitId> = truth.reported.keys().filter(|id| !truth.deleted.contains(id)).copied().collect();
                     if alive.is_empty() {
@@ -361,7 +362,8 @@ impl World {
         self.store.heal();
         self.disks_are_faulty.store(false, Ordering::Relaxed);
         sleep(Duration::from_secs(24 * 3600)).await;
-        let bucket = self.bucket().await.map_err(|e| e.to_string())?;
+        let mut bucket = self.bucket().await.map_err(|e| e.to_string())?;
+        bucket.effort = Effort::BACKGROUND;
         let machines = self.machines.lock().unwrap().clone();
         let mut events = BTreeMap::new();
         for machine in &machines {
