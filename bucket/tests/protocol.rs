@@ -4,6 +4,8 @@
 //!
 //! A step of a process may come at any time, or never: that is what sleeping and dying are.
 
+#![allow(clippy::unwrap_used)]
+
 use std::{
     collections::{HashMap, VecDeque, hash_map::Entry},
     hash::{DefaultHasher, Hash, Hasher},

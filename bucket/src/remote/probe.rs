@@ -105,7 +105,11 @@ async fn clean(client: &Client, objects: &[String]) -> Result<bool> {
 }
 
 async fn put(client: &Client, object: &str, bytes: &Bytes) -> Result<PutOutcome> {
-    client.put_absent(object, bytes, PROBE_BYTES as u64, &|_| false, &Effort::PROBE).await
+    match client.put_absent(object, bytes, PROBE_BYTES as u64, &|_| false, &Effort::PROBE).await {
+        // Nobody needs to know what became of a probe: what counts is why it cannot be written.
+        Err(Error::NotKnown { object, cause }) => Err(Error::Request { action: "write", object, cause, is_transient: false }),
+        outcome => outcome,
+    }
 }
 
 fn noise(random: &dyn Random) -> Result<Bytes> {
