@@ -460,3 +460,46 @@ async fn another_store_at_the_prefix_is_told() {
     let empty = Bucket::open(client(&Server::new(Quirk::None)), Keyring::plain(), random, QUICK).await;
     assert!(matches!(empty, Err(Error::Foreign(_))));
 }
+
+/// A remote that is given by `PARHELIA_TEST_REMOTE`, with credentials in the environment: everything once, over the real client.
+#[tokio::test]
+async fn a_real_server_serves() {
+    let Ok(url) = std::env::var("PARHELIA_TEST_REMOTE") else { return };
+    let random = Arc::new(OsRandom::new());
+    let url = remote::RemoteUrl::parse(&url).unwrap();
+    let client = Client::connect(&url, &remote::ConnectOptions::default()).unwrap();
+    println!("{:?}", remote::probe(&client, &*random).await.unwrap());
+    let keys = Keyring::plain().with(1, MasterKey::new([1; 32]));
+    let mut bucket = Bucket::open_or_make(client, keys, random, QUICK).await.unwrap();
+    bucket.part_bytes = 5 << 20;
+    let disk = Disk::default();
+    let mut machine = Machine::open(&bucket, &disk).await.unwrap();
+    machine.push(&[commit(1), commit(2)], 2, &Packs).await.unwrap();
+    machine.push(&[Entry::Deletion { commit: CommitId([1; 16]), at_ms: 0 }, Entry::Event(vec![7])], 4, &Packs).await.unwrap();
+    // A pack in parts.
+    let large = Large(11 << 20);
+    let digest = *blake3::hash(&vec![5; 11 << 20]).as_bytes();
+    let pack = PackRef { content_bytes: 11 << 20, digest, ..pack(&bucket) };
+    upload(&bucket, &pack, &large, &mut None, &mut |_| Ok(())).await.unwrap();
+    assert!(fetch_whole(&bucket.client, &bucket.keys, &pack, &QUICK).await.unwrap() == vec![5; 11 << 20]);
+    let policy = gc::GcPolicy { orphan_patience: jiff::SignedDuration::ZERO, deletion_grace: jiff::SignedDuration::ZERO };
+    let mut view = View::default();
+    let later = jiff::Timestamp::from_second(10_000_000_000).unwrap();
+    let report = gc::round(&bucket, &mut view, &policy, later).await.unwrap();
+    assert_eq!((report.condemned, report.deleted), (2, 2), "the first commit's pack, and the one that no commit names");
+    let placed = view.checkpoints().into_values().next().unwrap().clone();
+    assert!(fetch_whole(&bucket.client, &bucket.keys, &placed.commit.packs[0], &QUICK).await.unwrap() == noise());
+}
+
+struct Large(u64);
+
+impl Content for Large {
+    fn bytes(&self) -> u64 {
+        self.0
+    }
+
+    fn read_at(&self, _: u64, buffer: &mut [u8]) -> Result<()> {
+        buffer.fill(5);
+        Ok(())
+    }
+}
