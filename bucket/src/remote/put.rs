@@ -54,8 +54,9 @@ impl Client {
                 }
                 Ok(Err(e)) => {
                     let fault = failure("write", object, &e);
-                    cause = Some(fault.to_string());
-                    if !fault.is_transient() {
+                    let is_transient = fault.is_transient();
+                    cause = Some(if let Error::Request { cause, .. } = fault { cause } else { fault.to_string() });
+                    if !is_transient {
                         break;
                     }
                 }
