@@ -90,7 +90,7 @@ pub struct LocalStore {
     pub disk: Disk,
     /// Packs of the bucket, as of the last look: it may be days old.
     pub there: Mutex<BTreeMap<u8, PackRef>>,
-    /// True if events may be pushed twice: the machine was set back to an older state.
+    /// True if events may be pushed twice: the machine was set back to an older state, or is a copy in the middle of a push.
     pub was_set_back: std::sync::atomic::AtomicBool,
 }
 

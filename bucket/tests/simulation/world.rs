@@ -191,7 +191,9 @@ impl World {
             }
             if self.chance.permille(40) && copies.len() < 2 {
                 let copy = self.machine(Some(&machine));
-                if machine.was_set_back.load(Ordering::Relaxed) {
+                // Two that have one segment on its way both write its events again, if a third one has its number.
+                let has_pending = copy.disk.state.lock().unwrap().as_ref().is_some_and(|state| state.pending.is_some());
+                if has_pending || machine.was_set_back.load(Ordering::Relaxed) {
                     copy.was_set_back.store(true, Ordering::Relaxed);
                 }
                 self.truth.lock().unwrap().report.clones += 1;
