@@ -1,48 +1,37 @@
-//! The protocol of commits and gc, searched exhaustively in small: two writers that sleep or die anywhere, two gcs over several rounds, answers
-//! that are lost and puts that land late, commits that are written again, deletions, and segments that are emptied. Each rule can be left out, and
-//! the search then finds what is lost.
-//!
-//! A step of a process may come at any time, or never: that is what sleeping and dying are.
-
-#![allow(clippy::unwrap_used)]
-
-use std::{
-    collections::{HashMap, VecDeque, hash_map::Entry},
-    hash::{DefaultHasher, Hash, Hasher},
-};
+//! States of the protocol, and the steps between them.
 
 /// Writers.
-const W: usize = 2;
+pub const W: usize = 2;
 /// Gcs.
-const G: usize = 2;
+pub const G: usize = 2;
 /// Packs: one that lies in the bucket and that nobody needs, then each writer's own, one for each try.
-const TRIES: usize = 3;
-const SHARED: u8 = 0;
+pub const TRIES: usize = 3;
+pub const SHARED: u8 = 0;
 
 /// The rules of the protocol.
 #[derive(Clone, Copy)]
-struct Rules {
+pub struct Rules {
     /// A writer reads gc's chain after its put, and before it reports.
-    read_after_put: bool,
+    pub read_after_put: bool,
     /// A writer relies on no pack that is condemned.
-    not_condemned: bool,
+    pub not_condemned: bool,
     /// A commit behind the heads, of an older epoch, with a deleted pack, is void.
-    void: bool,
+    pub void: bool,
     /// gc reads the chains after its condemnation is in its chain.
-    condemn_first: bool,
+    pub condemn_first: bool,
     /// gc deletes bytes after the record that says so.
-    record_first: bool,
+    pub record_first: bool,
     /// gc's records are put where none is: who loses reads again. Else it puts what it had at the next number.
-    one_gc_wins: bool,
+    pub one_gc_wins: bool,
     /// A commit is written again with packs of new names. Else under the name that it had.
-    fresh_names: bool,
+    pub fresh_names: bool,
     /// A put without an answer is put again. Else a look that finds nothing counts as "not done".
-    same_bytes_again: bool,
+    pub same_bytes_again: bool,
     /// Segments are emptied. Else they are deleted.
-    numbers_stay: bool,
+    pub numbers_stay: bool,
 }
 
-const ALL: Rules = Rules {
+pub const ALL: Rules = Rules {
     read_after_put: true,
     not_condemned: true,
     void: true,
@@ -56,16 +45,16 @@ const ALL: Rules = Rules {
 
 /// What a search may do.
 #[derive(Clone, Copy)]
-struct Bounds {
-    condemnations: usize,
+pub struct Bounds {
+    pub condemnations: usize,
     /// Packs that gc condemns, as bits.
-    condemnable: u16,
+    pub condemnable: u16,
     /// Times that a writer writes its commit.
-    tries: u8,
-    states_max: usize,
+    pub tries: u8,
+    pub states_max: usize,
     /// True if writers delete what they reported, and segments are emptied.
-    has_deletions: bool,
-    gcs: usize,
+    pub has_deletions: bool,
+    pub gcs: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -125,7 +114,7 @@ struct Gc {
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
-struct State {
+pub struct State {
     /// Packs whose bytes are there.
     present: u16,
     chains: [Vec<Slot>; W],
@@ -181,7 +170,7 @@ fn open_of(chain: &[GcEvent]) -> Option<(u8, u8)> {
 }
 
 impl State {
-    fn start() -> Self {
+    pub fn start() -> Self {
         let writer = Writer { step: WriterStep::Read, epoch: 0, pack: 0, attempt: 0, late: 0 };
         let gc = Gc { step: GcStep::Idle, read: 0, heads: [0; W], needed: 0 };
         let (chains, first, gc_chain) = Default::default();
@@ -240,7 +229,7 @@ impl State {
     }
 
     /// What is wrong, if anything is.
-    fn violation(&self, rules: &Rules) -> Option<String> {
+    pub fn violation(&self, rules: &Rules) -> Option<String> {
         for (index, writer) in self.writers.iter().enumerate() {
             let live: Vec<u8> = self.live(rules, &self.gc_chain, index, usize::MAX).collect();
             if let Some(pack) = live.iter().find(|pack| self.present & 1 << **pack == 0) {
@@ -256,7 +245,7 @@ impl State {
         None
     }
 
-    fn steps(&self, rules: &Rules, bounds: &Bounds) -> Vec<(State, String)> {
+    pub fn steps(&self, rules: &Rules, bounds: &Bounds) -> Vec<(State, String)> {
         let mut next = Vec::new();
         for writer in 0..W {
             self.writer_steps(rules, bounds, writer, &mut next);
@@ -449,112 +438,5 @@ impl State {
                 }
             }
         }
-    }
-}
-
-/// A state in 128 bits: states themselves would take all memory.
-fn digest(state: &State) -> u128 {
-    let half = |salt: u8| {
-        let mut hasher = DefaultHasher::new();
-        (salt, state).hash(&mut hasher);
-        u128::from(hasher.finish())
-    };
-    half(0) << 64 | half(1)
-}
-
-/// Number of states, and the way to a violation, if there is one. Fails if the bound of states is reached.
-fn search(rules: &Rules, bounds: &Bounds) -> (usize, Option<String>) {
-    let mut seen: HashMap<u128, u32> = HashMap::from([(digest(&State::start()), 0)]);
-    // Of each state: where it came from, and by which of the steps there.
-    let mut from: Vec<(u32, u16)> = vec![(0, 0)];
-    let mut queue = VecDeque::from([(State::start(), 0)]);
-    while let Some((state, number)) = queue.pop_front() {
-        if let Some(violation) = state.violation(rules) {
-            return (seen.len(), Some(format!("{violation}: {}", way(rules, bounds, &from, number))));
-        }
-        for (step, (next, _)) in state.steps(rules, bounds).into_iter().enumerate() {
-            if let Entry::Vacant(place) = seen.entry(digest(&next)) {
-                let next_number = u32::try_from(from.len()).unwrap();
-                place.insert(next_number);
-                from.push((number, step as u16));
-                queue.push_back((next, next_number));
-            }
-        }
-        assert!(seen.len() < bounds.states_max, "more than {} states", bounds.states_max);
-    }
-    (seen.len(), None)
-}
-
-/// The steps to a state, taken again from the start.
-fn way(rules: &Rules, bounds: &Bounds, from: &[(u32, u16)], mut number: u32) -> String {
-    let mut choices = Vec::new();
-    while number != 0 {
-        let (parent, step) = from[number as usize];
-        choices.push(step);
-        number = parent;
-    }
-    let (mut state, mut way) = (State::start(), Vec::new());
-    for step in choices.into_iter().rev() {
-        let (next, what) = state.steps(rules, bounds).swap_remove(usize::from(step));
-        way.push(what);
-        state = next;
-    }
-    way.join(" > ")
-}
-
-fn is_long() -> bool {
-    std::env::var_os("PARHELIA_LONG").is_some()
-}
-
-/// The shared pack, and the first ones of both writers.
-const FIRST_PACKS: u16 = 1 | 1 << 1 | 1 << (1 + TRIES);
-const TWO_GCS: Bounds =
-    Bounds { condemnations: 2, condemnable: FIRST_PACKS, tries: 2, states_max: 12_000_000, has_deletions: false, gcs: 2 };
-const DELETIONS: Bounds = Bounds { condemnable: 1, tries: 1, has_deletions: true, gcs: 1, ..TWO_GCS };
-
-#[test]
-fn two_gcs_and_two_writers_lose_nothing() {
-    let (states, violation) = search(&ALL, &TWO_GCS);
-    println!("two gcs, two rounds: {states} states");
-    assert_eq!(violation, None);
-    assert!(states > 100_000, "{states}");
-}
-
-#[test]
-fn deletions_and_emptied_segments_lose_nothing() {
-    let (states, violation) = search(&ALL, &DELETIONS);
-    println!("deletions, two rounds: {states} states");
-    assert_eq!(violation, None);
-    assert!(states > 100_000, "{states}");
-}
-
-#[test]
-fn three_rounds_lose_nothing() {
-    if !is_long() {
-        return;
-    }
-    let bounds = Bounds { condemnations: 3, tries: TRIES as u8, states_max: 60_000_000, gcs: 1, ..TWO_GCS };
-    let (states, violation) = search(&ALL, &bounds);
-    println!("three rounds: {states} states");
-    assert_eq!(violation, None);
-}
-
-#[test]
-fn each_rule_is_needed() {
-    let without: [(&str, Rules, Bounds); 9] = [
-        ("the read after the put", Rules { read_after_put: false, ..ALL }, TWO_GCS),
-        ("the rule against condemned packs", Rules { not_condemned: false, ..ALL }, TWO_GCS),
-        ("the void rule", Rules { void: false, ..ALL }, TWO_GCS),
-        ("the condemnation before the list", Rules { condemn_first: false, ..ALL }, TWO_GCS),
-        ("the record before the deletion", Rules { record_first: false, ..ALL }, TWO_GCS),
-        ("one winner among gcs", Rules { one_gc_wins: false, ..ALL }, TWO_GCS),
-        ("fresh names", Rules { fresh_names: false, ..ALL }, TWO_GCS),
-        ("the same bytes again", Rules { same_bytes_again: false, ..ALL }, TWO_GCS),
-        ("numbers that stay taken", Rules { numbers_stay: false, ..ALL }, DELETIONS),
-    ];
-    for (name, rules, bounds) in without {
-        let (states, violation) = search(&rules, &bounds);
-        let violation = violation.unwrap_or_else(|| panic!("without {name} nothing is lost in {states} states"));
-        println!("without {name}: {states} states, {violation}");
     }
 }
