@@ -13,6 +13,8 @@ use crate::{
     layout::{self, MachineId, PackKey},
 };
 
+/// Times that the chains are read because gc's chain has changed meanwhile.
+const REFRESHES_MAX: u32 = 16;
 /// Segments that are fetched at the same time.
 const FETCHES: usize = 16;
 
@@ -55,11 +57,22 @@ pub struct View {
 }
 
 impl View {
-    /// Reads gc's chain, all machines' chains, and gc's chain again: what the chains name is judged by what gc has done since.
+    /// Reads gc's chain, all machines' chains, and gc's chain again, until that has not changed meanwhile.
+    ///
+    /// It is read last, because what the chains name is judged by what gc has done since; and it must not have changed, because what gc did may rest
+    /// on deletions that were written behind what was read.
     pub async fn refresh(&mut self, bucket: &Bucket, see: &mut (dyn FnMut(Seen) + Send)) -> Result<()> {
         self.ledger.read(bucket).await?;
-        self.read_chains(bucket, see).await?;
-        self.ledger.read(bucket).await
+        for _ in 0..REFRESHES_MAX {
+            let before = self.ledger.records();
+            self.read_chains(bucket, see).await?;
+            self.ledger.read(bucket).await?;
+            if self.ledger.records() == before {
+                return Ok(());
+            }
+        }
+        let cause = "gc wrote to its chain all the time".into();
+        Err(Error::Request { action: "read", object: layout::GC.into(), cause, is_transient: true })
     }
 
     /// Reads what is new in the machines' chains.

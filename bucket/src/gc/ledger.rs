@@ -62,6 +62,11 @@ impl Ledger {
         self.epoch
     }
 
+    /// Number of records that were read.
+    pub fn records(&self) -> u64 {
+        self.next - 1
+    }
+
     /// Epochs of condemnations that are not resolved.
     pub fn open(&self) -> impl Iterator<Item = (u64, &BTreeSet<PackKey>)> {
         self.open.iter().map(|(epoch, packs)| (*epoch, packs))
