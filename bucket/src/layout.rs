@@ -20,7 +20,7 @@ pub const GC: &str = "gc";
 pub const PACKS: &str = "packs";
 /// Folder of the documents of keys.
 pub const KEYS: &str = "keys";
-/// Folder of claims.
+/// Folder of claims of sessions' epochs.
 pub const CLAIMS: &str = "epochs";
 
 /// Id of a machine in one bucket: 16 random bytes. A machine that finds its chain written to by another one takes a new id.
@@ -110,6 +110,11 @@ pub fn gc_record(number: u64) -> String {
 /// The object of a document of keys; numbers are counted from 1.
 pub fn keys(number: u64) -> String {
     format!("{KEYS}/{number:020}")
+}
+
+/// The object of a claim of a session's epoch.
+pub fn claim(hidden_name: &[u8; 16], epoch: u64) -> String {
+    format!("{CLAIMS}/{}/{epoch:020}", hex(hidden_name))
 }
 
 /// The number at the end of an object's path: 20 digits.

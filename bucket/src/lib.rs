@@ -43,6 +43,7 @@
 //! | `layout` `settings` `codec` | names of objects, `store.json`, primitive encodings |
 //! | `pack/` | packs under random names: uploads that go on, reads of ranges |
 //! | `chain/` | segments and their records; pushing, and what a machine keeps of it |
+//! | `claim` | epochs of sessions, of which each goes to one machine |
 //! | `gc/` | gc's chain, what it adds up to, rounds of gc |
 //! | `transfer/` | pushing all of a local store, taking in all of a bucket |
 //! | `view` | checkpoints that exist, and packs that they need |
@@ -54,6 +55,7 @@
 pub mod blocking;
 mod bucket;
 pub mod chain;
+pub mod claim;
 mod clock;
 mod codec;
 mod error;

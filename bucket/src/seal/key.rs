@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 const OBJECT_CONTEXT: &str = "parhelia 2026-12 bucket object key v1";
 const CHECK_CONTEXT: &str = "parhelia 2026-12 bucket key check v1";
 const FINGERPRINT_CONTEXT: &str = "parhelia 2026-12 bucket key fingerprint v1";
+const NAME_CONTEXT: &str = "parhelia 2026-12 bucket hidden name v1";
 /// The key of a bucket without encryption, which is no secret: its tags find damage and nothing else.
 const PLAIN_CONTEXT: &str = "parhelia 2026-12 bucket without encryption v1";
 
@@ -138,6 +139,16 @@ impl Keyring {
         key.zeroize();
         parent.zeroize();
         made
+    }
+
+    /// A name for an object that stands for something with a name of its own, which does not show. It stays the same when keys are rotated.
+    pub(crate) fn hidden_name(&self, name: &[u8]) -> [u8; 16] {
+        let first = self.generations.values().next();
+        let plain = || blake3::derive_key(NAME_CONTEXT, PLAIN_CONTEXT.as_bytes());
+        let mut key = first.map_or_else(plain, |master| master.derive(NAME_CONTEXT));
+        let hidden = first_16(blake3::keyed_hash(&key, name).as_bytes());
+        key.zeroize();
+        hidden
     }
 
     /// The key check value of an object.
