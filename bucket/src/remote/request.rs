@@ -136,7 +136,10 @@ impl Client {
         let prefix = self.path(folder);
         let mut listed: Vec<Listed> = Vec::new();
         for attempt in 0.. {
-            // A list that breaks off goes on behind what it has shown.
+            // A list that breaks off goes on behind what it has shown. One without order, as a folder's, begins anew.
+            if !listed.is_sorted_by(|a, b| a.object < b.object) {
+                listed.clear();
+            }
             let from = listed.last().map(|last| last.object.clone()).or_else(|| after.map(str::to_owned));
             match (self.list_once(&prefix, folder, from, &mut listed, effort).await, effort.pause_after(attempt)) {
                 (Err(e), Some(pause)) if e.is_transient() => tokio::time::sleep(pause).await,

@@ -172,19 +172,20 @@ impl<'a> Seal<'a> {
 
     fn seal_piece<C: Content + ?Sized>(&self, content: &C, shape: Shape, index: u64, to: &mut Vec<u8>) -> Result<()> {
         let piece = shape.piece(index);
-        let mut plain = vec![0; to_usize(piece.end - piece.start)?];
+        let at = to.len();
+        to.resize(at + to_usize(piece.end - piece.start)?, 0);
+        let plain = &mut to[at..];
         let from_content = piece.end.min(shape.content_bytes).saturating_sub(piece.start);
         content.read_at(piece.start.min(shape.content_bytes), &mut plain[..to_usize(from_content)?])?;
         // The content's length takes the last eight bytes, which may lie in two pieces.
         let length_at = shape.padded_bytes - LENGTH_BYTES;
-        for (at, byte) in (length_at..).zip(shape.content_bytes.to_le_bytes()) {
-            if piece.contains(&at) {
-                plain[to_usize(at - piece.start)?] = byte;
+        if piece.end > length_at {
+            for (place, byte) in (length_at..).zip(shape.content_bytes.to_le_bytes()).filter(|(place, _)| piece.contains(place)) {
+                plain[to_usize(place - piece.start)?] = byte;
             }
         }
         let aad = self.aad(index, index + 1 == shape.pieces());
-        let tag = self.key.seal(index, &aad, &mut plain).ok_or(Error::Random)?;
-        to.extend_from_slice(&plain);
+        let tag = self.key.seal(index, &aad, plain).ok_or(Error::Random)?;
         to.extend_from_slice(&tag);
         Ok(())
     }
