@@ -50,6 +50,14 @@ fn nothing_reported_is_lost_and_nothing_is_left_behind() {
 }
 
 #[test]
+fn two_hundred_machines_share_a_bucket() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    let report = runtime.block_on(async { World::new(1).run_many(200, 4).await }).unwrap();
+    println!("{report:?}");
+    assert!(report.commits > 400 && report.reported == report.commits, "{report:?}");
+}
+
+#[test]
 fn a_seed_replays() {
     let reports: Vec<_> = (0..2).map(|_| run(7).unwrap()).collect();
     assert_eq!(reports[0], reports[1]);

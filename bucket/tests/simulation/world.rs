@@ -125,13 +125,20 @@ impl World {
         Ok(bucket)
     }
 
-    pub async fn run(mut self) -> Result<WorldReport, String> {
+    /// Runs a few machines for some days.
+    pub async fn run(self) -> Result<WorldReport, String> {
+        let (machines, steps) = (2 + self.chance.below(4), 20);
+        self.run_many(machines, steps).await
+    }
+
+    /// Runs so many machines, each for up to so many steps.
+    pub async fn run_many(mut self, machines: u64, steps_max: u64) -> Result<WorldReport, String> {
         self.start = Some(Instant::now());
         let world = Arc::new(self);
         let mut tasks = Vec::new();
-        for _ in 0..2 + world.chance.below(4) {
+        for _ in 0..machines {
             let machine = world.machine(None);
-            let steps = 6 + world.chance.below(14);
+            let steps = steps_max / 3 + world.chance.below(steps_max - steps_max / 3);
             tasks.push(Arc::clone(&world).begin(machine, steps));
         }
         for _ in 0..1 + world.chance.below(2) {
