@@ -58,12 +58,6 @@ impl PackPlan {
         packs.dedup_by_key(|pack| pack.key);
         Ok(packs)
     }
-
-    /// Takes the uploads off a state: a segment names them now.
-    pub fn forget(&self, state: &mut MachineState) {
-        let named = |upload: &PackUpload| self.provided.values().any(|pack| pack.key == upload.pack.key);
-        state.uploads.retain(|_, upload| !named(upload));
-    }
 }
 
 /// Uploads a pack, or goes on where an earlier process stopped.

@@ -1,5 +1,7 @@
 //! Pushing: a machine's records go into its chain, and are reported when nothing can take them back.
 
+use std::collections::BTreeSet;
+
 use super::{
     memory::{CommitAgain, MachineMemory, MachineState, Pending},
     packs::PackPlan,
@@ -11,7 +13,7 @@ use crate::{
     codec::{hex, unhex_any},
     error::{Error, Result},
     gc::Ledger,
-    layout,
+    layout::{self, PackKey},
     pack::{PackSource, WantedPack},
     remote::PutOutcome,
 };
@@ -116,8 +118,8 @@ impl<'a> Machine<'a> {
         self.finish(source, &mut report).await?;
         // What was on its way had entries of its own. The caller looks at the cursor before it goes on.
         if !was_pending && !entries.is_empty() {
-            let (records, plan) = self.records(entries, source, &mut report).await?;
-            self.append(records, plan, cursor, &mut report).await?;
+            let records = self.records(entries, source, &mut report).await?;
+            self.append(records, cursor, &mut report).await?;
             self.finish(source, &mut report).await?;
         }
         (report.number, report.cursor) = (self.state.next - 1, self.state.cursor);
@@ -134,8 +136,8 @@ impl<'a> Machine<'a> {
             let entries = self.entries_again(source).await?;
             let cursor = self.state.cursor;
             if !entries.is_empty() {
-                let (records, plan) = self.records(&entries, source, report).await?;
-                self.append(records, plan, cursor, report).await?;
+                let records = self.records(&entries, source, report).await?;
+                self.append(records, cursor, report).await?;
             }
         }
         Err(Error::NotKnown {
@@ -173,12 +175,7 @@ impl<'a> Machine<'a> {
     }
 
     /// The records of entries, their packs uploaded.
-    async fn records(
-        &mut self,
-        entries: &[Entry],
-        source: &dyn PackSource,
-        report: &mut Pushed,
-    ) -> Result<(Vec<Record>, PackPlan)> {
+    async fn records(&mut self, entries: &[Entry], source: &dyn PackSource, report: &mut Pushed) -> Result<Vec<Record>> {
         let mut plan = PackPlan::default();
         let mut records = Vec::with_capacity(entries.len());
         for entry in entries {
@@ -193,11 +190,11 @@ impl<'a> Machine<'a> {
                 Entry::Deletion { commit, at_ms } => Record::Deletion { commit: *commit, at_ms: *at_ms },
             });
         }
-        Ok((records, plan))
+        Ok(records)
     }
 
     /// Puts records in the next segment, with the epoch that was read last. Where another machine has this chain, goes on in a new one.
-    async fn append(&mut self, records: Vec<Record>, plan: PackPlan, cursor: u64, report: &mut Pushed) -> Result<()> {
+    async fn append(&mut self, records: Vec<Record>, cursor: u64, report: &mut Pushed) -> Result<()> {
         for _ in 0..ROUNDS_MAX {
             let MachineState { machine, next: number, hash: previous, continues, .. } = self.state;
             let body = Body::Full { epoch: self.ledger.epoch(), previous, continues, cursor, records: records.clone() };
@@ -207,8 +204,7 @@ impl<'a> Machine<'a> {
             self.state.pending = Some(Pending { stored: hex(&sealed.bytes), cursor });
             self.memory.save(&self.state)?;
             if self.settle(report).await? {
-                plan.forget(&mut self.state);
-                return self.memory.save(&self.state);
+                return Ok(());
             }
         }
         Err(Error::Invalid(format!("cannot write to the chain of {}: other machines write to it", self.state.machine)))
@@ -234,6 +230,9 @@ impl<'a> Machine<'a> {
                 let written: Vec<CommitId> = commits(&segment).map(|commit| commit.id).collect();
                 self.state.again.retain(|again| !written.contains(&again.id));
                 self.state.again.extend(unsafe_commits.into_iter().map(|id| CommitAgain { id, machine, number }));
+                // The segment names its packs now: their uploads are over.
+                let named: BTreeSet<PackKey> = commits(&segment).flat_map(|commit| &commit.packs).map(|pack| pack.key).collect();
+                self.state.uploads.retain(|_, upload| !named.contains(&upload.pack.key));
                 (self.state.next, self.state.hash) = (number + 1, hash);
                 (self.state.pending, self.state.continues) = (None, None);
                 self.state.cursor = self.state.cursor.max(cursor);
