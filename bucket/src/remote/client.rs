@@ -48,7 +48,10 @@ impl Client {
         let client = client_options(allow_http);
         match &url.provider {
             Provider::S3 { bucket, region, endpoint } => {
-                let mut builder = AmazonS3Builder::from_env().with_bucket_name(bucket).with_region(region);
+                let mut builder = AmazonS3Builder::from_env().with_bucket_name(bucket);
+                if let Some(region) = region {
+                    builder = builder.with_region(region);
+                }
                 if let Some(endpoint) = endpoint {
                     builder = builder.with_endpoint(endpoint).with_virtual_hosted_style_request(false);
                 }

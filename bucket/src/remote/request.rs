@@ -42,8 +42,18 @@ pub(super) fn failure(action: &'static str, object: &str, error: &ClientError) -
     if matches!(error, ClientError::NotFound { .. }) && action == "read" {
         return Error::NotFound { object: object.into() };
     }
-    let cause = without_queries(&error.to_string()).chars().take(CAUSE_CHARS_MAX).collect();
+    let cause = without_queries(&whole_cause(error)).chars().take(CAUSE_CHARS_MAX).collect();
     Error::Request { action, object: object.into(), cause, is_transient }
+}
+
+/// An error with its first cause, which clients leave out: that a connection was refused, or a name is not known.
+fn whole_cause(error: &ClientError) -> String {
+    let message = error.to_string();
+    let first = std::iter::successors(std::error::Error::source(error), |cause| cause.source()).last().map(ToString::to_string);
+    match first {
+        Some(first) if !message.contains(&first) => format!("{message}: {first}"),
+        _ => message,
+    }
 }
 
 impl Client {

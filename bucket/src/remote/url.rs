@@ -16,8 +16,8 @@ pub enum Provider {
     S3 {
         /// The bucket.
         bucket: String,
-        /// The region; `us-east-1` unless given.
-        region: String,
+        /// The region; absent for that of the environment (`AWS_REGION`, `AWS_DEFAULT_REGION`), or else `us-east-1`.
+        region: Option<String>,
         /// The endpoint, as a URL; absent for Amazon's own.
         endpoint: Option<String>,
     },
@@ -81,10 +81,7 @@ impl RemoteUrl {
         let (first, prefix) = place.split_once('/').unwrap_or((place, ""));
         let first = name(first, "the bucket")?;
         let provider = match scheme {
-            "s3" => {
-                let region = query.region.unwrap_or_else(|| "us-east-1".into());
-                Provider::S3 { bucket: first, region, endpoint: query.endpoint }
-            }
+            "s3" => Provider::S3 { bucket: first, region: query.region, endpoint: query.endpoint },
             _ if query.region.is_some() => return Err(refused("only s3:// has a region")),
             "gs" => Provider::Gcs { bucket: first, endpoint: query.endpoint },
             "az" => {
@@ -125,9 +122,7 @@ impl fmt::Display for RemoteUrl {
         match &self.provider {
             Provider::S3 { bucket, region, .. } => {
                 write!(f, "s3://{bucket}")?;
-                if region != "us-east-1" {
-                    query.push(format!("region={region}"));
-                }
+                query.extend(region.as_ref().map(|region| format!("region={region}")));
             }
             Provider::Gcs { bucket, .. } => write!(f, "gs://{bucket}")?,
             Provider::Azure { account, container, .. } => write!(f, "az://{account}/{container}")?,
@@ -215,8 +210,7 @@ mod tests {
         ] {
             assert_eq!(RemoteUrl::parse(url).unwrap().to_string(), url);
         }
-        let Provider::S3 { region, .. } = RemoteUrl::parse("s3://b/p/").unwrap().provider else { panic!() };
-        assert_eq!(region, "us-east-1");
+        assert_eq!(RemoteUrl::parse("s3://b/p/").unwrap().prefix, "p");
     }
 
     #[test]
