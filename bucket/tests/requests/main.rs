@@ -289,6 +289,30 @@ async fn a_bucket_that_was_set_back_is_told() {
 }
 
 #[tokio::test]
+async fn a_look_beside_gc_tells_of_no_damage() {
+    let server = Server::new(Quirk::None);
+    let bucket = bucket(&server).await;
+    let (first, second) = (Disk::default(), Arc::new(Disk::default()));
+    Machine::open(&bucket, &first).await.unwrap().push(&[commit(1)], 1, &Packs).await.unwrap();
+    Machine::open(&bucket, &*second).await.unwrap().push(&[Entry::Event(vec![1])], 1, &Packs).await.unwrap();
+    // Behind what a reader has read, the checkpoint is deleted, and gc frees its pack.
+    let beside = Server::over(Arc::clone(&server.store), Quirk::None);
+    let work = async move {
+        let bucket = self::bucket(&beside).await;
+        let deletion = Entry::Deletion { commit: CommitId([1; 16]), at_ms: 0 };
+        Machine::open(&bucket, &*second).await.unwrap().push(&[deletion], 2, &Packs).await.unwrap();
+        let policy = gc::GcPolicy { orphan_patience: jiff::SignedDuration::ZERO, deletion_grace: jiff::SignedDuration::ZERO };
+        let later = jiff::Timestamp::from_second(10_000_000_000).unwrap();
+        assert_eq!(gc::round(&bucket, &mut View::default(), &policy, later).await.unwrap().deleted, 1);
+    };
+    *server.meanwhile.lock().unwrap() = Some((1, Box::pin(work)));
+    let mut view = View::default();
+    view.refresh(&bucket, &mut |_| {}).await.unwrap();
+    assert!(server.meanwhile.lock().unwrap().is_none(), "gc was at work");
+    assert_eq!((view.checkpoints().len(), view.broken().len()), (0, 0));
+}
+
+#[tokio::test]
 async fn another_store_at_the_prefix_is_told() {
     let (server, other) = (Server::new(Quirk::None), Server::new(Quirk::None));
     let (bucket, other) = (bucket(&server).await, bucket(&other).await);

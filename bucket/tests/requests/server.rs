@@ -10,7 +10,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use futures_util::stream::BoxStream;
+use futures_util::{future::BoxFuture, stream::BoxStream};
 use object_store::{
     CopyOptions, Error as ClientError, GetOptions, GetResult, ListResult, MultipartId, MultipartUpload, ObjectMeta, ObjectStore,
     PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult,
@@ -42,17 +42,24 @@ pub enum Quirk {
 }
 
 pub struct Server {
-    store: InMemory,
+    pub store: Arc<InMemory>,
     quirk: Quirk,
     met: Mutex<BTreeMap<String, u64>>,
     pub parts: AtomicU64,
     pub requests: AtomicU64,
+    /// What happens before the second read of gc's chain from now on.
+    pub meanwhile: Mutex<Option<(u32, BoxFuture<'static, ()>)>>,
 }
 
 impl Server {
     pub fn new(quirk: Quirk) -> Arc<Self> {
-        let (met, parts, requests) = Default::default();
-        Arc::new(Server { store: InMemory::new(), quirk, met, parts, requests })
+        Server::over(Arc::new(InMemory::new()), quirk)
+    }
+
+    /// A server of objects that are there.
+    pub fn over(store: Arc<InMemory>, quirk: Quirk) -> Arc<Self> {
+        let (met, parts, requests, meanwhile) = Default::default();
+        Arc::new(Server { store, quirk, met, parts, requests, meanwhile })
     }
 
     fn is_first(&self, what: String) -> bool {
@@ -114,6 +121,14 @@ impl ObjectStore for Server {
 
     async fn get_opts(&self, path: &Path, mut options: GetOptions) -> object_store::Result<GetResult> {
         self.requests.fetch_add(1, Ordering::Relaxed);
+        if path.as_ref().contains("/gc/") {
+            let due = self.meanwhile.lock().unwrap().take();
+            match due {
+                Some((0, work)) => work.await,
+                Some((reads, work)) => *self.meanwhile.lock().unwrap() = Some((reads - 1, work)),
+                None => {}
+            }
+        }
         if self.quirk == Quirk::Whole {
             options.range = None;
         }
