@@ -209,5 +209,11 @@ fn a_store_is_made_again_from_its_bucket() {
         assert_eq!((third.commits.len(), third.events.len(), third.packs.len()), (10, 4, 0));
         let report = transfer::fetch(&bucket, &mut third, Extent::Full, &()).await.unwrap();
         assert_eq!((report.commits, report.packs), (0, 10));
+
+        // A bucket whose owner shows an older state.
+        let (machine, head) = third.heads.iter().next().map(|(machine, head)| (*machine, *head)).unwrap();
+        bucket.client.delete(&parhelia_bucket::layout::segment(machine, head), &Effort::PROBE).await.unwrap();
+        let older = transfer::fetch(&bucket, &mut third, Extent::Records, &()).await;
+        assert!(matches!(older, Err(Error::Foreign(what)) if what.contains("older copy")));
     });
 }

@@ -78,6 +78,7 @@ pub async fn fetch(bucket: &Bucket, target: &mut dyn Target, extent: Extent, obs
             };
         };
         view.refresh(bucket, &mut see).await?;
+        refuse_older(&heads, &view.heads())?;
         if extent == Extent::Records || take_packs(bucket, &view, target, &mut report, observer).await? {
             take_records(&view, &heads, &met, target, &mut report)?;
             target.note(&view.heads())?;
@@ -85,6 +86,19 @@ pub async fn fetch(bucket: &Bucket, target: &mut dyn Target, extent: Extent, obs
         }
     }
     Err(Error::Foreign(format!("gc removed packs in front of this fetch {TRIES_MAX} times")))
+}
+
+/// A chain that is shorter than it was: the bucket was set back, or its owner shows an older state.
+fn refuse_older(known: &BTreeMap<MachineId, u64>, found: &[(MachineId, u64)]) -> Result<()> {
+    let found: BTreeMap<MachineId, u64> = found.iter().copied().collect();
+    for (machine, head) in known {
+        let there = found.get(machine).copied().unwrap_or(0);
+        if there < *head {
+            let cause = format!("the chain of {machine} ends at {there}, and {head} was read before; it may be an older copy");
+            return Err(Error::Foreign(cause));
+        }
+    }
+    Ok(())
 }
 
 /// Takes in the packs of all checkpoints. False if gc has removed one meanwhile: then the view is old.
