@@ -75,12 +75,24 @@ impl View {
         Err(Error::Request { action: "read", object: layout::GC.into(), cause, is_transient: true })
     }
 
-    /// Reads what is new in the machines' chains.
+    /// Reads what is new in the machines' chains. Fails if one is shorter than gc has seen it.
     pub async fn read_chains(&mut self, bucket: &Bucket, see: &mut (dyn FnMut(Seen) + Send)) -> Result<()> {
         for name in bucket.client.folders(layout::JOURNAL, &bucket.effort).await? {
             // Other names are no chains, and nobody's business.
             let Some(machine) = MachineId::parse(&name) else { continue };
             self.read_chain(bucket, machine, see).await?;
+        }
+        self.ensure_whole()
+    }
+
+    /// Fails if a chain is shorter than gc has seen it: somebody has cut the bucket. Packs that only the lost segments name look like garbage then.
+    fn ensure_whole(&self) -> Result<()> {
+        for (machine, head) in self.ledger.heads() {
+            let there = self.chains.get(&machine).map_or(0, |state| state.next - 1);
+            if there < head {
+                let cause = format!("it ends at {there}, and gc has seen segment {head}");
+                return Err(Error::damaged(layout::chain(machine), cause));
+            }
         }
         Ok(())
     }

@@ -210,8 +210,12 @@ fn a_store_is_made_again_from_its_bucket() {
         let report = transfer::fetch(&bucket, &mut third, Extent::Full, &()).await.unwrap();
         assert_eq!((report.commits, report.packs), (0, 10));
 
-        // A bucket whose owner shows an older state.
-        let (machine, head) = third.heads.iter().next().map(|(machine, head)| (*machine, *head)).unwrap();
+        // A bucket whose owner shows an older state, of which gc has not seen the newer one.
+        first.event(10, 8);
+        transfer::push(&bucket, &first, &first, &()).await.unwrap();
+        transfer::fetch(&bucket, &mut third, Extent::Records, &()).await.unwrap();
+        let machine = first.load().unwrap().unwrap().machine;
+        let head = third.heads[&machine];
         bucket.client.delete(&parhelia_bucket::layout::segment(machine, head), &Effort::PROBE).await.unwrap();
         let older = transfer::fetch(&bucket, &mut third, Extent::Records, &()).await;
         assert!(matches!(older, Err(Error::Foreign(what)) if what.contains("older copy")));

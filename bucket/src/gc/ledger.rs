@@ -72,6 +72,16 @@ impl Ledger {
         self.open.iter().map(|(epoch, packs)| (*epoch, packs))
     }
 
+    /// Heads of the chains as gc has seen them: no chain is ever shorter.
+    pub fn heads(&self) -> BTreeMap<MachineId, u64> {
+        let mut seen = BTreeMap::new();
+        for (machine, head) in self.resolutions.iter().flat_map(|(_, heads)| heads) {
+            let most = seen.entry(*machine).or_insert(0);
+            *most = (*head).max(*most);
+        }
+        seen
+    }
+
     /// What is known of a pack.
     pub fn pack(&self, pack: &PackKey) -> PackStatus {
         match (self.deleted.get(pack), self.condemned.get(pack)) {

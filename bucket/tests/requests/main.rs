@@ -313,6 +313,25 @@ async fn a_look_beside_gc_tells_of_no_damage() {
 }
 
 #[tokio::test]
+async fn gc_frees_nothing_in_a_bucket_that_was_cut() {
+    let server = Server::new(Quirk::None);
+    let bucket = bucket(&server).await;
+    let disk = Disk::default();
+    let policy = gc::GcPolicy { orphan_patience: jiff::SignedDuration::ZERO, deletion_grace: jiff::SignedDuration::ZERO };
+    let later = jiff::Timestamp::from_second(10_000_000_000).unwrap();
+    let mut machine = Machine::open(&bucket, &disk).await.unwrap();
+    let deletion = Entry::Deletion { commit: CommitId([1; 16]), at_ms: 0 };
+    machine.push(&[commit(1), deletion], 2, &Packs).await.unwrap();
+    machine.push(&[commit(2)], 3, &Packs).await.unwrap();
+    assert_eq!(gc::round(&bucket, &mut View::default(), &policy, later).await.unwrap().deleted, 1);
+    // Somebody deletes the last segment, and with it the only trace of a checkpoint.
+    bucket.client.delete(&layout::segment(machine.state().machine, 2), &QUICK).await.unwrap();
+    let cut = gc::round(&bucket, &mut View::default(), &policy, later).await;
+    assert!(matches!(cut, Err(Error::Damaged { cause, .. }) if cause.contains("gc has seen segment 2")));
+    assert_eq!(bucket.client.list(layout::PACKS, None, &QUICK).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
 async fn another_store_at_the_prefix_is_told() {
     let (server, other) = (Server::new(Quirk::None), Server::new(Quirk::None));
     let (bucket, other) = (bucket(&server).await, bucket(&other).await);
