@@ -19,11 +19,11 @@ export function troubles(session) {
   if (session.needs === "waiting") found.push(["waits", "waits for your answer", session.why]);
   if (session.failing) found.push(["bad", "checkpoints fail", session.failing.reason]);
   if (session.interrupted_rollback) found.push(["bad", "rollback interrupted", "files of two states are in the workspace"]);
-  if (!session.workspace_exists) found.push(["waits", "folder gone", `nothing is at ${session.workspace?.path ?? "its folder's path"}`]);
+  if (!session.workspace_exists && session.status !== "ended") found.push(["waits", "folder gone", `nothing is at ${session.workspace?.path ?? "its folder's path"}`]);
   if (session.another_folder) found.push(["waits", "another folder", session.another_folder]);
   if (session.hooks_silent) found.push(["waits", "no hooks", session.hooks_silent]);
   if (session.unsupervised) found.push(["waits", "no supervisor", `its supervisor is gone; ${makers(session.unsupervised)}`]);
-  if (session.needs === "cut_off") found.push(["waits", "turn cut off", session.why]);
+  if (session.needs === "cut_off") found.push(["waits", "turn cut off", session.attention?.why]);
   if (session.store_is_full) found.push(["bad", "store is full", "checkpoints fail"]);
   if (session.store_is_read_only) found.push(["bad", "store is read-only", "no checkpoints are made"]);
   if (session.open_in) {

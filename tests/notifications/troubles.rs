@@ -210,5 +210,16 @@ fn a_full_disk_keeps_back_nothing_that_is_to_be_told() {
     assert!(["waits", "new"].iter().all(|name| texts.iter().any(|text| text.contains(name))), "{texts:?}");
     disk.unfill();
     told.expect(0, &["outbox", "deliver"]);
-    assert!(told.scratch.store().join("outbox/reserve").exists(), "the room is kept again");
+    let reserve = told.scratch.store().join("outbox/reserve");
+    assert!(reserve.exists(), "the room is kept again");
+    // Where somebody else has taken it as well, what was queued before is sent.
+    told.receiver.will_answer([Answer::status(403)]);
+    told.session("third", 1);
+    wait(|| told.outbox().iter().any(|one| one["has_failed"] == true).then_some(()));
+    told.settled();
+    told.expect(0, &["outbox", "retry"]);
+    fs::remove_file(reserve).unwrap();
+    disk.fill(0);
+    told.expect(0, &["outbox", "deliver"]);
+    assert!(told.outbox().is_empty(), "{:?}", told.outbox());
 }

@@ -88,7 +88,7 @@ pub struct Session {
     pub hooks_silent: Option<String>,
     /// A warning if another folder has taken the place of its own.
     pub another_folder: Option<String>,
-    /// True unless nothing is at its folder's path.
+    /// True unless nothing is at its folder's path here, and no other machine has it.
     pub workspace_exists: bool,
     /// Reason for which it is not resumed by itself since its agent died, so that it waits for a person.
     pub set_aside: Option<String>,
@@ -123,7 +123,7 @@ impl Session {
             status_reason: session.status_reason.clone(),
             wanted: overview.wanted,
             observed: overview.observed.name().to_owned(),
-            why: overview.why.clone(),
+            why: overview.reason().map(str::to_owned),
             head: session.head,
             epoch: session.epoch,
             run: session.run.clone(),

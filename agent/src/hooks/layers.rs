@@ -1,20 +1,14 @@
-//! The layers of an agent's settings: where our hooks stand, and what keeps them from running.
+//! The layers of an agent's settings: where our hooks stand, and which of them turn hooks off.
 
 use std::{
-    ffi::{OsStr, OsString},
-    fmt,
+    ffi::OsString,
     path::{Path, PathBuf},
 };
 
-use parhelia_name::NameExt as _;
 use serde_json::Value;
 
-use super::{
-    Release,
-    command::{HookCommand, is_ours},
-    settings,
-};
-use crate::{edited::without_mark, kind::Kind, program, regular};
+use super::{Release, command::is_ours, settings};
+use crate::{edited::without_mark, kind::Kind, regular};
 
 /// No file of settings is read further, in bytes.
 const SETTINGS_BYTES_MAX: u64 = 16 << 20;
@@ -36,46 +30,6 @@ pub struct Layer {
     pub is_on: bool,
     /// The reason why it cannot be read.
     pub error: Option<String>,
-}
-
-/// The reason why our hooks do not run, as far as settings tell.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Dead {
-    /// A setting turns hooks off.
-    Off {
-        /// Name of the setting, such as `disableAllHooks`.
-        setting: &'static str,
-        /// The file.
-        path: PathBuf,
-    },
-    /// The program that the hooks call is not there.
-    Gone {
-        /// Path of the program, as the hook's command has it.
-        program: PathBuf,
-        /// The file.
-        path: PathBuf,
-    },
-    /// The program that the hooks call is there, and this user may not run it.
-    NotExecutable {
-        /// Path of the program, as the hook's command has it.
-        program: PathBuf,
-        /// The file.
-        path: PathBuf,
-    },
-}
-
-impl fmt::Display for Dead {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Dead::Off { setting, path } => write!(f, "{setting} in {} turns them off", path.shown()),
-            Dead::Gone { program, path } => {
-                write!(f, "{} is not there, which the hooks in {} call", program.shown(), path.shown())
-            }
-            Dead::NotExecutable { program, path } => {
-                write!(f, "{} is not executable, which the hooks in {} call", program.shown(), path.shown())
-            }
-        }
-    }
 }
 
 /// The setting of an administrator by which no hooks run but those of managed settings.
@@ -104,27 +58,6 @@ pub fn layers(kind: Kind, config: Option<&Path>, workspace: &Path, release: Opti
         .collect()
 }
 
-/// The reason why none of our hooks run. `search` is where the agent finds programs by their names.
-pub fn dead(layers: &[Layer], search: Option<&OsStr>) -> Option<Dead> {
-    // The first one that says anything of it counts.
-    let told = layers.iter().find(|layer| layer.off.is_some() || layer.is_on);
-    let off = told.and_then(|layer| Some(Dead::Off { setting: layer.off?, path: layer.path.clone() }));
-    let commands = || layers.iter().flat_map(|layer| layer.commands.iter().map(move |command| (layer, command)));
-    off.or_else(|| {
-        let gone = |command: &str| HookCommand::of_text(command).filter(|command| !is_there(&command.program, search));
-        if commands().any(|(_, command)| gone(command).is_none()) {
-            return None;
-        }
-        commands().find_map(|(layer, command)| {
-            let (program, path) = (gone(command)?.program, layer.path.clone());
-            Some(match exists(&program, search) {
-                true => Dead::NotExecutable { program, path },
-                false => Dead::Gone { program, path },
-            })
-        })
-    })
-}
-
 /// The layer of the hooks that an agent was given on its command line, as a text or in a file; none where it was given none of ours.
 pub fn given(argv: &[OsString]) -> Option<Layer> {
     let word = argv.iter().skip_while(|word| *word != "--settings").nth(1)?;
@@ -149,29 +82,15 @@ pub fn given(argv: &[OsString]) -> Option<Layer> {
     })
 }
 
-/// True if a program's file exists, whether it can be run or not: by its path, or by its name in `search`.
-fn exists(program: &Path, search: Option<&OsStr>) -> bool {
-    if program.components().count() > 1 || program.is_absolute() {
-        return program.exists();
-    }
-    let folders = search.map(std::env::split_paths).into_iter().flatten().filter(|folder| folder.is_absolute());
-    folders.map(|folder| folder.join(program)).any(|path| path.is_file())
-}
-
-/// True if a program can be run: by its path, or by its name in `search`.
-pub fn is_there(program: &Path, search: Option<&OsStr>) -> bool {
-    if program.components().count() > 1 || program.is_absolute() {
-        return rustix::fs::access(program, rustix::fs::Access::EXEC_OK).is_ok() && program.is_file();
-    }
-    program::locate(program.as_os_str(), search).is_some()
-}
-
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::{ffi::OsStr, fs};
 
     use super::*;
-    use crate::kinds::KINDS;
+    use crate::{
+        hooks::{HookCommand, dead, is_there},
+        kinds::KINDS,
+    };
 
     #[test]
     fn each_layer_is_told_and_why_none_runs() {

@@ -2,6 +2,7 @@
 
 pub mod command;
 mod comments;
+mod dead;
 mod edit;
 pub mod event;
 mod layers;
@@ -12,8 +13,9 @@ pub(crate) mod settings;
 
 pub use crate::kind::Events;
 pub use command::{HookCommand, is_ours, store_of};
+pub use dead::{Dead, dead, is_there};
 pub use event::{Event, Kind};
-pub use layers::{Dead, Layer, dead, given, is_there, layers};
+pub use layers::{Layer, given, layers};
 pub use matcher::MatcherGap;
 pub use release::Release;
 pub use settings::{Status, install, settings_json, status, uninstall};

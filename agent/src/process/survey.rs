@@ -5,6 +5,7 @@
 
 use std::{
     collections::HashMap,
+    ffi::OsString,
     fs::{self, File},
     io::Read,
     os::{fd::OwnedFd, unix::ffi::OsStrExt},
@@ -16,6 +17,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::{
     identity::{Identity, Stat, ancestors, boot_id, pid_namespace},
+    look::command_of,
     markers::RUN_MARKER,
 };
 use crate::{
@@ -32,7 +34,7 @@ const CLIENTS: [&str; 1] = ["tmux: client"];
 /// The arguments that start the process which does a hook's work.
 const HOOK_WORK: &str = " hook --work";
 /// The words of our own process that delivers notifications.
-const DELIVERY: &str = " outbox deliver --detached";
+const DELIVERY: [&str; 3] = ["outbox", "deliver", "--detached"];
 
 /// The recorded processes from which everything of a run descends, and those that are certainly others'.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -247,7 +249,13 @@ impl Process {
 
     /// True for our own process that does what a hook has led to: it ends by itself, and is nothing that the agent has left behind.
     pub fn is_of_hooks(&self) -> bool {
-        self.is_hook_work() || self.command.contains(DELIVERY)
+        self.is_hook_work() || self.is_delivery()
+    }
+
+    /// True for our own process that delivers notifications. Its words may stand behind long paths, and any program can be given them.
+    fn is_delivery(&self) -> bool {
+        let process = self.identity.process;
+        is_own_program(process) && command_of(process).ends_with(&DELIVERY.map(OsString::from))
     }
 
     /// True of a process that changes no file of its own accord: a multiplexer, whose panes are processes themselves, or one of this very program, such as

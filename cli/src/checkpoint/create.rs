@@ -4,6 +4,7 @@ mod dry_run;
 mod report;
 
 use std::{
+    cell::OnceCell,
     ffi::OsString,
     fs,
     io::Read,
@@ -12,7 +13,7 @@ use std::{
 };
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use parhelia_life::checkpoint::{self, FolderRequest, listed::PathList, subject::Subject, target};
+use parhelia_life::checkpoint::{self, ConversationChoice, FolderRequest, listed::PathList, subject::Subject, target};
 use parhelia_oversight::scan;
 use parhelia_store::{
     create::Options,
@@ -179,8 +180,7 @@ fn one(context: &mut Context, args: &Args, subject: &Subject) -> Result<Code> {
     let listed = args.files_from.as_deref().map(|file| listed(file, args.null, &workspace)).transpose()?;
     let rules = args.rules.rules(config.capture.rules(), listed.is_some())?;
     let (store, _empty) = if args.dry_run { context.open_or_empty()? } else { (context.open_or_make()?, None) };
-    let named = subject.session(&store, &host)?;
-    let target = target::target(&store, &host, named, &workspace)?;
+    let target = target::target(&store, &host, subject.session(&store, &host)?, &workspace)?;
     if args.dry_run {
         let (session, thorough, judge) = (target.session, args.thorough || args.deep, scan::judge(&store, &config.secrets)?);
         let paths = listed.as_ref().map(|listed| listed.paths.clone());
@@ -189,7 +189,13 @@ fn one(context: &mut Context, args: &Args, subject: &Subject) -> Result<Code> {
     }
     let progress = context.progress();
     context.warn_of_network(&store, &progress);
-    let (conversation, _spooled) = state::conversation(&args.state, &store, &host)?;
+    let spooled = OnceCell::new();
+    let named = || state::named(&args.state, &store, &host, &spooled);
+    let conversation = match (args.state.names_conversation(), args.state.is_without()) {
+        (true, _) => ConversationChoice::Given(&named),
+        (false, true) => ConversationChoice::None,
+        (false, false) => ConversationChoice::OfSession,
+    };
     let request = FolderRequest {
         subject: Some(subject),
         trigger: args.trigger,

@@ -1,15 +1,14 @@
 //! The conversation that belongs to a checkpoint, by the command line.
 
 use std::{
+    cell::OnceCell,
     io,
     path::{Path, PathBuf, absolute},
 };
 
-use parhelia_host::Host;
-use parhelia_life::checkpoint::{Conversation, ConversationChoice, SpoolFile};
+use parhelia_host::{Host, error::IoContext as _};
+use parhelia_life::checkpoint::{Conversation, SpoolFile};
 use parhelia_store::Store;
-
-use crate::exit::{Failure, Result};
 
 /// Flags that name the conversation.
 #[derive(Debug, clap::Args)]
@@ -30,28 +29,31 @@ pub struct Args {
 }
 
 impl Args {
+    /// True if none is to be captured.
+    pub fn is_without(&self) -> bool {
+        self.no_conversation
+    }
+
     /// True if a conversation is named.
     pub fn names_conversation(&self) -> bool {
         self.transcript.is_some() || self.agent_session.is_some() || self.stream_json.is_some()
     }
 }
 
-/// The conversation that goes with a checkpoint, and the copy of standard input that has it, which goes when it is dropped.
-pub fn conversation(args: &Args, store: &Store, host: &dyn Host) -> Result<(ConversationChoice, Option<SpoolFile>)> {
-    let (given, spooled) = match (&args.transcript, &args.agent_session, &args.stream_json) {
-        (Some(transcript), ..) => (Conversation::named_file(made_absolute(transcript)?)?, None),
-        (_, Some(id), _) => (Conversation::named_id(id, host)?, None),
+/// The conversation that is named; none where none is. A copy of standard input goes into `spooled`, and goes when that is dropped.
+pub fn named(args: &Args, store: &Store, host: &dyn Host, spooled: &OnceCell<SpoolFile>) -> parhelia_host::Result<Conversation> {
+    match (&args.transcript, &args.agent_session, &args.stream_json) {
+        (Some(transcript), ..) => Conversation::named_file(made_absolute(transcript)?),
+        (_, Some(id), _) => Conversation::named_id(id, host),
         (.., Some(log)) if log.as_os_str() == "-" => {
-            let spooled = SpoolFile::of(store, &mut io::stdin().lock())?;
-            (Conversation::Stream { log: spooled.path().to_owned(), is_copy: true }, Some(spooled))
+            let copy = SpoolFile::of(store, &mut io::stdin().lock())?;
+            Ok(Conversation::Stream { log: spooled.get_or_init(|| copy).path().to_owned(), is_copy: true })
         }
-        (.., Some(log)) => (Conversation::Stream { log: made_absolute(log)?, is_copy: false }, None),
-        _ if args.no_conversation => return Ok((ConversationChoice::None, None)),
-        _ => return Ok((ConversationChoice::OfSession, None)),
-    };
-    Ok((ConversationChoice::Given(given), spooled))
+        (.., Some(log)) => Ok(Conversation::Stream { log: made_absolute(log)?, is_copy: false }),
+        (None, None, None) => Ok(Conversation::None),
+    }
 }
 
-fn made_absolute(path: &Path) -> Result<PathBuf> {
-    absolute(path).map_err(|source| Failure::File { action: "find", path: path.to_owned(), source })
+fn made_absolute(path: &Path) -> parhelia_host::Result<PathBuf> {
+    absolute(path).at("find", path)
 }

@@ -198,10 +198,9 @@ fn print(context: &mut Context, listed: &[SessionRow]) -> Result<()> {
         let (session, overview) = (&one.session, &one.overview);
         let name = if session.name == session.id { String::new() } else { format!(" ({})", session.name) };
         let mut state = state(session, overview).to_owned();
-        let is_failing = overview.failing.is_some() || overview.store_is_read_only || overview.store_is_full;
         let is_alone = overview.unsupervised.is_some();
         let is_gone = !overview.workspace_exists && session.status != Status::Ended;
-        for (is_so, mark) in [(is_failing, ", FAILING"), (is_alone, ", UNSUPERVISED"), (is_gone, ", FOLDER GONE")] {
+        for (is_so, mark) in [(overview.is_failing(), ", FAILING"), (is_alone, ", UNSUPERVISED"), (is_gone, ", FOLDER GONE")] {
             state.push_str(if is_so { mark } else { "" });
         }
         let mut row = vec![
@@ -210,7 +209,7 @@ fn print(context: &mut Context, listed: &[SessionRow]) -> Result<()> {
             overview.last_checkpoint.as_ref().map_or_else(none, |saved| human::age(saved.created_at, now)),
             human::number(one.count),
             session.totals.cost_usd.map_or_else(none, human::cost),
-            overview.why.as_deref().map_or_else(none, |why| cut(why, WHY_CHARACTERS_MAX)),
+            overview.reason().map_or_else(none, |why| cut(why, WHY_CHARACTERS_MAX)),
             overview.last_prompt.as_deref().map_or_else(none, |prompt| cut(prompt, PROMPT_CHARACTERS_MAX)),
         ];
         row.extend(has_reviews.then(|| overview.review.map_or(String::new(), |status| status.name().to_owned())));

@@ -9,7 +9,7 @@ use std::{
 use parhelia_store::clock;
 use tokio::sync::watch;
 
-use super::{Backlog, Lock, Outbox, Result, room::Room};
+use super::{Backlog, Lock, Outbox, Result, full_disk::Room};
 use crate::{
     app::App,
     log::{TroubleLog, say},

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::{
     Result,
-    reserve::{self, with_room},
+    reserve::{self, is_full, with_room},
 };
 use crate::notify::DeliveryHistory;
 
@@ -119,7 +119,7 @@ impl Folder {
         }
     }
 
-    /// Keeps room for what is to be told when the disk is full. The number of bytes that are free decides.
+    /// Reserves space for deliveries, where there is enough; `free` is the free space in bytes.
     pub fn keep_room(&self, free: Option<u64>) {
         let _ = self.opened(FOLDER).map(|folder| reserve::keep(&folder, free));
     }
@@ -199,7 +199,9 @@ impl Folder {
     /// Makes sure that deliveries can be changed: one that is sent and cannot be removed would be sent again and again.
     pub fn ensure_changeable(&self) -> Result<()> {
         let (folder, name) = (self.opened(WAITING)?, OsStr::new("writable.tmp"));
-        let written = with_room(|| self.outbox(), || folder.replace(name, |file| io::Write::write_all(file, &[0])));
+        let write = |bytes: &[u8]| folder.replace(name, |file| io::Write::write_all(file, bytes));
+        // Where the room is gone as well, what is sent can still be removed, which needs none.
+        let written = with_room(|| self.outbox(), || write(&[0])).or_else(|e| if is_full(&e) { write(&[]) } else { Err(e) });
         let written = written.and_then(|()| folder.remove(name));
         written.map_err(failed("write into", &self.0.join(WAITING)))
     }

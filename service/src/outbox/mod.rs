@@ -7,8 +7,8 @@
 pub mod background;
 mod deliver;
 mod folder;
+mod full_disk;
 mod reserve;
-mod room;
 mod spool;
 
 use std::{ffi::OsString, sync::atomic::Ordering, thread, time::Duration};

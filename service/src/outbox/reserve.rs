@@ -1,4 +1,4 @@
-//! Room that is kept for the outbox: on a full disk, what is to be told can still be written down.
+//! Disk space reserved for the outbox, so that deliveries can be queued on a full disk.
 
 use std::{
     ffi::OsStr,
@@ -27,13 +27,19 @@ pub fn keep(outbox: &Folder, free: Option<u64>) {
     }
 }
 
-/// Does something that writes into the outbox, and once more with the room that was kept, where the disk is full.
+/// Does something that writes into the outbox, and once more with the space that was reserved, where the disk is full.
 pub fn with_room<T>(outbox: impl FnOnce() -> io::Result<Folder>, mut work: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     match work() {
-        Err(full) if matches!(full.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
-            outbox()?.remove(OsStr::new(NAME)).map_err(|_| full)?;
-            work()
-        }
+        Err(full) if is_full(&full) => match outbox()?.remove(OsStr::new(NAME)) {
+            // Another thread may have given it up a moment ago.
+            Err(e) if e.kind() != ErrorKind::NotFound => Err(full),
+            _ => work(),
+        },
         done => done,
     }
+}
+
+/// True of the error of a disk, or of a user's share of one, that is full.
+pub fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
 }

@@ -64,8 +64,7 @@ impl Captures {
         Ok(())
     }
 
-    /// Takes note of a full disk, and, once there is room again, of the live sessions that are to be caught up with: that a checkpoint failed could not
-    /// be recorded.
+    /// Takes note of a full disk, and once there is room again queues a checkpoint of each live session: those that failed could not be recorded.
     pub fn note_room(&mut self, store: &Store, alive: &[String]) {
         match store.free_when_full() {
             Some(_) => self.is_full = true,

@@ -129,6 +129,7 @@ impl Watcher {
         if self.app.store.is_read_only() {
             return Ok(());
         }
+        self.captures.note_room(&self.app.store, &self.agents.alive());
         self.reload();
         let is_due = self.next <= Instant::now();
         if has_ended || has_grown || is_due {
@@ -150,7 +151,6 @@ impl Watcher {
                 self.unrecorded.say(wrong, "what agents say of themselves is recorded again");
             }
         }
-        self.captures.note_room(&self.app.store, &self.agents.alive());
         self.captures.go_on(&self.app);
         self.upkeep.go_on(&self.app);
         self.lifetime.go_on(&self.app)?;

@@ -295,7 +295,13 @@ fn recovered_how(view: &View, session: &Session) -> Result<(State, Option<&'stat
     if has_begun_anew(view, session)? {
         return Ok((State::Recovered, Some(ANEW)));
     }
-    let from = view.newest_run(session)?.and_then(|run| run.resumed_from?.parse().ok());
+    let newest = view.newest_run(session)?;
+    let head = view.head(&session.id)?;
+    // A service before this one may have resumed it some time ago.
+    if newest.as_ref().is_some_and(|run| attention::has_gone_on_since(session, head.as_ref(), run.started_at)) {
+        return Ok((State::Recovered, None));
+    }
+    let from = newest.and_then(|run| run.resumed_from?.parse().ok());
     let from = from.map(|id| view.checkpoint(id)).transpose()?.flatten();
     let phase = from.as_ref().and_then(|from| from.record.conversation.as_ref()?.get("phase")?.as_str());
     Ok(match phase {

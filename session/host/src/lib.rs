@@ -14,7 +14,7 @@
 //! | `authority` | whose word a process has: a person's, or an agent's that has started it |
 //! | `person` | the person at whose wish something is recorded, as the kernel says |
 //! | `intent` | a session's turn, which one process has at a time, and the rollback under way that whoever comes next finishes |
-//! | `run/` | a session's runs: beginning, finding, leases, whether one lives, when it was last seen alive and why it died, what its agent's events mean, ending its agent |
+//! | `run/` | a session's runs: beginning, finding, leases, whether one lives, when it was last seen alive and why it died, what its agent's events mean, ending its agent; in `run/hooks/` which hooks are installed, dead, heard of |
 //! | `config/` | `parhelia.toml`: one table of options, and what is in force |
 //! | `policy` `rule` | policies of approval as they are configured: which checkpoints count as good at once, and which wait for a person |
 //! | `conversation/` | putting a conversation back where its agent looks; what was added to one; one that is being captured |

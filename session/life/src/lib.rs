@@ -12,8 +12,7 @@
 //!
 //! | | |
 //! |---|---|
-//! | `checkpoint/` `target` | one request and one function for every checkpoint, whoever asks for it; which session a folder's belongs to |
-//! | `subject` `listed` | what somebody means to be captured, by the words that they gave, or by a list of paths |
+//! | `checkpoint/` | one request and one function for every checkpoint, whoever asks for it; what somebody means to be captured, by the words that they gave or a list of paths; which session a folder's belongs to, and its name |
 //! | `supervise/` | launching an agent and watching over it: signals, lease, checkpoints beside it, its end |
 //! | `prompt` `answer` `template` | a prompt, and an answer to a question, that are typed into a live agent's terminal; workspaces that are copies of an agent folder |
 //! | `ending/` | stopping an agent, setting a session aside, ending it for good |
@@ -29,7 +28,7 @@
 //! | `overwrite/` | which sessions' folders a restore changes, whether it may, and safety checkpoints of what it replaces |
 //! | `workspace/` | a session's folder: moved, or on a disk that is not mounted; the checkpoint at which it stands; working trees beside it, and sessions of those |
 //! | `secrets` `verification` `checked` | agents' credentials, which stay out; whether what was made is whole |
-//! //! | `review_report` | everything that a person looks at before a decision |
+//! | `review_report` | everything that a person looks at before a decision |
 //! | `beads` | the program `bd` |
 
 // Unit tests make and change files as they like.

@@ -176,7 +176,7 @@ pub struct Overview {
     pub hooks_silent: Option<String>,
     /// A warning where another folder has taken the place of its own.
     pub another_folder: Option<String>,
-    /// True unless nothing is at its folder's path.
+    /// True unless nothing is at its folder's path here, and no other machine has it.
     pub workspace_exists: bool,
     /// The reason for which it is not resumed by itself since its agent died, so that it waits for a person.
     pub set_aside: Option<String>,
@@ -196,6 +196,17 @@ impl Overview {
         }
     }
 
+    /// The reason for which it is as it is: what its agent says, or that its turn was cut off.
+    pub fn reason(&self) -> Option<&str> {
+        let cut_off = || self.attention.as_ref().filter(|attention| attention.state == attention::State::CutOff);
+        self.why.as_deref().or_else(|| cut_off()?.why.as_deref())
+    }
+
+    /// True if checkpoints of it fail, or could not be made now.
+    pub fn is_failing(&self) -> bool {
+        self.failing.is_some() || self.store_is_read_only || self.store_is_full
+    }
+
     /// The need of a person; none of a session that has ended.
     pub fn needs(&self, session: &Session) -> Option<Need> {
         if session.status == Status::Ended {
@@ -205,7 +216,7 @@ impl Overview {
         match () {
             () if has(attention::State::ResumeFailed) => Some(Need::ResumeFailed),
             () if self.set_aside.is_some() => Some(Need::LeftAlone),
-            () if self.failing.is_some() || self.store_is_read_only || self.store_is_full => Some(Need::Failing),
+            () if self.is_failing() => Some(Need::Failing),
             () if self.observed == AgentState::Waiting => Some(Need::Waiting),
             () if has(attention::State::CutOff) => Some(Need::CutOff),
             () if self.review.is_some() => Some(Need::Review),
@@ -235,7 +246,7 @@ impl Overview {
             supervisor: supervisor.filter(Identity::is_alive),
             wanted: session.run.as_ref().map(|_| session.goal()),
             observed,
-            why: why.or_else(|| cut_off(attention.as_ref())),
+            why,
             agent,
             review: head.as_ref().map(|head| review(&view, head)).transpose()?.flatten(),
             last_checkpoint: head.map(|head| LastCheckpoint { id: head.record.id, created_at: head.record.created_at }),
@@ -249,7 +260,7 @@ impl Overview {
             unsupervised: run.as_ref().map(|run| UnsupervisedAgent::of(store, session, run)).transpose()?.flatten(),
             hooks_silent: run.as_ref().filter(|_| observed.is_alive()).and_then(run::silent_hooks),
             another_folder: another_folder(session),
-            workspace_exists: workspace_exists(session),
+            workspace_exists: observed == AgentState::Elsewhere || workspace_exists(session),
             set_aside: resume::why_set_aside(session).or_else(|| why_left(session, attention.as_ref())),
             attention,
             interrupted_rollback: rollback::interrupted(store, session).map(|intent| intent.target),
@@ -365,11 +376,6 @@ fn unseen(store: &Store, session: &Session) -> Result<Option<String>> {
     let Some(newest) = session.conversations.last().filter(|_| session.status != Status::Ended) else { return Ok(None) };
     let config = run::config_of_session(store, session)?;
     Ok(config.map(|config| run::unseen_in(store, session, &config.path, &newest.id)).transpose()?.flatten())
-}
-
-/// The word that its turn was cut off.
-fn cut_off(attention: Option<&Attention>) -> Option<String> {
-    attention.filter(|attention| attention.state == attention::State::CutOff).and_then(|attention| attention.why.clone())
 }
 
 /// The warning; none of a session that has ended.

@@ -11,7 +11,7 @@
 //! | `overrides` | records of safeties that were switched off, for the audit |
 //! | `review/` | what is said of checkpoints: tags, annotations, links; persons that approve or reject them, the audit; deleting what is so marked |
 //! | `search/` | finding checkpoints by words: their texts, the index over them, and bringing that up to date |
-//! | `approval/` | what a policy makes of a checkpoint that was just made; what a rejection says of others |
+//! | `approval/` | what a policy is told of a checkpoint that was just made, and what is recorded of its word (the rules are `policy` of the host); what a rejection says of others |
 //! | `scan/` | whether a checkpoint's new content has secrets |
 
 // Unit tests make and change files as they like.

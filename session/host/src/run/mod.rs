@@ -10,7 +10,7 @@ mod end_agent;
 mod failing;
 mod find;
 mod given_prompts;
-mod hooked;
+mod hooks;
 mod last_seen;
 mod launch_variables;
 mod lease;
@@ -26,8 +26,8 @@ mod strangers;
 pub use adopt::{bypasses, mode_within};
 pub use adopt::{incomplete, left, run_of};
 pub use agent::{
-    RunHooks, agent_in, agent_of_event, agent_to_start, config_for, dead_hooks, ended_unheard, environment_of, has_agent, here,
-    hooks_for, hooks_of, kind_of, moved_folder, other_folder, others_in, stranger_in_newest,
+    agent_in, agent_of_event, agent_to_start, config_for, environment_of, has_agent, here, kind_of, moved_folder, other_folder,
+    others_in, stranger_in_newest,
 };
 pub use begin::{AGENT_FOLDER, Begin, RemoteLocation, begin, end, is_resumed_by_agent, new_session_id, started, taken_on};
 pub use begin::{end_unheard, why_over};
@@ -41,8 +41,9 @@ pub use find::{
     last_of, of_conversation, this_process,
 };
 pub use given_prompts::{note as note_given_prompt, prompts_of};
-pub use hooked::{
-    HeardHooks, has_ended_turn, heard_hooks, last_heard, note as note_hooks, note_silent_hooks, note_turn_end, silent_hooks,
+pub use hooks::{
+    HeardHooks, RunHooks, dead_hooks, ended_unheard, has_ended_turn, heard_hooks, hooks_for, hooks_of, last_heard, note_hooks,
+    note_silent_hooks, note_turn_end, silent_hooks,
 };
 pub use last_seen::{is_finishing, is_of_agent, why_dead};
 pub use last_seen::{last_seen, worked};

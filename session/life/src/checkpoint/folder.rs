@@ -1,4 +1,4 @@
-//! A checkpoint of a folder that somebody asks for: who may make it, what may not be what was meant, and what goes with it.
+//! A checkpoint of a folder on request: who may make it, warnings about a likely mistake, and what goes with it.
 
 use std::path::{Path, PathBuf};
 
@@ -23,19 +23,19 @@ use crate::{
 };
 
 /// The conversation that goes with a checkpoint.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub enum ConversationChoice {
+#[derive(Clone, Copy, Default)]
+pub enum ConversationChoice<'a> {
     /// The session's last one, where one is known.
     #[default]
     OfSession,
     /// No conversation.
     None,
-    /// One that the caller names.
-    Given(Conversation),
+    /// One that the caller names. It is looked for once it is known that the caller may capture it, as it may be a stream that has no end yet.
+    Given(&'a dyn Fn() -> Result<Conversation>),
 }
 
 /// Everything that can be asked for beside the folder.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct FolderRequest<'a> {
     /// The words that named the folder; none where nobody typed any, so that none can be mistaken.
     pub subject: Option<&'a Subject>,
@@ -56,7 +56,7 @@ pub struct FolderRequest<'a> {
     /// True if the new checkpoint is read back from the store.
     pub deep: bool,
     /// The conversation.
-    pub conversation: ConversationChoice,
+    pub conversation: ConversationChoice<'a>,
 }
 
 /// Makes a checkpoint of a folder in the session that it belongs to, with what is known of that. Fails where the caller is an agent that may not.
@@ -77,13 +77,14 @@ pub fn make_of_folder(
     for text in hints(store, target, workspace, request.subject)? {
         observer.notice(&text);
     }
+    let given = match request.conversation {
+        ConversationChoice::Given(find) => Some(find()?),
+        ConversationChoice::None => Some(Conversation::None),
+        ConversationChoice::OfSession => None,
+    };
     let _turn = target.turn(store, host, observer)?;
     let known = store.view().session(&target.session)?;
-    let conversation = match request.conversation {
-        ConversationChoice::OfSession => of_session(store, host, known.as_ref())?,
-        ConversationChoice::None => Conversation::None,
-        ConversationChoice::Given(conversation) => conversation,
-    };
+    let conversation = given.map_or_else(|| of_session(store, host, known.as_ref()), Ok)?;
     let is_agents = conversation != Conversation::None || known.as_ref().is_some_and(|known| known.run.is_some());
     let environment = is_agents.then(|| environment::request_for(host, store, workspace, &target.session)).transpose()?;
     let request = CheckpointRequest {
@@ -118,11 +119,12 @@ fn of_session(store: &Store, host: &dyn Host, known: Option<&Session>) -> Result
 fn hints(store: &Store, target: &Target, workspace: &Path, subject: Option<&Subject>) -> Result<Vec<String>> {
     let (session, folder) = (&target.session, workspace.shown());
     let named = subject.and_then(|subject| subject.note(target.known.is_none()));
-    let moved = target.moved_from.as_ref().map(|earlier| {
+    // An agent that asks through a tool is told nothing of other sessions.
+    let moved = target.moved_from.as_ref().filter(|_| subject.is_some()).map(|earlier| {
         let (id, was) = (&earlier.id, earlier.workspace.as_ref().map_or("elsewhere", |place| place.path.as_str()));
         let moves = Step::MoveSessionHere((id.clone(), workspace.to_owned()));
         format!(
-            "{folder} is the folder of session {id}, which was {was}: {moves} has that go on here, and this checkpoint begins another session"
+            "{folder} is the folder of session {id}, which was {was}: {moves} moves that session here, and this checkpoint begins another one"
         )
     });
     let known = target.known.as_ref().filter(|known| known.status == Status::Ended);
@@ -136,7 +138,7 @@ fn hints(store: &Store, target: &Target, workspace: &Path, subject: Option<&Subj
     Ok(named.into_iter().chain(moved).chain(ended).chain(around).collect())
 }
 
-/// The folder of sessions above one in which none works.
+/// The folder above this one in which sessions work, where none works in this one.
 fn workspace_around(store: &Store, folder: &Path) -> Result<Option<PathBuf>> {
     let found = selector::workspace_at(&store.view(), folder)?;
     Ok(found.map(|(path, _)| path).filter(|path| path != folder))

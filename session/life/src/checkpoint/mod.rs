@@ -1,7 +1,7 @@
 //! Making checkpoints of a session: one request and one function, whoever asks for it.
 //!
 //! [`make`] captures a workspace with the conversation, git, environment and tmux of the same moment, verifies it, and lets retention thin the
-//! session. Which session a folder's checkpoint belongs to is known before. [`make_of_folder`] does all that for whoever asks for one of a folder.
+//! session. Which session a folder's checkpoint belongs to is known before. [`make_of_folder`] makes a checkpoint of a folder on request.
 
 mod folder;
 pub mod listed;

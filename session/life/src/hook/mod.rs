@@ -1,7 +1,7 @@
 //! Events of an agent: what is done about them, and what the agent is told. [`parhelia_host::run::meaning()`] says what they mean.
 
 mod answer;
-mod attend;
+mod attention;
 mod fullness;
 mod receive;
 mod work;

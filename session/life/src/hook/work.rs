@@ -14,7 +14,7 @@ use parhelia_store::{
     record::{Cause, Trigger},
 };
 
-use super::attend::attend;
+use super::attention::attend;
 use crate::{
     checkpoint::{self, CheckpointReport, CheckpointRequest, Conversation},
     environment, rollback,

@@ -82,7 +82,7 @@ pub fn recorded(session: &Session) -> Option<Attention> {
 pub fn holding(session: &Session, observed: AgentState, head: Option<&Checkpoint>) -> Option<Attention> {
     let known = recorded(session)?;
     let is_of_newest = known.run == session.run;
-    let has_gone_on = || head.is_some_and(|head| head.record.created_at > known.since && has_worked(head));
+    let has_gone_on = || has_captured_since(head, known.since);
     let holds = match known.state {
         State::Waiting | State::Idle => {
             let is_so = match observed {
@@ -96,7 +96,7 @@ pub fn holding(session: &Session, observed: AgentState, head: Option<&Checkpoint
         }
         State::Recovered => observed.is_alive() && is_of_newest,
         State::CutOff => {
-            let is_told = has_gone_on() || has_written_since(session, known.since) || observed == AgentState::Waiting;
+            let is_told = has_gone_on_since(session, head, known.since) || observed == AgentState::Waiting;
             observed.is_alive() && is_of_newest && !is_told
         }
         State::LeftAlone => observed == AgentState::Dead && is_of_newest,
@@ -110,6 +110,15 @@ pub fn holding(session: &Session, observed: AgentState, head: Option<&Checkpoint
 pub fn heard(session: &Session, run: &str) -> Option<Attention> {
     let is_its = |known: &Attention| known.heard && known.run.as_deref() == Some(run);
     recorded(session).filter(|known| is_its(known) && matches!(known.state, State::Waiting | State::Idle))
+}
+
+/// True if a session's agent has gone on with its work since then, as its checkpoints or its transcript tell.
+pub fn has_gone_on_since(session: &Session, head: Option<&Checkpoint>, since: Timestamp) -> bool {
+    has_captured_since(head, since) || has_written_since(session, since)
+}
+
+fn has_captured_since(head: Option<&Checkpoint>, since: Timestamp) -> bool {
+    head.is_some_and(|head| head.record.created_at > since && has_worked(head))
 }
 
 /// True of a checkpoint for which an agent gave cause that went on with its work.

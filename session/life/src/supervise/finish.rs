@@ -13,8 +13,9 @@ use rustix::process::Signal;
 use super::{
     NO_END, Supervision, TURN_LIMIT,
     captures::{CaptureRequest, captured, is_open},
-    listen, note,
-    quiet::Quiet,
+    note,
+    observers::Quiet,
+    silent_hooks,
 };
 use parhelia_host::{Observer, config, notice::Notice, run};
 
@@ -52,11 +53,11 @@ pub(super) fn finish(
         note(observer, run::end(store, wanted.current, (end, &reason), (session, goal), wanted.host.actor()), NO_END);
     }
     // The events of a short run may come behind its end, and were waited for.
-    if listen::begin(wanted).is_some()
-        && listen::look(store, wanted) == listen::HookStatus::Nothing
+    if silent_hooks::begin(wanted).is_some()
+        && silent_hooks::look(store, wanted) == silent_hooks::HookStatus::Nothing
         && !wanted.is_silent.load(Ordering::Relaxed)
     {
-        observer.warn(&listen::silent(wanted));
+        observer.warn(&silent_hooks::silent(wanted));
     }
     let removed = wanted.removed.load(Ordering::Relaxed);
     if removed > 0 && !wanted.is_quiet {

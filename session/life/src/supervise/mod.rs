@@ -5,11 +5,11 @@ mod child;
 mod cost_totals;
 mod finish;
 mod launch;
-mod listen;
+mod observers;
 mod printed;
-mod quiet;
 mod relay;
 mod screen;
+mod silent_hooks;
 mod stderr;
 mod stops;
 
@@ -46,8 +46,8 @@ use self::{
     child::{start, watch},
     cost_totals::Costs,
     finish::finish,
+    observers::{Cancellable, Quiet},
     printed::{AgentStdout, PrintedCost},
-    quiet::{Cancellable, Quiet},
     screen::on_screen,
     stderr::AgentStderr,
 };
@@ -285,7 +285,7 @@ fn watch_over<'scope, 'env>(
     let mut next = wanted.interval.map(|interval| Instant::now() + interval);
     let mut renewal = Some(Instant::now() + run::RENEWAL);
     let mut interval = wanted.interval;
-    let mut listens = listen::begin(wanted);
+    let mut listens = silent_hooks::begin(wanted);
     let mut learning = ProbeSchedule::begin(wanted);
     loop {
         if ended.is_some() {
@@ -342,18 +342,18 @@ fn watch_over<'scope, 'env>(
         renewal = renewed(store, wanted, renewal, observer);
         learning = learning.and_then(|learning| learning.go_on(store, wanted));
         if listens.is_some_and(|at| at <= Instant::now()) {
-            let heard = listen::look(store, wanted);
-            listens = (heard == listen::HookStatus::NotYet).then(|| Instant::now() + listen::AGAIN);
-            if heard == listen::HookStatus::Nothing {
+            let heard = silent_hooks::look(store, wanted);
+            listens = (heard == silent_hooks::HookStatus::NotYet).then(|| Instant::now() + silent_hooks::AGAIN);
+            if heard == silent_hooks::HookStatus::Nothing {
                 wanted.is_silent.store(true, Ordering::Relaxed);
-                let silent = listen::silent(wanted);
+                let silent = silent_hooks::silent(wanted);
                 observer.warn(&silent);
                 // The agent has the terminal; who lists sessions reads it there.
                 let noted = run::note_silent_hooks(store, wanted.current, &silent.to_string(), wanted.host.actor());
                 note(observer, noted, "that no event of the agent's hooks has come was not recorded");
                 // What hooks would have made is made by the clock.
-                interval = Some(interval.map_or(listen::INTERVAL, |interval| interval.min(listen::INTERVAL)));
-                next = Some(next.map_or_else(Instant::now, |next| next.min(Instant::now() + listen::INTERVAL)));
+                interval = Some(interval.map_or(silent_hooks::INTERVAL, |interval| interval.min(silent_hooks::INTERVAL)));
+                next = Some(next.map_or_else(Instant::now, |next| next.min(Instant::now() + silent_hooks::INTERVAL)));
             }
         }
         if next.is_some_and(|next| next <= Instant::now()) {

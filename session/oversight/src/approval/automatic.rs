@@ -66,8 +66,9 @@ fn decision(store: &Store, made: &Checkpoint, options: &policy::Approval, secret
     };
     let (status, mut rule) = options.judge(&name, &facts);
     // A limit that could not be applied is not passed over in silence.
-    if status == ApprovalStatus::AutoApproved && options.escalation.cost_threshold_usd > 0.0 && is_cost_unknown(&session) {
-        rule.text.push_str("; its cost is unknown, so that cost_threshold_usd decides nothing");
+    let is_limited = options.escalation.cost_threshold_usd > 0.0 && !facts.is_safety;
+    if status == ApprovalStatus::AutoApproved && is_limited && is_cost_unknown(&session) {
+        rule.text.push_str("; cost unknown");
     }
     let definition = options.definition(&name);
     let actor = Actor::program("policy");

@@ -38,6 +38,8 @@ pub(super) fn attend(store: &Store, current: &Current, event: &Event, says: Says
     let verdict = match says {
         Says::Works if known.as_ref().is_none_or(|known| !matches!(known.state, State::Waiting | State::Idle)) => return Ok(()),
         Says::Works => None,
+        // That it has nothing to do is why it waits to be told how to go on.
+        Says::Idles if known.as_ref().is_some_and(|known| known.state == State::CutOff) => return Ok(()),
         Says::Idles => Some((State::Idle, None)),
         Says::MayWait => {
             let is_asked = overview::own_word(store, &session)?.as_deref() == Some(WAITING);

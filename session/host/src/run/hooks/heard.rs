@@ -15,8 +15,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{Current, agent_in, hook_actor};
-use crate::{Host, Result};
+use crate::{
+    Host, Result,
+    run::{Current, agent_in, hook_actor},
+};
 
 /// No more checkpoints are looked through for the end of a turn.
 const CHECKPOINTS_MAX: usize = 100;
