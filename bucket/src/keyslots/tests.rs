@@ -78,6 +78,25 @@ fn keys_that_the_owner_of_the_bucket_wraps_are_refused() {
     let known_second = rotated.fingerprint().unwrap();
     rotated.forge_first_of_two(&MasterKey::new([9; 32]), &random);
     assert!(matches!(rotated.open(&passphrase("p"), Some(&known_second)), Err(Error::Damaged { .. })));
+    // A generation that is not listed, to seal what is written from now on, or the names that the first one hides.
+    for generation in [0, 2, u32::MAX] {
+        let mut injected = document.clone();
+        injected.inject(generation, &MasterKey::new([9; 32]), &random);
+        for known in [None, Some(&known)] {
+            let opened = injected.open(&passphrase("p"), known).unwrap();
+            assert!(same(&opened, &keys) && opened.key(generation).is_none(), "generation {generation}");
+            assert_eq!(opened.hidden_name(b"s"), keys.hidden_name(b"s"));
+        }
+    }
+    // Generations that are listed in another way than one after the other.
+    for numbers in [&[][..], &[0, 1], &[1, 1], &[2, 1], &[1, 3], &[1, u32::MAX]] {
+        let (mut rotated, _) = document.rotated(&keys, &random).unwrap();
+        rotated.renumber(numbers);
+        let fault = rotated.open(&passphrase("p"), Some(&known)).unwrap_err();
+        assert!(matches!(&fault, Error::Damaged { cause, .. } if cause.contains("from 1 in order")), "{numbers:?}: {fault}");
+        let stored = rotated.encode().unwrap();
+        assert!(matches!(Document::decode("keys", rotated.number(), &stored), Err(Error::Damaged { .. })), "{numbers:?}");
+    }
     // An older document than the one that this machine has used.
     let newer = Fingerprint { generation: 2, ..known };
     assert!(matches!(document.open(&passphrase("p"), Some(&newer)), Err(Error::Damaged { .. })));
