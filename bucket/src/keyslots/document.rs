@@ -16,6 +16,8 @@ const VOUCH_CONTEXT: &str = "parhelia 2026-12 bucket generation vouch v1";
 const CONFIRM_CONTEXT: &str = "parhelia 2026-12 bucket generation confirm v1";
 /// Most slots and generations of a document.
 const ITEMS_MAX: usize = 1000;
+/// Most slots of passphrases: each costs a wrong passphrase its stretching, and the bucket's owner says how many there are.
+const PASSPHRASES_MAX: usize = 16;
 
 /// The fingerprint of a generation, by which a machine knows it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -162,6 +164,9 @@ impl Document {
         if self.slots.len() > ITEMS_MAX || self.generations.len() > ITEMS_MAX {
             return Some(format!("there are more than {ITEMS_MAX} slots or generations"));
         }
+        if self.slots.iter().filter(|slot| slot.kind == SlotKind::Passphrase).count() > PASSPHRASES_MAX {
+            return Some(format!("there are more than {PASSPHRASES_MAX} slots of passphrases"));
+        }
         // Generations without gaps, so that none is ever newer than the last one that is vouched for, and none older than the first.
         if self.generations.is_empty()
             || !self.generations.iter().map(|listed| listed.generation).eq((1..).take(self.generations.len()))
@@ -176,21 +181,32 @@ impl Document {
         if let Some(fault) = self.fault() {
             return Err(Error::damaged(layout::keys(self.number), fault));
         }
-        let newest = self.fingerprint().map_or(0, |last| last.generation);
+        let mut fault = None;
         for slot in self.slots.iter().filter(|slot| slot.may_take(secret)) {
-            let opened = slot.open(secret)?;
-            let unwrapped = |wrap: &Wrap| slot.unwrap(&self.store, wrap, &opened).map(|master| (wrap.generation, master));
-            // Wraps of other generations than are listed are passed over: nothing vouches for what is in them.
-            let listed = slot.wraps.iter().filter(|wrap| (1..=newest).contains(&wrap.generation));
-            let masters: Vec<_> = listed.filter_map(unwrapped).collect();
-            if masters.is_empty() {
-                continue;
+            match self.open_slot(slot, secret, known) {
+                Ok(Some(keys)) => return Ok(keys),
+                Ok(None) => {}
+                // One bad slot must not keep the others shut: anybody who writes to the bucket can add one.
+                Err(e) => fault = fault.or(Some(e)),
             }
-            let keys = masters.into_iter().fold(Keyring::plain(), |keys, (generation, master)| keys.with(generation, master));
-            self.verify(slot, &opened, &keys, known)?;
-            return Ok(keys);
         }
-        Err(Error::Locked("no slot opens with what was given".into()))
+        Err(fault.unwrap_or_else(|| Error::Locked("no slot opens with what was given".into())))
+    }
+
+    /// The keys in one slot. Absent if the secret is not this slot's.
+    fn open_slot(&self, slot: &Slot, secret: &Secret, known: Option<&Fingerprint>) -> Result<Option<Keyring>> {
+        let newest = self.fingerprint().map_or(0, |last| last.generation);
+        let opened = slot.open(secret)?;
+        let unwrapped = |wrap: &Wrap| slot.unwrap(&self.store, wrap, &opened).map(|master| (wrap.generation, master));
+        // Wraps of other generations than are listed are passed over: nothing vouches for what is in them.
+        let listed = slot.wraps.iter().filter(|wrap| (1..=newest).contains(&wrap.generation));
+        let masters: Vec<_> = listed.filter_map(unwrapped).collect();
+        if masters.is_empty() {
+            return Ok(None);
+        }
+        let keys = masters.into_iter().fold(Keyring::plain(), |keys, (generation, master)| keys.with(generation, master));
+        self.verify(slot, &opened, &keys, known)?;
+        Ok(Some(keys))
     }
 
     /// Every generation is vouched for by the one before, and the first one that is not known otherwise by the slot or by this machine.

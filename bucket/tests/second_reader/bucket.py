@@ -120,6 +120,7 @@ class Bucket:
         need(store.hex() == self.settings["id"], "keys of another store")
         listed = [generation["generation"] for generation in document["generations"]]
         need(listed and listed == list(range(1, len(listed) + 1)), "generations out of order")
+        need(sum(slot["kind"] == "passphrase" for slot in document["slots"]) <= 16, "too many passphrases")
         for slot in document["slots"]:
             opened = self.open_slot(store, slot, listed, *secret)
             if opened:
@@ -137,7 +138,8 @@ class Bucket:
         else:
             if kind == "passphrase":
                 cost = slot["cost"]
-                need(cost["memory_kib"] <= 1 << 20 and cost["passes"] <= 32 and cost["lanes"] <= 8, "cost out of bounds")
+                if cost["memory_kib"] > 256 << 10 or cost["passes"] > 8 or cost["lanes"] > 8:
+                    return None
                 hashed = hash_secret_raw(text.encode(), salt, cost["passes"], cost["memory_kib"], cost["lanes"], 32, Type.ID, 0x13)
             else:
                 hashed = derived(SECRET, phrase(text), salt)
