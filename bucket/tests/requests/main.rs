@@ -93,6 +93,18 @@ async fn an_object_that_is_too_long_is_not_read() {
     assert_eq!(client.get("a", 1001, &QUICK).await.unwrap().len(), 1001);
 }
 
+#[tokio::test]
+async fn a_list_without_order_that_breaks_off_begins_anew() {
+    let server = Server::new(Quirk::Unordered);
+    let client = Client::of(Arc::clone(&server) as _, None, "p");
+    for object in ["packs/a", "packs/b", "packs/c"] {
+        client.put(object, "x".into(), &QUICK).await.unwrap();
+    }
+    let listed = client.list("packs", None, &QUICK).await.unwrap();
+    let names: Vec<&str> = listed.iter().map(|listed| listed.object.as_str()).collect();
+    assert_eq!(names, ["packs/a", "packs/b", "packs/c"]);
+}
+
 struct Bytes100k;
 
 impl Content for Bytes100k {
