@@ -214,6 +214,79 @@ fn commit(id: u8) -> Entry {
     Entry::Commit { id: CommitId([id; 16]), body: vec![id], packs }
 }
 
+/// A local store with one pack, which may change.
+struct OnePack(Vec<u8>);
+
+impl PackSource for OnePack {
+    fn open(&self, _: &[u8]) -> Result<Box<dyn Content + Send + Sync>> {
+        Ok(Box::new(Held(self.0.clone())))
+    }
+
+    fn replace(&self, _: &PackRef) -> Result<Vec<WantedPack>> {
+        Ok(Vec::new())
+    }
+}
+
+struct Held(Vec<u8>);
+
+impl Content for Held {
+    fn bytes(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        self.0[..].read_at(offset, buffer)
+    }
+}
+
+/// A disk that fails when an upload has two parts.
+struct Full<'a>(&'a Disk);
+
+impl MachineMemory for Full<'_> {
+    fn load(&self) -> Result<Option<MachineState>> {
+        self.0.load()
+    }
+
+    fn save(&self, state: &MachineState) -> Result<()> {
+        let mut parts = state.uploads.values().filter_map(|begun| begun.upload.as_ref()).map(|upload| upload.parts.len());
+        self.0.save(state)?;
+        if parts.any(|parts| parts == 2) { Err(Error::State("killed".into())) } else { Ok(()) }
+    }
+}
+
+#[tokio::test]
+async fn a_pack_that_has_changed_never_goes_up_under_its_old_name() {
+    for part_bytes in [16 << 10, 16 << 20] {
+        let server = Server::new(Quirk::None);
+        let mut bucket = bucket(&server).await;
+        let disk = Disk::default();
+        let died = Machine::open(&bucket, &Full(&disk)).await.unwrap().push(&[commit(1)], 1, &Packs).await;
+        assert!(matches!(died, Err(Error::State(_))));
+        // What a process finds that died before its request.
+        bucket.part_bytes = part_bytes;
+        if part_bytes > 100_000 {
+            disk.0.lock().unwrap().as_mut().unwrap().uploads.get_mut("01").unwrap().upload = None;
+        }
+        let old = disk.0.lock().unwrap().as_ref().unwrap().uploads["01"].pack.key;
+        let (mut changed, parts) = (noise(), server.parts.load(Ordering::Relaxed));
+        changed[99_999] ^= 1;
+        let mut machine = Machine::open(&bucket, &disk).await.unwrap();
+        for content in [changed, noise()[1..].to_vec()] {
+            let fault = machine.push(&[commit(1)], 1, &OnePack(content)).await.unwrap_err();
+            assert!(fault.to_string().contains("the local pack 01") && fault.step().is_some(), "{fault}");
+            assert_eq!(server.parts.load(Ordering::Relaxed), parts, "no part of another content");
+            assert!(machine.state().uploads.is_empty(), "the name is given up");
+        }
+        machine.push(&[commit(1)], 1, &OnePack(noise())).await.unwrap();
+        let mut view = View::default();
+        view.refresh(&bucket, &mut |_| {}).await.unwrap();
+        let pack = view.checkpoints()[&CommitId([1; 16])].commit.packs[0].clone();
+        assert_ne!(pack.key.name, old.name);
+        assert!(fetch_whole(&bucket.client, &bucket.keys, &pack, &QUICK).await.unwrap() == noise());
+        assert_eq!(bucket.client.size(&old.object(), &QUICK).await.unwrap(), None);
+    }
+}
+
 #[tokio::test]
 async fn a_small_push_costs_three_requests() {
     let server = Server::new(Quirk::None);
