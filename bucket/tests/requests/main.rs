@@ -12,7 +12,7 @@ use std::{
 use bytes::Bytes;
 use parhelia_bucket::{
     Bucket, Error, Result,
-    chain::{CommitId, Entry, Machine, MachineMemory, MachineState, Record},
+    chain::{Body, CommitAgain, CommitId, Entry, Machine, MachineMemory, MachineState, Record, Segment},
     gc,
     layout::{self, MachineId, PackKey},
     pack::{PackRef, PackSource, WantedPack, fetch_range, fetch_whole, upload},
@@ -349,6 +349,58 @@ async fn a_segment_that_was_emptied_is_known_as_ones_own() {
     };
     View::default().refresh(&bucket, &mut see).await.unwrap();
     assert_eq!(events, [[2]]);
+}
+
+/// A machine whose first commit is to be written again, with the segment that it is in.
+async fn to_be_written_again<'a>(bucket: &Bucket, disk: &'a Disk) -> (MachineId, Segment) {
+    let mut machine = Machine::open(bucket, disk).await.unwrap();
+    machine.push(&[commit(1)], 1, &Packs).await.unwrap();
+    machine.push(&[Entry::Event(vec![1])], 2, &Packs).await.unwrap();
+    let id = machine.state().machine;
+    let again = CommitAgain { id: CommitId([1; 16]), machine: id, number: 1 };
+    disk.0.lock().unwrap().as_mut().unwrap().again.push(again);
+    let stored = bucket.client.get(&layout::segment(id, 1), 1 << 20, &QUICK).await.unwrap();
+    let (_, name, hash) = Segment::open(id, 1, &stored, &bucket.keys).unwrap();
+    (id, Segment { machine: id, number: 1, body: Body::Emptied { name, hash } })
+}
+
+#[tokio::test]
+async fn a_commit_that_was_deleted_and_emptied_is_not_written_again() {
+    let server = Server::new(Quirk::None);
+    let bucket = bucket(&server).await;
+    let (disk, other) = (Disk::default(), Disk::default());
+    let (id, _) = to_be_written_again(&bucket, &disk).await;
+    let deletion = Entry::Deletion { commit: CommitId([1; 16]), at_ms: 0 };
+    Machine::open(&bucket, &other).await.unwrap().push(&[deletion], 1, &Packs).await.unwrap();
+    let mut view = View::default();
+    view.refresh(&bucket, &mut |_| {}).await.unwrap();
+    assert_eq!(gc::empty(&bucket, &view, id, 1..2).await.unwrap(), 1);
+    let mut machine = Machine::open(&bucket, &disk).await.unwrap();
+    let pushed = machine.push(&[], 0, &Packs).await.unwrap();
+    assert!(machine.is_settled());
+    assert_eq!((pushed.segments, disk.0.lock().unwrap().as_ref().unwrap().again.len()), (0, 0));
+}
+
+#[tokio::test]
+async fn a_commit_that_was_emptied_too_early_must_be_given_again() {
+    let server = Server::new(Quirk::None);
+    let bucket = bucket(&server).await;
+    let disk = Disk::default();
+    let (id, emptied) = to_be_written_again(&bucket, &disk).await;
+    let sealed = emptied.seal(bucket.sealing(), &bucket.keys, &OsRandom::new()).unwrap();
+    bucket.client.put(&layout::segment(id, 1), sealed.bytes, &QUICK).await.unwrap();
+    let mut machine = Machine::open(&bucket, &disk).await.unwrap();
+    for entries in [&[][..], &[Entry::Event(vec![2])]] {
+        let fault = machine.push(entries, 3, &Packs).await.unwrap_err();
+        let said = format!("commit {} must be given again", "01".repeat(16));
+        assert!(matches!(&fault, Error::Invalid(what) if what.contains(&said)), "{fault}");
+        assert!(!machine.is_settled());
+    }
+    machine.push(&[commit(1)], 3, &Packs).await.unwrap();
+    assert!(machine.is_settled());
+    let mut view = View::default();
+    view.refresh(&bucket, &mut |_| {}).await.unwrap();
+    assert_eq!(view.checkpoints()[&CommitId([1; 16])].number, 3);
 }
 
 #[tokio::test]
