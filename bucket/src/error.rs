@@ -95,6 +95,14 @@ pub enum Error {
     /// The state of this machine that could not be kept or read.
     #[error("cannot keep the state of this machine: {0}")]
     State(String),
+    /// A local pack whose content is not the one that it is known by.
+    #[error("cannot upload {object}: the content of the local pack {label} has changed")]
+    Changed {
+        /// The object's path in the bucket.
+        object: String,
+        /// The local store's name of the pack, in hex.
+        label: String,
+    },
     /// A request that makes no sense.
     #[error("{0}")]
     Invalid(String),
@@ -136,6 +144,9 @@ impl Error {
             Error::Newer { .. } => Some("use a newer release of parhelia"),
             Error::Foreign(_) => Some("check the URL; if the bucket was set back to an older copy, repair it from this machine"),
             Error::Credential(_) => Some("run the command by hand and look at what it prints"),
+            Error::Changed { .. } => {
+                Some("check the local store and repair the pack; the next push uploads it under a fresh name")
+            }
             Error::State(_) => Some("check the disk of the local store"),
             Error::NotFound { .. } | Error::Invalid(_) | Error::Random => None,
         }

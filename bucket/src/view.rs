@@ -134,6 +134,11 @@ impl View {
         self.ledger.commit(placed.machine, placed.number, placed.epoch, &placed.commit)
     }
 
+    /// True if a checkpoint was deleted.
+    pub fn is_deleted(&self, id: &CommitId) -> bool {
+        self.deletions.contains_key(id)
+    }
+
     /// Checkpoints that exist: each id once, where it is valid. Where a machine wrote a commit again, the last one counts.
     pub fn checkpoints(&self) -> BTreeMap<CommitId, &PlacedCommit> {
         let is_there = |placed: &&PlacedCommit| {

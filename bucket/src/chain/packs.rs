@@ -97,7 +97,13 @@ async fn send(
     };
     keep(&parts)?;
     let content = source.open(&wanted.label)?;
-    upload(bucket, &pack, &*content, &mut parts, &mut keep).await?;
+    let sent = upload(bucket, &pack, &*content, &mut parts, &mut keep).await;
+    if matches!(sent, Err(Error::Changed { .. })) {
+        // The name is given up: whatever the pack has once it is repaired goes under a fresh one.
+        state.uploads.remove(&label);
+        memory.save(state)?;
+    }
+    sent?;
     *uploaded += 1;
     state.uploads.insert(label, PackUpload { pack: pack.clone(), upload: None, is_whole: true });
     memory.save(state)?;

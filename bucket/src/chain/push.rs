@@ -16,6 +16,7 @@ use crate::{
     layout::{self, PackKey},
     pack::{PackSource, WantedPack},
     remote::PutOutcome,
+    view::View,
 };
 
 /// Times that a push may begin again, because gc condemned what it relies on or because its chain was written to by another machine.
@@ -115,30 +116,33 @@ impl<'a> Machine<'a> {
     pub async fn push(&mut self, entries: &[Entry], cursor: u64, source: &dyn PackSource) -> Result<Pushed> {
         let mut report = Pushed { number: 0, cursor: 0, segments: 0, packs: 0 };
         let was_pending = self.state.pending.is_some();
-        self.finish(source, &mut report).await?;
+        // A lost commit may be among the entries, if those are going to be written.
+        self.finish(if was_pending { &[] } else { entries }, source, &mut report).await?;
         // What was on its way had entries of its own. The caller looks at the cursor before it goes on.
         if !was_pending && !entries.is_empty() {
             let records = self.records(entries, source, &mut report).await?;
             self.append(records, cursor, &mut report).await?;
-            self.finish(source, &mut report).await?;
+            self.finish(&[], source, &mut report).await?;
         }
         (report.number, report.cursor) = (self.state.next - 1, self.state.cursor);
         Ok(report)
     }
 
-    /// Settles the segment on its way, and writes again whatever relies on packs that gc has condemned, until nothing does.
-    async fn finish(&mut self, source: &dyn PackSource, report: &mut Pushed) -> Result<()> {
+    /// Settles the segment on its way, and writes again whatever relies on packs that gc has condemned, until nothing does. Commits that `given`
+    /// has anew, or deletes, need not be written again from the bucket.
+    async fn finish(&mut self, given: &[Entry], source: &dyn PackSource, report: &mut Pushed) -> Result<()> {
         for _ in 0..ROUNDS_MAX {
             self.settle(report).await?;
             if self.state.again.is_empty() {
                 return Ok(());
             }
             let entries = self.entries_again(source).await?;
-            let cursor = self.state.cursor;
-            if !entries.is_empty() {
-                let records = self.records(&entries, source, report).await?;
-                self.append(records, cursor, report).await?;
+            if entries.is_empty() {
+                return self.ensure_given(given);
             }
+            let cursor = self.state.cursor;
+            let records = self.records(&entries, source, report).await?;
+            self.append(records, cursor, report).await?;
         }
         Err(Error::NotKnown {
             object: layout::chain(self.state.machine),
@@ -146,14 +150,47 @@ impl<'a> Machine<'a> {
         })
     }
 
-    /// The commits that are to be written again, with packs of this machine's own for those that they lost.
+    /// Fails if a commit is lost that the caller does not give anew.
+    fn ensure_given(&self, given: &[Entry]) -> Result<()> {
+        let is_given = |lost: &CommitId| {
+            given.iter().any(|entry| match entry {
+                Entry::Commit { id, .. } => id == lost,
+                Entry::Deletion { commit, .. } => commit == lost,
+                Entry::Event(_) => false,
+            })
+        };
+        match self.state.again.iter().find(|again| !is_given(&again.id)) {
+            Some(CommitAgain { id, machine, number }) => Err(Error::Invalid(format!(
+                "cannot go on with {}: commit {} must be given again, as {} was emptied before its packs were replaced",
+                layout::chain(self.state.machine),
+                hex(&id.0),
+                layout::segment(*machine, *number),
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes out commits whose segments were emptied, where their fate is known: they are elsewhere in the bucket, or were deleted.
+    async fn drop_known(&mut self, emptied: &BTreeSet<CommitId>) -> Result<()> {
+        let mut view = View::default();
+        view.refresh(self.bucket, &mut |_| {}).await?;
+        let there = view.checkpoints();
+        let is_known = |id: &CommitId| emptied.contains(id) && (view.is_deleted(id) || there.contains_key(id));
+        self.state.again.retain(|again| !is_known(&again.id));
+        self.memory.save(&self.state)
+    }
+
+    /// The commits that are to be written again, with packs of this machine's own for those that they lost. Without any, `again` is left with commits
+    /// that are lost.
     async fn entries_again(&mut self, source: &dyn PackSource) -> Result<Vec<Entry>> {
-        let mut entries = Vec::new();
+        let (mut entries, mut emptied) = (Vec::new(), BTreeSet::new());
         for CommitAgain { id, machine, number } in self.state.again.clone() {
             let stored = self.bucket.client.get(&layout::segment(machine, number), STORED_BYTES_MAX, &self.bucket.effort).await?;
             let (segment, _, _) = Segment::open(machine, number, &stored, &self.bucket.keys)?;
-            // gc empties no segment that a commit is still in; one that is emptied was not needed.
-            let Body::Full { records, .. } = segment.body else { continue };
+            let Body::Full { records, .. } = segment.body else {
+                emptied.insert(id);
+                continue;
+            };
             for record in records {
                 let Record::Commit(commit) = record else { continue };
                 if commit.id != id {
@@ -170,6 +207,9 @@ impl<'a> Machine<'a> {
                 }
                 entries.push(Entry::Commit { id, body: commit.body, packs });
             }
+        }
+        if !emptied.is_empty() {
+            self.drop_known(&emptied).await?;
         }
         Ok(entries)
     }

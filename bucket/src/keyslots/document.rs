@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::slot::{Opened, PublicKey, Secret, Slot, SlotInfo, SlotKind};
+use super::slot::{Opened, PublicKey, Secret, Slot, SlotInfo, SlotKind, Wrap};
 use crate::{
     codec::{as_hex, hex},
     error::{Error, Result},
@@ -16,6 +16,8 @@ const VOUCH_CONTEXT: &str = "parhelia 2026-12 bucket generation vouch v1";
 const CONFIRM_CONTEXT: &str = "parhelia 2026-12 bucket generation confirm v1";
 /// Most slots and generations of a document.
 const ITEMS_MAX: usize = 1000;
+/// Most slots of passphrases: each costs a wrong passphrase its stretching, and the bucket's owner says how many there are.
+const PASSPHRASES_MAX: usize = 16;
 
 /// The fingerprint of a generation, by which a machine knows it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -151,26 +153,60 @@ impl Document {
     }
 
     fn bounded(self) -> Result<Self> {
-        if self.slots.len() > ITEMS_MAX || self.generations.len() > ITEMS_MAX {
-            return Err(Error::Invalid(format!("cannot write the keys: they have at most {ITEMS_MAX} slots and generations")));
+        match self.fault() {
+            Some(fault) => Err(Error::Invalid(format!("cannot write the keys: {fault}"))),
+            None => Ok(self),
         }
-        Ok(self)
+    }
+
+    /// What is wrong with the document as a whole, before any secret is tried.
+    fn fault(&self) -> Option<String> {
+        if self.slots.len() > ITEMS_MAX || self.generations.len() > ITEMS_MAX {
+            return Some(format!("there are more than {ITEMS_MAX} slots or generations"));
+        }
+        if self.slots.iter().filter(|slot| slot.kind == SlotKind::Passphrase).count() > PASSPHRASES_MAX {
+            return Some(format!("there are more than {PASSPHRASES_MAX} slots of passphrases"));
+        }
+        // Generations without gaps, so that none is ever newer than the last one that is vouched for, and none older than the first.
+        if self.generations.is_empty()
+            || !self.generations.iter().map(|listed| listed.generation).eq((1..).take(self.generations.len()))
+        {
+            return Some("its generations are not counted from 1 in order".into());
+        }
+        None
     }
 
     /// The keys, opened with a secret. Fails if nothing vouches for them: not a generation that this machine knows, nor the slot.
     pub fn open(&self, secret: &Secret, known: Option<&Fingerprint>) -> Result<Keyring> {
-        for slot in self.slots.iter().filter(|slot| slot.may_take(secret)) {
-            let opened = slot.open(secret)?;
-            let unwrapped = |wrap| slot.unwrap(&self.store, wrap, &opened).map(|master| (wrap.generation, master));
-            let masters: Vec<_> = slot.wraps.iter().filter_map(unwrapped).collect();
-            if masters.is_empty() {
-                continue;
-            }
-            let keys = masters.into_iter().fold(Keyring::plain(), |keys, (generation, master)| keys.with(generation, master));
-            self.verify(slot, &opened, &keys, known)?;
-            return Ok(keys);
+        if let Some(fault) = self.fault() {
+            return Err(Error::damaged(layout::keys(self.number), fault));
         }
-        Err(Error::Locked("no slot opens with what was given".into()))
+        let mut fault = None;
+        for slot in self.slots.iter().filter(|slot| slot.may_take(secret)) {
+            match self.open_slot(slot, secret, known) {
+                Ok(Some(keys)) => return Ok(keys),
+                Ok(None) => {}
+                // One bad slot must not keep the others shut: anybody who writes to the bucket can add one.
+                Err(e) => fault = fault.or(Some(e)),
+            }
+        }
+        Err(fault.unwrap_or_else(|| Error::Locked("no slot opens with what was given".into())))
+    }
+
+    /// The keys in one slot. Absent if the secret is not this slot's.
+    fn open_slot(&self, slot: &Slot, secret: &Secret, known: Option<&Fingerprint>) -> Result<Option<Keyring>> {
+        let newest = self.fingerprint().map_or(0, |last| last.generation);
+        let opened = slot.open(secret)?;
+        let unwrapped = |wrap: &Wrap| slot.unwrap(&self.store, wrap, &opened).map(|master| (wrap.generation, master));
+        // Wraps of other generations than are listed are passed over: nothing vouches for what is in them.
+        let listed = slot.wraps.iter().filter(|wrap| (1..=newest).contains(&wrap.generation));
+        let masters: Vec<_> = listed.filter_map(unwrapped).collect();
+        if masters.is_empty() {
+            return Ok(None);
+        }
+        let keys = masters.into_iter().fold(Keyring::plain(), |keys, (generation, master)| keys.with(generation, master));
+        self.verify(slot, &opened, &keys, known)?;
+        Ok(Some(keys))
     }
 
     /// Every generation is vouched for by the one before, and the first one that is not known otherwise by the slot or by this machine.
@@ -225,7 +261,10 @@ impl Document {
         if document.sum()? != document.checksum || document.number != number {
             return Err(damaged("its checksum or its number is wrong".into()));
         }
-        document.bounded().map_err(|_| damaged("it has too many slots or generations".into()))
+        match document.fault() {
+            Some(fault) => Err(damaged(fault)),
+            None => Ok(document),
+        }
     }
 }
 
@@ -257,6 +296,20 @@ impl Document {
             slot.wraps.clear();
             slot.wrap(&self.store, 1, own_keys.key(1).unwrap(), random).unwrap();
         }
+    }
+
+    /// What the owner of a bucket can do: wrap one more key for all slots.
+    pub(super) fn inject(&mut self, generation: u32, own: &MasterKey, random: &dyn Random) {
+        for slot in &mut self.slots {
+            slot.wrap(&self.store, generation, own, random).unwrap();
+        }
+    }
+
+    /// Other numbers for the generations that are listed.
+    pub(super) fn renumber(&mut self, numbers: &[u32]) {
+        let listed = self.generations.clone();
+        self.generations =
+            numbers.iter().zip(listed.iter().cycle()).map(|(n, g)| Generation { generation: *n, ..g.clone() }).collect();
     }
 
     /// Another vouch for the newest generation.

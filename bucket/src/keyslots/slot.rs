@@ -21,8 +21,8 @@ const SECRET_CONTEXT: &str = "parhelia 2026-12 bucket slot secret v1";
 const VOUCH_CONTEXT: &str = "parhelia 2026-12 bucket slot vouch v1";
 /// Cost of a passphrase in new slots: 64 MiB three times, a quarter of a second.
 const NEW_COST: Cost = Cost { memory_kib: 64 << 10, passes: 3, lanes: 1 };
-/// The highest cost that is paid: a slot comes from the bucket, and must not take all memory.
-const COST_MAX: Cost = Cost { memory_kib: 1 << 20, passes: 32, lanes: 8 };
+/// The highest cost that is paid: a slot comes from the bucket, and must take neither all memory nor minutes.
+const COST_MAX: Cost = Cost { memory_kib: 256 << 10, passes: 8, lanes: 8 };
 
 /// What opens a slot. It is wiped when it is dropped, and never shown.
 #[derive(Clone)]
@@ -188,7 +188,7 @@ impl Slot {
         match secret {
             Secret::Key(key) => return Ok(Opened { key: key.clone(), vouch: None }),
             Secret::Passphrase(passphrase) => {
-                stretch(passphrase.as_bytes(), &self.salt, self.cost.unwrap_or(NEW_COST), &mut derived)?
+                stretch(passphrase.as_bytes(), &self.label, &self.salt, self.cost.unwrap_or(NEW_COST), &mut derived)?
             }
             Secret::Recovery(phrase) => {
                 // A phrase has 160 random bits: nobody guesses it, and it needs no stretching.
@@ -277,12 +277,13 @@ fn zero_nonce() -> Nonce {
     Nonce::assume_unique_for_key([0; 12])
 }
 
-fn stretch(passphrase: &[u8], salt: &[u8; 16], cost: Cost, to: &mut [u8; 32]) -> Result<()> {
+fn stretch(passphrase: &[u8], label: &str, salt: &[u8; 16], cost: Cost, to: &mut [u8; 32]) -> Result<()> {
     let Cost { memory_kib, passes, lanes } = cost;
     if memory_kib > COST_MAX.memory_kib || passes > COST_MAX.passes || lanes > COST_MAX.lanes {
-        return Err(Error::damaged("keys", "the cost of a passphrase is out of bounds"));
+        return Err(Error::damaged("keys", format!("the cost of the passphrase of slot {label} is out of bounds")));
     }
-    let params = Params::new(memory_kib, passes, lanes, Some(32)).map_err(|e| Error::damaged("keys", e))?;
+    let unfit = |e| Error::damaged("keys", format!("the cost of the passphrase of slot {label} does not fit: {e}"));
+    let params = Params::new(memory_kib, passes, lanes, Some(32)).map_err(unfit)?;
     let argon = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);
     argon.hash_password_into(passphrase, salt, to).map_err(|e| Error::Invalid(format!("cannot use the passphrase: {e}")))
 }

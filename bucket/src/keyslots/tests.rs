@@ -78,6 +78,25 @@ fn keys_that_the_owner_of_the_bucket_wraps_are_refused() {
     let known_second = rotated.fingerprint().unwrap();
     rotated.forge_first_of_two(&MasterKey::new([9; 32]), &random);
     assert!(matches!(rotated.open(&passphrase("p"), Some(&known_second)), Err(Error::Damaged { .. })));
+    // A generation that is not listed, to seal what is written from now on, or the names that the first one hides.
+    for generation in [0, 2, u32::MAX] {
+        let mut injected = document.clone();
+        injected.inject(generation, &MasterKey::new([9; 32]), &random);
+        for known in [None, Some(&known)] {
+            let opened = injected.open(&passphrase("p"), known).unwrap();
+            assert!(same(&opened, &keys) && opened.key(generation).is_none(), "generation {generation}");
+            assert_eq!(opened.hidden_name(b"s"), keys.hidden_name(b"s"));
+        }
+    }
+    // Generations that are listed in another way than one after the other.
+    for numbers in [&[][..], &[0, 1], &[1, 1], &[2, 1], &[1, 3], &[1, u32::MAX]] {
+        let (mut rotated, _) = document.rotated(&keys, &random).unwrap();
+        rotated.renumber(numbers);
+        let fault = rotated.open(&passphrase("p"), Some(&known)).unwrap_err();
+        assert!(matches!(&fault, Error::Damaged { cause, .. } if cause.contains("from 1 in order")), "{numbers:?}: {fault}");
+        let stored = rotated.encode().unwrap();
+        assert!(matches!(Document::decode("keys", rotated.number(), &stored), Err(Error::Damaged { .. })), "{numbers:?}");
+    }
     // An older document than the one that this machine has used.
     let newer = Fingerprint { generation: 2, ..known };
     assert!(matches!(document.open(&passphrase("p"), Some(&newer)), Err(Error::Damaged { .. })));
@@ -89,9 +108,57 @@ fn a_cost_that_takes_all_memory_is_refused() {
     let (document, keys, _) = fresh();
     let document = document.with_slot(&passphrase("p"), "team", &keys, &random).unwrap();
     let text = String::from_utf8(document.encode().unwrap()).unwrap();
-    let costly = text.replace("\"memory_kib\":65536", "\"memory_kib\":4000000000");
-    let changed: Document = serde_json::from_str(&costly).unwrap();
-    assert!(matches!(changed.open(&passphrase("p"), None), Err(Error::Damaged { .. })));
+    for (usual, costly) in [
+        ("\"memory_kib\":65536", "\"memory_kib\":4000000000"),
+        ("\"memory_kib\":65536", "\"memory_kib\":262145"),
+        ("\"passes\":3", "\"passes\":9"),
+        ("\"lanes\":1", "\"lanes\":9"),
+        ("\"passes\":3", "\"passes\":0"),
+    ] {
+        let changed: Document = serde_json::from_str(&text.replace(usual, costly)).unwrap();
+        let fault = changed.open(&passphrase("p"), None).unwrap_err();
+        assert!(matches!(&fault, Error::Damaged { cause, .. } if cause.contains("of slot team")), "{costly}: {fault}");
+    }
+}
+
+#[test]
+fn a_bad_slot_does_not_stop_the_others() {
+    let random = OsRandom::new();
+    let (document, keys, _) = fresh();
+    let document = document.with_slot(&passphrase("p"), "first", &keys, &random).unwrap();
+    let document = document.with_slot(&passphrase("p"), "second", &keys, &random).unwrap();
+    let text = String::from_utf8(document.encode().unwrap()).unwrap();
+    let mac = text.find("\"mac\":\"").unwrap() + 7;
+    let forged = format!("{}{}{}", &text[..mac], "00".repeat(32), &text[mac + 64..]);
+    for changed in [text.replacen("\"passes\":3", "\"passes\":33", 1), forged] {
+        let changed: Document = serde_json::from_str(&changed).unwrap();
+        assert!(same(&changed.open(&passphrase("p"), None).unwrap(), &keys));
+    }
+}
+
+#[test]
+fn a_document_that_takes_hours_to_open_is_refused() {
+    let random = OsRandom::new();
+    let (document, keys, key) = fresh();
+    let document = document.with_slot(&passphrase("p"), "team", &keys, &random).unwrap();
+    let with_slots = |count: usize| {
+        let mut value = serde_json::to_value(&document).unwrap();
+        let slots = value["slots"].as_array_mut().unwrap();
+        for copy in 1..count {
+            let mut slot = slots[1].clone();
+            slot["label"] = format!("copy {copy}").into();
+            slots.push(slot);
+        }
+        serde_json::from_value::<Document>(value).unwrap()
+    };
+    let most = with_slots(16);
+    assert!(Document::decode("keys", 2, &most.encode().unwrap()).is_ok());
+    let fault = most.with_slot(&passphrase("q"), "one more", &keys, &random).unwrap_err();
+    assert!(matches!(&fault, Error::Invalid(what) if what.contains("more than 16 slots of passphrases")), "{fault}");
+    let fault = Document::decode("keys", 2, &with_slots(17).encode().unwrap()).unwrap_err();
+    assert!(matches!(&fault, Error::Damaged { cause, .. } if cause.contains("more than 16 slots of passphrases")), "{fault}");
+    assert!(with_slots(17).open(&passphrase("p"), None).is_err());
+    assert!(with_slots(16).open(&Secret::Key(key), None).is_ok());
 }
 
 #[test]

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::PackRef;
 use crate::{
     bucket::Bucket,
+    codec::hex,
     error::{Error, Result},
     seal::{Content, Seal, Shape},
 };
@@ -22,6 +23,8 @@ pub const PART_BYTES: u64 = 16 << 20;
 const PARTS_MAX: u64 = 10_000;
 /// Uploads that are begun anew before one is given up.
 const BEGINNINGS_MAX: u32 = 3;
+/// Length of what is read of a content at once to hash it, in bytes.
+const HASHED_BYTES: usize = 1 << 20;
 
 /// An upload in parts that has begun. Kept by the caller, it goes on in another process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,7 +43,25 @@ fn part_bytes(stored_bytes: u64, wanted: u64) -> u64 {
     if least <= wanted { wanted } else { least.next_multiple_of(1 << 20) }
 }
 
-/// Uploads a pack. `upload` is where an earlier try got to; `keep` is called whenever it has changed, before the next request.
+/// True if a content is the one that a pack stands for.
+fn is_content_of(pack: &PackRef, content: &(dyn Content + Send + Sync)) -> Result<bool> {
+    if content.bytes() != pack.content_bytes {
+        return Ok(false);
+    }
+    let mut hasher = blake3::Hasher::new();
+    let mut buffer = vec![0; HASHED_BYTES];
+    let mut at = 0;
+    while at < pack.content_bytes {
+        let length = usize::try_from(pack.content_bytes - at).unwrap_or(HASHED_BYTES).min(HASHED_BYTES);
+        content.read_at(at, &mut buffer[..length])?;
+        hasher.update(&buffer[..length]);
+        at += length as u64;
+    }
+    Ok(hasher.finalize() == pack.digest)
+}
+
+/// Uploads a pack. Fails with [`Error::Changed`] if the content is not the one that the pack stands for; its name must not be used again then,
+/// as a part that is on the remote may have been sealed from the other content. `upload` is where an earlier try got to; `keep` is called whenever it has changed, before the next request.
 pub async fn upload(
     bucket: &Bucket,
     pack: &PackRef,
@@ -50,8 +71,16 @@ pub async fn upload(
 ) -> Result<()> {
     let Bucket { client, keys, effort, .. } = bucket;
     let object = pack.key.object();
-    if content.bytes() != pack.content_bytes {
-        return Err(Error::Invalid(format!("cannot upload {object}: its content has {} bytes now", content.bytes())));
+    // Keys and nonces follow from the name alone: another content under this name, in a later process or after a repair, would show both.
+    if !is_content_of(pack, content)? {
+        if let Some(begun) = upload.take() {
+            keep(upload)?;
+            if let Some(parts_of) = client.parts_of(&object) {
+                // Parts that stay cost space until the server drops them, and nothing refers to them: a failure is none of this upload.
+                parts_of.abort(&begun.id, effort).await.ok();
+            }
+        }
+        return Err(Error::Changed { object, label: hex(&pack.label) });
     }
     let seal = Seal::new(&object, pack.key.name, pack.sealing, keys)?;
     let stored_bytes = Shape::of(pack.content_bytes, pack.sealing)?.stored_bytes();

@@ -29,6 +29,8 @@ pub struct Client {
     pub(super) store: Arc<dyn ObjectStore>,
     /// Uploads in parts that survive this process; absent where the provider has none, as in a folder.
     pub(super) parts: Option<Arc<dyn MultipartStore>>,
+    /// True if lists come in order of their paths, so that one that broke off can go on. A folder's do not.
+    pub(super) lists_in_order: bool,
     prefix: String,
 }
 
@@ -88,14 +90,14 @@ impl Client {
         }
     }
 
-    /// A client of a store that uploads in parts.
+    /// A client of a store that uploads in parts and lists in order of paths, as the servers' protocols have it.
     pub fn with_parts<S: ObjectStore + MultipartStore>(store: Arc<S>, prefix: &str) -> Self {
-        Self::of(Arc::clone(&store) as _, Some(store), prefix)
+        Client { lists_in_order: true, ..Self::of(Arc::clone(&store) as _, Some(store), prefix) }
     }
 
-    /// A client of any store of objects.
+    /// A client of any store of objects, whose lists may have any order.
     pub fn of(store: Arc<dyn ObjectStore>, parts: Option<Arc<dyn MultipartStore>>, prefix: &str) -> Self {
-        Client { store, parts, prefix: prefix.trim_matches('/').into() }
+        Client { store, parts, lists_in_order: false, prefix: prefix.trim_matches('/').into() }
     }
 
     /// True if large objects can be uploaded in parts.

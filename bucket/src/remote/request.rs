@@ -146,8 +146,9 @@ impl Client {
         let prefix = self.path(folder);
         let mut listed: Vec<Listed> = Vec::new();
         for attempt in 0.. {
-            // A list that breaks off goes on behind what it has shown. One without order, as a folder's, begins anew.
-            if !listed.is_sorted_by(|a, b| a.object < b.object) {
+            // A list that breaks off goes on behind what it has shown. One without order, as a folder's, begins anew, even where what it has
+            // shown happens to be in order: what lies before that may be missing. So does one that breaks its promise of an order.
+            if !self.lists_in_order || !listed.is_sorted_by(|a, b| a.object < b.object) {
                 listed.clear();
             }
             let from = listed.last().map(|last| last.object.clone()).or_else(|| after.map(str::to_owned));

@@ -12,7 +12,7 @@ use std::{
 use bytes::Bytes;
 use parhelia_bucket::{
     Bucket, Error, Result,
-    chain::{CommitId, Entry, Machine, MachineMemory, MachineState, Record},
+    chain::{Body, CommitAgain, CommitId, Entry, Machine, MachineMemory, MachineState, Record, Segment},
     gc,
     layout::{self, MachineId, PackKey},
     pack::{PackRef, PackSource, WantedPack, fetch_range, fetch_whole, upload},
@@ -91,6 +91,18 @@ async fn an_object_that_is_too_long_is_not_read() {
     client.put("a", vec![0; 1001].into(), &QUICK).await.unwrap();
     assert!(matches!(client.get("a", 1000, &QUICK).await, Err(Error::Damaged { .. })));
     assert_eq!(client.get("a", 1001, &QUICK).await.unwrap().len(), 1001);
+}
+
+#[tokio::test]
+async fn a_list_without_order_that_breaks_off_begins_anew() {
+    let server = Server::new(Quirk::Unordered);
+    let client = Client::of(Arc::clone(&server) as _, None, "p");
+    for object in ["packs/a", "packs/b", "packs/c"] {
+        client.put(object, "x".into(), &QUICK).await.unwrap();
+    }
+    let listed = client.list("packs", None, &QUICK).await.unwrap();
+    let names: Vec<&str> = listed.iter().map(|listed| listed.object.as_str()).collect();
+    assert_eq!(names, ["packs/a", "packs/b", "packs/c"]);
 }
 
 struct Bytes100k;
@@ -202,6 +214,79 @@ fn commit(id: u8) -> Entry {
     Entry::Commit { id: CommitId([id; 16]), body: vec![id], packs }
 }
 
+/// A local store with one pack, which may change.
+struct OnePack(Vec<u8>);
+
+impl PackSource for OnePack {
+    fn open(&self, _: &[u8]) -> Result<Box<dyn Content + Send + Sync>> {
+        Ok(Box::new(Held(self.0.clone())))
+    }
+
+    fn replace(&self, _: &PackRef) -> Result<Vec<WantedPack>> {
+        Ok(Vec::new())
+    }
+}
+
+struct Held(Vec<u8>);
+
+impl Content for Held {
+    fn bytes(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        self.0[..].read_at(offset, buffer)
+    }
+}
+
+/// A disk that fails when an upload has two parts.
+struct Full<'a>(&'a Disk);
+
+impl MachineMemory for Full<'_> {
+    fn load(&self) -> Result<Option<MachineState>> {
+        self.0.load()
+    }
+
+    fn save(&self, state: &MachineState) -> Result<()> {
+        let mut parts = state.uploads.values().filter_map(|begun| begun.upload.as_ref()).map(|upload| upload.parts.len());
+        self.0.save(state)?;
+        if parts.any(|parts| parts == 2) { Err(Error::State("killed".into())) } else { Ok(()) }
+    }
+}
+
+#[tokio::test]
+async fn a_pack_that_has_changed_never_goes_up_under_its_old_name() {
+    for part_bytes in [16 << 10, 16 << 20] {
+        let server = Server::new(Quirk::None);
+        let mut bucket = bucket(&server).await;
+        let disk = Disk::default();
+        let died = Machine::open(&bucket, &Full(&disk)).await.unwrap().push(&[commit(1)], 1, &Packs).await;
+        assert!(matches!(died, Err(Error::State(_))));
+        // What a process finds that died before its request.
+        bucket.part_bytes = part_bytes;
+        if part_bytes > 100_000 {
+            disk.0.lock().unwrap().as_mut().unwrap().uploads.get_mut("01").unwrap().upload = None;
+        }
+        let old = disk.0.lock().unwrap().as_ref().unwrap().uploads["01"].pack.key;
+        let (mut changed, parts) = (noise(), server.parts.load(Ordering::Relaxed));
+        changed[99_999] ^= 1;
+        let mut machine = Machine::open(&bucket, &disk).await.unwrap();
+        for content in [changed, noise()[1..].to_vec()] {
+            let fault = machine.push(&[commit(1)], 1, &OnePack(content)).await.unwrap_err();
+            assert!(fault.to_string().contains("the local pack 01") && fault.step().is_some(), "{fault}");
+            assert_eq!(server.parts.load(Ordering::Relaxed), parts, "no part of another content");
+            assert!(machine.state().uploads.is_empty(), "the name is given up");
+        }
+        machine.push(&[commit(1)], 1, &OnePack(noise())).await.unwrap();
+        let mut view = View::default();
+        view.refresh(&bucket, &mut |_| {}).await.unwrap();
+        let pack = view.checkpoints()[&CommitId([1; 16])].commit.packs[0].clone();
+        assert_ne!(pack.key.name, old.name);
+        assert!(fetch_whole(&bucket.client, &bucket.keys, &pack, &QUICK).await.unwrap() == noise());
+        assert_eq!(bucket.client.size(&old.object(), &QUICK).await.unwrap(), None);
+    }
+}
+
 #[tokio::test]
 async fn a_small_push_costs_three_requests() {
     let server = Server::new(Quirk::None);
@@ -264,6 +349,58 @@ async fn a_segment_that_was_emptied_is_known_as_ones_own() {
     };
     View::default().refresh(&bucket, &mut see).await.unwrap();
     assert_eq!(events, [[2]]);
+}
+
+/// A machine whose first commit is to be written again, with the segment that it is in.
+async fn to_be_written_again<'a>(bucket: &Bucket, disk: &'a Disk) -> (MachineId, Segment) {
+    let mut machine = Machine::open(bucket, disk).await.unwrap();
+    machine.push(&[commit(1)], 1, &Packs).await.unwrap();
+    machine.push(&[Entry::Event(vec![1])], 2, &Packs).await.unwrap();
+    let id = machine.state().machine;
+    let again = CommitAgain { id: CommitId([1; 16]), machine: id, number: 1 };
+    disk.0.lock().unwrap().as_mut().unwrap().again.push(again);
+    let stored = bucket.client.get(&layout::segment(id, 1), 1 << 20, &QUICK).await.unwrap();
+    let (_, name, hash) = Segment::open(id, 1, &stored, &bucket.keys).unwrap();
+    (id, Segment { machine: id, number: 1, body: Body::Emptied { name, hash } })
+}
+
+#[tokio::test]
+async fn a_commit_that_was_deleted_and_emptied_is_not_written_again() {
+    let server = Server::new(Quirk::None);
+    let bucket = bucket(&server).await;
+    let (disk, other) = (Disk::default(), Disk::default());
+    let (id, _) = to_be_written_again(&bucket, &disk).await;
+    let deletion = Entry::Deletion { commit: CommitId([1; 16]), at_ms: 0 };
+    Machine::open(&bucket, &other).await.unwrap().push(&[deletion], 1, &Packs).await.unwrap();
+    let mut view = View::default();
+    view.refresh(&bucket, &mut |_| {}).await.unwrap();
+    assert_eq!(gc::empty(&bucket, &view, id, 1..2).await.unwrap(), 1);
+    let mut machine = Machine::open(&bucket, &disk).await.unwrap();
+    let pushed = machine.push(&[], 0, &Packs).await.unwrap();
+    assert!(machine.is_settled());
+    assert_eq!((pushed.segments, disk.0.lock().unwrap().as_ref().unwrap().again.len()), (0, 0));
+}
+
+#[tokio::test]
+async fn a_commit_that_was_emptied_too_early_must_be_given_again() {
+    let server = Server::new(Quirk::None);
+    let bucket = bucket(&server).await;
+    let disk = Disk::default();
+    let (id, emptied) = to_be_written_again(&bucket, &disk).await;
+    let sealed = emptied.seal(bucket.sealing(), &bucket.keys, &OsRandom::new()).unwrap();
+    bucket.client.put(&layout::segment(id, 1), sealed.bytes, &QUICK).await.unwrap();
+    let mut machine = Machine::open(&bucket, &disk).await.unwrap();
+    for entries in [&[][..], &[Entry::Event(vec![2])]] {
+        let fault = machine.push(entries, 3, &Packs).await.unwrap_err();
+        let said = format!("commit {} must be given again", "01".repeat(16));
+        assert!(matches!(&fault, Error::Invalid(what) if what.contains(&said)), "{fault}");
+        assert!(!machine.is_settled());
+    }
+    machine.push(&[commit(1)], 3, &Packs).await.unwrap();
+    assert!(machine.is_settled());
+    let mut view = View::default();
+    view.refresh(&bucket, &mut |_| {}).await.unwrap();
+    assert_eq!(view.checkpoints()[&CommitId([1; 16])].number, 3);
 }
 
 #[tokio::test]

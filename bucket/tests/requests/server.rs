@@ -10,7 +10,11 @@ use std::{
 };
 
 use async_trait::async_trait;
-use futures_util::{future::BoxFuture, stream::BoxStream};
+use futures_util::{
+    StreamExt,
+    future::BoxFuture,
+    stream::{self, BoxStream},
+};
 use object_store::{
     CopyOptions, Error as ClientError, GetOptions, GetResult, ListResult, MultipartId, MultipartUpload, ObjectMeta, ObjectStore,
     PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult,
@@ -37,6 +41,8 @@ pub enum Quirk {
     Whole,
     /// The first put of each part fails, and the first completion takes effect and says that it did not.
     TornParts,
+    /// Lists begin in the middle, and the first one breaks off before it comes to the objects in front.
+    Unordered,
     /// All is refused.
     Denies,
 }
@@ -145,7 +151,18 @@ impl ObjectStore for Server {
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, object_store::Result<ObjectMeta>> {
         self.requests.fetch_add(1, Ordering::Relaxed);
-        self.store.list(prefix)
+        let listed = self.store.list(prefix);
+        if self.quirk != Quirk::Unordered {
+            return listed;
+        }
+        let is_torn = self.is_first("list".into());
+        let turned = async move {
+            let mut listed: Vec<_> = listed.collect().await;
+            let first = listed.remove(0);
+            listed.push(if is_torn { Err(unavailable()) } else { first });
+            stream::iter(listed)
+        };
+        stream::once(turned).flatten().boxed()
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> object_store::Result<ListResult> {

@@ -118,15 +118,18 @@ class Bucket:
         need(f"keys/{document['number']:020}" == name and document["parhelia_keys"] == 1, "keys of another number")
         store = bytes.fromhex(document["store"])
         need(store.hex() == self.settings["id"], "keys of another store")
+        listed = [generation["generation"] for generation in document["generations"]]
+        need(listed and listed == list(range(1, len(listed) + 1)), "generations out of order")
+        need(sum(slot["kind"] == "passphrase" for slot in document["slots"]) <= 16, "too many passphrases")
         for slot in document["slots"]:
-            opened = self.open_slot(store, slot, *secret)
+            opened = self.open_slot(store, slot, listed, *secret)
             if opened:
                 masters, vouching = opened
                 self.check_generations(store, document, slot, masters, vouching)
                 return masters
         raise Damage("no slot opens")
 
-    def open_slot(self, store, slot, kind, text):
+    def open_slot(self, store, slot, listed, kind, text):
         if slot["kind"] != kind:
             return None
         salt, vouching = bytes.fromhex(slot["salt"]), None
@@ -135,7 +138,8 @@ class Bucket:
         else:
             if kind == "passphrase":
                 cost = slot["cost"]
-                need(cost["memory_kib"] <= 1 << 20 and cost["passes"] <= 32 and cost["lanes"] <= 8, "cost out of bounds")
+                if cost["memory_kib"] > 256 << 10 or cost["passes"] > 8 or cost["lanes"] > 8:
+                    return None
                 hashed = hash_secret_raw(text.encode(), salt, cost["passes"], cost["memory_kib"], cost["lanes"], 32, Type.ID, 0x13)
             else:
                 hashed = derived(SECRET, phrase(text), salt)
@@ -143,6 +147,8 @@ class Bucket:
         private = X25519PrivateKey.from_private_bytes(private)
         masters = {}
         for wrap in slot["wraps"]:
+            if wrap["generation"] not in listed:
+                continue
             ephemeral, public = bytes.fromhex(wrap["ephemeral"]), bytes.fromhex(slot["public"])
             key = derived(WRAP, private.exchange(X25519PublicKey.from_public_bytes(ephemeral)), ephemeral, public)
             covered = store + bytes.fromhex(slot["id"]) + struct.pack("<I", wrap["generation"])
@@ -150,12 +156,13 @@ class Bucket:
                 masters[wrap["generation"]] = ChaCha20Poly1305(key).decrypt(bytes(12), bytes.fromhex(wrap["sealed"]), covered)
             except InvalidTag:
                 return None
-        return masters, vouching
+        return (masters, vouching) if masters else None
 
     def check_generations(self, store, document, slot, masters, vouching):
         before, listed = None, store
         for place, generation in enumerate(document["generations"], 1):
             number, fingerprint = generation["generation"], bytes.fromhex(generation["fingerprint"])
+            need(number in masters, "a key is missing")
             master = masters[number]
             said = store + struct.pack("<I", number) + fingerprint
             need(number == place and derived(FINGERPRINT, master)[:16] == fingerprint, "another key than is listed")
