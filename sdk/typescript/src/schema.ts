@@ -677,6 +677,8 @@ export interface components {
             failing: components["schemas"]["FailureStreak"] | null;
             /** @description True if it lives and its store takes no writes. */
             store_is_read_only: boolean;
+            /** @description True if it lives and its store has no room for a checkpoint that has something new. */
+            store_is_full: boolean;
             /**
              * Format: int32
              * @description Process that has the conversation open of this one, whose agent is dead, or not known: then it may be that.
@@ -690,17 +692,17 @@ export interface components {
             hooks_silent: string | null;
             /** @description A warning if another folder has taken the place of its own. */
             another_folder: string | null;
-            /** @description True unless nothing is at its folder's path. */
+            /** @description True unless nothing is at its folder's path here, and no other machine has it. */
             workspace_exists: boolean;
             /** @description Reason for which it is not resumed by itself since its agent died, so that it waits for a person. */
             set_aside: string | null;
             /** @description Verdict on its agent, as it was recorded, while it holds. */
             attention: components["schemas"]["Attention"] | null;
             /**
-             * @description What it needs of a person: resume_failed, left_alone, failing, waiting, review; null if nothing.
+             * @description What it needs of a person: resume_failed, left_alone, failing, waiting, cut_off (its turn was, and it waits to be told how to go on), review; null if nothing.
              * @enum {string|null}
              */
-            needs: "resume_failed" | "left_alone" | "failing" | "waiting" | "review" | null;
+            needs: "resume_failed" | "left_alone" | "failing" | "waiting" | "cut_off" | "review" | null;
             /** @description Target of a rollback that was interrupted: files of two states are in the workspace. */
             interrupted_rollback: string | null;
             /** @description Folders outside of its workspace that its agent was seen to work in, by its hooks; the last one at the end. */
@@ -800,10 +802,10 @@ export interface components {
         /** @description A verdict on a session's agent. */
         Attention: {
             /**
-             * @description waiting (for a person's answer), idle, left_alone (it died and is not resumed by itself), resume_failed, recovered (it died and was resumed).
+             * @description waiting (for a person's answer), idle, left_alone (it died and is not resumed by itself), resume_failed, recovered (it died and was resumed), cut_off (it died in a turn, was resumed, and waits to be told how to go on).
              * @enum {string}
              */
-            state: "waiting" | "idle" | "left_alone" | "resume_failed" | "recovered";
+            state: "waiting" | "idle" | "left_alone" | "resume_failed" | "recovered" | "cut_off";
             /** @description Reason, or what it waits for. */
             why: string | null;
             /** @description Run that it is about. */
@@ -888,7 +890,7 @@ export interface components {
             started_at: string;
             /**
              * Format: date-time
-             * @description Time of its end.
+             * @description Time of its end; of one that nobody saw, the time at which it was last heard of.
              */
             ended_at: string | null;
             /** @description The end, as a value: rules and notifications go by it. Of a run that an earlier release ended, as its reason tells it. */
