@@ -69,6 +69,7 @@ const OPENERS: &[(&str, &str, &str)] = &[
     ("cli/src/hook_log.rs", "open", "the user's state folder"),
     ("cli/src/import.rs", "of_archive", "a file that the user names"),
     ("cli/src/input.rs", "text_of", "a file that the user names"),
+    ("cli/src/remote/secret.rs", "configured", "a file that the user names"),
     ("cli/src/told_settings.rs", "read note", "the user's state folder"),
     ("fuse/src/mount/attach.rs", "attach check_device", "the kernel's device"),
     ("fuse/src/mount/mountinfo.rs", "holders", "processes"),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     error::{Error, Result},
+    keyslots::{self, Document, Secret},
     layout::MachineId,
     pack::PART_BYTES,
     random::Random,
@@ -41,6 +42,28 @@ impl Bucket {
             Some(settings) => settings,
             None => Settings::new(keys.newest() > 0, &*random)?.write(&client, &effort).await?,
         };
+        Self::of(client, settings, keys, random, effort)
+    }
+
+    /// Makes an encrypted bucket at a prefix that has none: its settings, and then its keys, with one slot. Goes on where that was interrupted, and
+    /// opens the bucket with the secret where somebody else was first.
+    pub async fn make_encrypted(
+        client: Client,
+        secret: &Secret,
+        label: &str,
+        random: Arc<dyn Random>,
+        effort: Effort,
+    ) -> Result<Self> {
+        let settings = match Settings::read(&client, &effort).await? {
+            Some(settings) => settings,
+            None => Settings::new(true, &*random)?.write(&client, &effort).await?,
+        };
+        if settings.encrypted && keyslots::read(&client, &effort).await?.is_none() {
+            let (document, _) = Document::new(settings.id, secret, label, &*random)?;
+            // If another machine was first, its keys are the bucket's.
+            keyslots::write(&client, &document, &effort).await?;
+        }
+        let keys = if settings.encrypted { keyslots::unlock(&client, secret, None, &effort).await? } else { Keyring::plain() };
         Self::of(client, settings, keys, random, effort)
     }
 

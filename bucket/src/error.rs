@@ -103,6 +103,9 @@ pub enum Error {
         /// The local store's name of the pack, in hex.
         label: String,
     },
+    /// The local store's answer.
+    #[error("{0}")]
+    Local(Box<dyn std::error::Error + Send + Sync>),
     /// A request that makes no sense.
     #[error("{0}")]
     Invalid(String),
@@ -138,17 +141,21 @@ impl Error {
             Error::Request { is_transient: true, .. } | Error::TimedOut { .. } => Some("try again when the remote answers"),
             Error::Request { .. } => Some("check the credentials, the bucket's name and the rights of the key"),
             Error::NotKnown { .. } => Some("nothing is lost: the same bytes are sent again at the next push"),
-            Error::Damaged { .. } => Some("check the bucket; a machine that has the data can write it again"),
+            Error::Damaged { .. } => {
+                Some("bring the object back from the bucket's versions or a copy; machines' own stores have what they made")
+            }
             Error::WrongKey { .. } | Error::Locked(_) => Some("give the passphrase, key or recovery phrase of this bucket"),
             Error::NoKey { .. } => Some("read the keys of the bucket again: they were rotated"),
             Error::Newer { .. } => Some("use a newer release of parhelia"),
-            Error::Foreign(_) => Some("check the URL; if the bucket was set back to an older copy, repair it from this machine"),
+            Error::Foreign(_) => Some(
+                "check the URL; if the bucket was set back to an older state, leave it and join it again: everything that it lacks is sent",
+            ),
             Error::Credential(_) => Some("run the command by hand and look at what it prints"),
             Error::Changed { .. } => {
                 Some("check the local store and repair the pack; the next push uploads it under a fresh name")
             }
             Error::State(_) => Some("check the disk of the local store"),
-            Error::NotFound { .. } | Error::Invalid(_) | Error::Random => None,
+            Error::NotFound { .. } | Error::Local(_) | Error::Invalid(_) | Error::Random => None,
         }
     }
 }

@@ -33,8 +33,8 @@ impl MachineId {
         random::array(random).map(MachineId)
     }
 
-    /// The id in a folder's name.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    /// The id in a folder's name, 32 hex digits.
+    pub fn parse(text: &str) -> Option<Self> {
         unhex(text).map(MachineId)
     }
 }

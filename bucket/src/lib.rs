@@ -66,7 +66,7 @@ pub mod pack;
 pub mod random;
 pub mod remote;
 pub mod seal;
-mod settings;
+pub mod settings;
 pub mod transfer;
 pub mod view;
 

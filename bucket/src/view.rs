@@ -25,6 +25,8 @@ pub struct PlacedCommit {
     pub machine: MachineId,
     /// Number of its segment.
     pub number: u64,
+    /// Its place in the segment, from 0.
+    pub index: usize,
     /// Epoch of its segment.
     pub epoch: u64,
     /// The commit.
@@ -120,10 +122,10 @@ impl View {
             match record {
                 Record::Commit(commit) => {
                     let (machine, number, epoch) = (*machine, *number, *epoch);
-                    self.commits.push(PlacedCommit { machine, number, epoch, commit: commit.clone() });
+                    self.commits.push(PlacedCommit { machine, number, index, epoch, commit: commit.clone() });
                 }
                 Record::Deletion { commit, at_ms } => drop(self.deletions.entry(*commit).or_insert(*at_ms)),
-                Record::Event(_) | Record::Other { .. } => {}
+                Record::Event(_) | Record::Seen(_) | Record::Other { .. } => {}
             }
             see(Seen { machine: *machine, number: *number, index, record });
         }

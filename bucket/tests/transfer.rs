@@ -89,6 +89,7 @@ impl Source for Local {
                 Entry::Commit { body, packs, .. } => body.len() + 256 * packs.len(),
                 Entry::Event(body) => body.len(),
                 Entry::Deletion { .. } => 24,
+                Entry::Seen(heads) => 24 * heads.len(),
             };
             if bytes > bytes_max && !batch.entries.is_empty() {
                 break;
@@ -135,7 +136,7 @@ impl Target for Local {
             Record::Commit(commit) => drop(self.commits.insert(commit.id, commit.body.clone())),
             Record::Event(body) => drop(self.events.insert(body.clone())),
             Record::Deletion { commit, .. } => drop(self.commits.remove(commit)),
-            Record::Other { .. } => {}
+            Record::Seen(_) | Record::Other { .. } => {}
         }
         Ok(())
     }

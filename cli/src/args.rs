@@ -14,7 +14,7 @@ use crate::{
     export, gc,
     global::Global,
     heartbeat, help, hook, hooks, import, init, log, man, mcp, mcp_proxy, memory, mount, mount_guard, mounts, notify, outbox,
-    phase,
+    phase, remote,
     scope::Invocation,
     serve, session, stats, status, suggest, umount, version,
 };
@@ -152,6 +152,9 @@ pub enum Verb {
     McpProxy(mcp_proxy::Args),
     /// Make a store; only the default store makes itself
     Init(init::Args),
+    /// Keep all checkpoints in a bucket as well, shared with other machines
+    #[command(subcommand)]
+    Remote(remote::Verb),
     /// Copy the whole store to another folder, or bring a copy up to date
     CopyStore(copy_store::Args),
     /// Free what no checkpoint needs
@@ -195,7 +198,7 @@ impl Verb {
 
     /// True if the verb delivers notifications itself.
     pub fn delivers(&self) -> bool {
-        matches!(self, Verb::Serve(_) | Verb::Outbox(_) | Verb::McpProxy(_) | Verb::Heartbeat(_))
+        matches!(self, Verb::Serve(_) | Verb::Outbox(_) | Verb::McpProxy(_) | Verb::Heartbeat(_) | Verb::Remote(_))
     }
 
     /// Does it.
@@ -219,6 +222,7 @@ impl Verb {
             Verb::Mcp => mcp::run(context),
             Verb::McpProxy(args) => mcp_proxy::run(context, args),
             Verb::Init(args) => init::run(context, args),
+            Verb::Remote(verb) => verb.run(context),
             Verb::CopyStore(args) => copy_store::run(context, args),
             Verb::Gc(args) => gc::run(context, args),
             Verb::Check(args) => check::run(context, args),

@@ -78,7 +78,7 @@ fn found_checkpoints(store: &Store) -> Result<Vec<Candidate>> {
         found.push((outline.id.to_string(), help.trim_end().to_owned()));
     }
     found.extend(found_tags(store)?.into_iter().map(|(tag, help)| (format!("tag:{tag}"), help)));
-    let sessions = view.sessions()?.into_iter().filter(|session| session.head.is_some());
+    let sessions = view.all_sessions()?.into_iter().filter(|session| session.head.is_some());
     found.extend(sessions.map(|session| (format!("{}@latest", session.id), "the newest checkpoint of the session".to_owned())));
     Ok(found)
 }
@@ -93,7 +93,7 @@ fn found_tags(store: &Store) -> Result<Vec<Candidate>> {
 
 fn found_sessions(store: &Store) -> Result<Vec<Candidate>> {
     let mut found = Vec::new();
-    for session in store.view().sessions()? {
+    for session in store.view().all_sessions()? {
         let place = session.workspace.as_ref().map(|place| place.path.clone()).unwrap_or_default();
         found.push((session.id.clone(), format!("{}, {place}", session.status.name())));
         if session.name != session.id {

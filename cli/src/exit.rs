@@ -69,6 +69,9 @@ pub enum Failure {
     /// The service could not be started, or failed.
     #[error(transparent)]
     Service(#[from] parhelia_service::Error),
+    /// The remote's part of it failed.
+    #[error("{}", words::remote(.0))]
+    Remote(#[from] parhelia_remote::Error),
     /// The outbox's files, or something behind them, failed.
     #[error(transparent)]
     Outbox(parhelia_service::outbox::Error),
@@ -119,6 +122,7 @@ impl Failure {
         match self {
             Failure::Store(error) => of_kind(error.kind()),
             Failure::Session(error) => of_kind(error.kind()),
+            Failure::Remote(error) => of_kind(error.kind()),
             Failure::Usage(_)
             | Failure::Agent(parhelia_agent::Error::Invalid(_))
             | Failure::Mount(parhelia_fuse::Error::Mountpoint { .. }) => Code::Usage,

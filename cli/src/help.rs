@@ -27,7 +27,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
             "mcp-proxy",
         ],
     ),
-    ("The store", &["init", "copy-store", "check", "gc", "stats"]),
+    ("The store", &["init", "remote", "copy-store", "check", "gc", "stats"]),
     ("The program", &["config", "completions", "man", "version", "help"]),
 ];
 

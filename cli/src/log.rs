@@ -118,10 +118,12 @@ fn lines(store: &Store, asked: &Filter<'_>, after: u64, last: &Cell<u64>) -> Res
             // Most need never be decoded where the last few are wanted.
             Some(_) => records.push((raw.sequence, raw.body.to_vec())),
             None => {
-                if let Entry::Commit { record, .. } = raw.decode()?.entry {
-                    sessions.committed(raw.sequence, record);
-                    records.push((raw.sequence, raw.body.to_vec()));
+                match raw.decode()?.entry {
+                    Entry::Commit { record, .. } => sessions.committed(raw.sequence, record),
+                    Entry::RemoteEvent { .. } => {}
+                    _ => return Ok(()),
                 }
+                records.push((raw.sequence, raw.body.to_vec()));
             }
         }
         Ok(())
@@ -141,8 +143,10 @@ fn lines(store: &Store, asked: &Filter<'_>, after: u64, last: &Cell<u64>) -> Res
                 Ok(checkpoint) => Line::of_commit(&checkpoint),
                 Err(_) => continue,
             },
-            Entry::Event(event) => Line::of_event(sequence, &event, sessions.of(&event)?),
-            _ => continue,
+            entry => match entry.any_event() {
+                Some((event, _)) => Line::of_event(sequence, &event, sessions.of(&event)?),
+                None => continue,
+            },
         };
         if asked.fits(&line.kind, line.at) && asked.session.is_none_or(|session| line.session.as_deref() == Some(session)) {
             lines.push(line);

@@ -58,6 +58,7 @@ mod pager;
 mod phase;
 mod progress;
 mod relay;
+mod remote;
 mod rollback;
 mod scope;
 mod selector;
@@ -115,6 +116,7 @@ fn main() -> ExitCode {
     context.record_ignored();
     if !args.verb.delivers() {
         outbox::after::hand_over(&context);
+        remote::after::hand_over(&context);
     }
     // What was printed before a failure stands before it.
     match (done, context.out.finish()) {

@@ -72,6 +72,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         tcp.ensure_protected()?;
     }
     let store = context.open_or_make()?.absorbing_later();
+    crate::remote::after::watch(context);
     let host = context.host()?;
     let socket = match (passed.socket, &args.socket) {
         (Some(passed), named) => Socket::Passed(instead_of(passed, named)),

@@ -30,6 +30,25 @@ pub fn error(error: &Error) -> String {
     }
 }
 
+/// An error of the remote, and the next step.
+pub fn remote(error: &parhelia_remote::Error) -> String {
+    let next = match error {
+        parhelia_remote::Error::NoRemote => "; `parhelia remote add URL` joins one",
+        parhelia_remote::Error::HasRemote { .. } => "; `parhelia remote status` shows it, and another store can have another one",
+        parhelia_remote::Error::NoBucket { .. } => "; check the URL: `parhelia remote add` makes one where none is",
+        parhelia_remote::Error::TakenInBefore { .. } => {
+            "; a store of its own can be cloned in which it is this one's (docs/remote.md)"
+        }
+        parhelia_remote::Error::OwnSlot { .. } => {
+            "; `parhelia remote remove` leaves the bucket, and another machine removes the slot"
+        }
+        parhelia_remote::Error::Plain { .. } => "; --no-encryption says that this is meant",
+        parhelia_remote::Error::Busy => "; it is done when `parhelia remote status` says so",
+        _ => "",
+    };
+    format!("{error}{next}")
+}
+
 /// A notice, and the next step.
 pub fn notice(notice: &Notice) -> String {
     let next = match notice {

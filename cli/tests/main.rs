@@ -13,6 +13,7 @@ mod habits;
 mod listed;
 mod mount;
 mod reading;
+mod remotes;
 mod said;
 mod sessions;
 mod store_places;

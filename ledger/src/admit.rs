@@ -6,7 +6,7 @@ use parhelia_store::{
     fold::{Checkpoints, Projection},
 };
 
-use crate::{fold::Ledger, kind};
+use crate::{fold::Ledger, kind, session::Session};
 
 /// Kinds of events that only the newest run of a session may record.
 const FENCED: [&str; 6] = [
@@ -23,7 +23,12 @@ impl Ledger {
     /// status or the conversation, renews a lease or decides, and where a run does not begin above the session's epoch.
     pub(crate) fn admitted_epoch(&self, kept: Projection<'_>, checkpoints: &dyn Checkpoints, new: &NewEvent) -> Result<u64> {
         let Some(id) = self.session_of(kept, checkpoints, new)? else { return Ok(new.epoch.unwrap_or(0)) };
-        let current = self.session(kept, &id)?.map_or(0, |session| session.epoch);
+        let session = self.session(kept, &id)?;
+        let is_of_session = ["session.", "run."].iter().any(|begins| new.kind.starts_with(begins));
+        if let Some(session) = session.as_ref().filter(|session| !session.is_ours() && is_of_session) {
+            return Err(elsewhere(session));
+        }
+        let current = session.map_or(0, |session| session.epoch);
         let fenced = |epoch| Err(Error::Fenced { action: new.kind.clone(), session: id.clone(), epoch, current });
         let epoch = match new.epoch {
             None if new.kind == kind::RUN_STARTED => current + 1,
@@ -54,6 +59,14 @@ impl Ledger {
             _ => Ok(told()),
         }
     }
+}
+
+/// The refusal of a change to a session that is on another machine.
+pub(crate) fn elsewhere(session: &Session) -> Error {
+    Error::Refused(format!(
+        "session {} is on another machine, of which a remote has told; what it has can be read and restored here, and nothing is changed in it",
+        session.id
+    ))
 }
 
 /// A session's head is one of its own checkpoints.

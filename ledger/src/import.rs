@@ -35,7 +35,8 @@ impl Ledger {
     /// The session of that id or name which works in a folder here. Nothing is imported into one: it would be what `latest` means in that folder,
     /// and the parent of what is captured there next.
     fn worked_in(&self, kept: Projection<'_>, name: &str) -> Result<Option<Session>> {
-        let is_it = |session: &Session| (session.id == name || session.name == name) && session.workspace.is_some();
+        let is_it =
+            |session: &Session| (session.id == name || session.name == name) && session.workspace.is_some() && session.is_ours();
         Ok(self.sessions(kept)?.into_iter().find(is_it))
     }
 }

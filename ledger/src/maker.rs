@@ -6,13 +6,17 @@ use std::{fs, os::unix::fs::MetadataExt};
 use parhelia_store::{Error, Result, create::Maker, event::NewEvent, fold::Projection, name, place::Place, record::Record};
 use serde_json::json;
 
-use crate::{fold::Ledger, kind};
+use crate::{admit::elsewhere, fold::Ledger, kind};
 
 impl Ledger {
     /// Fails where the session has a workspace elsewhere, or its disk is not mounted. One that was moved, or is gone, is no reason to
     /// refuse.
     pub(crate) fn check_folder(&self, kept: Projection<'_>, session: &str, maker: &Maker) -> Result<()> {
-        let known = self.session(kept, session)?.and_then(|session| session.workspace);
+        let session_here = self.session(kept, session)?;
+        if let Some(session) = session_here.as_ref().filter(|session| !session.is_ours()) {
+            return Err(elsewhere(session));
+        }
+        let known = session_here.and_then(|session| session.workspace);
         let (Some(known), Some(place)) = (known, &maker.place) else { return Ok(()) };
         if known.path == place.path
             && is_empty(&known)

@@ -183,13 +183,16 @@ pub struct Session {
     /// Journal sequence of that change. Sessions are ordered by it: clocks are set back.
     #[serde(default)]
     pub changed_sequence: u64,
+    /// The machine that it is on, where that is another one, of which a remote has told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<String>,
     /// Fields of later versions.
     #[serde(flatten)]
     pub extra: Map<String, Value>,
 }
 
 /// Fields that no event sets by naming them.
-pub(crate) const FIXED: [&str; 11] = [
+pub(crate) const FIXED: [&str; 12] = [
     "id",
     "status",
     "status_reason",
@@ -201,10 +204,11 @@ pub(crate) const FIXED: [&str; 11] = [
     "conversations",
     "created_at",
     "changed_sequence",
+    "machine",
 ];
 
 impl Session {
-    pub(crate) fn new(id: &str, at: Timestamp) -> Self {
+    pub(crate) fn new(id: &str, at: Timestamp, machine: Option<&str>) -> Self {
         Session {
             id: id.to_owned(),
             name: id.to_owned(),
@@ -224,8 +228,14 @@ impl Session {
             created_at: at,
             changed_at: at,
             changed_sequence: 0,
+            machine: machine.map(str::to_owned),
             extra: Map::new(),
         }
+    }
+
+    /// True if it is on this machine.
+    pub fn is_ours(&self) -> bool {
+        self.machine.is_none()
     }
 
     /// The last request.

@@ -21,8 +21,11 @@ pub trait LedgerView {
     /// A session, by its id.
     fn session(&self, id: &str) -> Result<Option<Session>>;
 
-    /// All sessions, by id.
+    /// The sessions of this machine, by id: their folders and processes are here.
     fn sessions(&self) -> Result<Vec<Session>>;
+
+    /// All sessions, by id, with those of other machines, of which a remote has told.
+    fn all_sessions(&self) -> Result<Vec<Session>>;
 
     /// The session that has this id, or else the one that has this name, if only one does, or only one of those that have not ended, or only one
     /// of those that are wanted running.
@@ -75,6 +78,10 @@ impl LedgerView for View {
     }
 
     fn sessions(&self) -> Result<Vec<Session>> {
+        Ok(self.all_sessions()?.into_iter().filter(Session::is_ours).collect())
+    }
+
+    fn all_sessions(&self) -> Result<Vec<Session>> {
         let (ledger, kept) = Ledger::of(self)?;
         ledger.sessions(kept)
     }
@@ -170,7 +177,11 @@ impl LedgerView for View {
 /// The one session of a name with one of these goals; of the first list of goals with which there is only one.
 fn chosen(view: &View, name: &str, goals: &[&[Goal]]) -> Result<Session> {
     let (ledger, kept) = Ledger::of(view)?;
-    let named = ledger.sessions_named(kept, name)?;
+    let mut named = ledger.sessions_named(kept, name)?;
+    // Who works here means the session here.
+    if named.iter().any(Session::is_ours) {
+        named.retain(Session::is_ours);
+    }
     let only = goals.iter().find_map(|goals| {
         let mut meant = named.iter().filter(|session| goals.contains(&session.goal()));
         meant.next().filter(|_| meant.next().is_none())

@@ -79,7 +79,8 @@ impl Pages {
         let mut events = Vec::new();
         for logged in page.records {
             match logged.entry {
-                Entry::Commit { record, .. } => {
+                // What another machine has done is told there.
+                Entry::Commit { record, machine: None, .. } => {
                     sessions.committed(logged.sequence, record.clone());
                     // What this release cannot read, it does not show.
                     if let Ok(checkpoint) = Checkpoint::decode(logged.sequence, record, store.ids()) {

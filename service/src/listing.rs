@@ -222,7 +222,7 @@ impl SessionCache {
                 }
             }
             None => {
-                self.sessions = view.sessions()?.into_iter().map(|session| (session.id.clone(), Arc::new(session))).collect();
+                self.sessions = view.all_sessions()?.into_iter().map(|session| (session.id.clone(), Arc::new(session))).collect();
                 (self.seen, self.counts) = (HashMap::new(), HashMap::new());
             }
         }
@@ -260,7 +260,8 @@ fn changed(store: &Store, view: &View, behind: u64, end: u64) -> Result<ChangeSe
                         changed.insert(checkpoint.record.session);
                     }
                 }
-                Entry::Event(event) => {
+                entry @ (Entry::Event(_) | Entry::RemoteEvent { .. }) => {
+                    let Some((event, _)) = entry.any_event() else { continue };
                     if event.kind == kind::CHECKPOINT_DELETED {
                         all.deleted.extend(event.subject.parse::<Ulid>());
                     }

@@ -172,7 +172,7 @@ impl<'a> Chain<'a> {
         };
         let entry = Entry::Event(Box::new(event.clone()));
         let hash = self.view.ids().event(&encode_entry(&entry, self.entries.len())?);
-        self.fold.event(self.kept, 0, &event).map_err(Unfit::into_error)?;
+        self.fold.event(self.kept, 0, &event, None).map_err(Unfit::into_error)?;
         self.events.add(&event, hash.clone());
         self.last = Some(hash);
         self.entries.push(entry);

@@ -60,12 +60,12 @@ pub trait Fold: Any + fmt::Debug + Send + Sync {
     /// A copy, for taking in what is not appended yet.
     fn copy(&self) -> Box<dyn Fold>;
 
-    /// Takes in a commit. `sequence` is that of the journal's entry.
-    fn commit(&mut self, kept: Projection<'_>, sequence: u64, record: &Record) -> Result<()>;
+    /// Takes in a commit. `sequence` is that of the journal's entry, `machine` the one that made it, where it came from a remote.
+    fn commit(&mut self, kept: Projection<'_>, sequence: u64, record: &Record, machine: Option<&str>) -> Result<()>;
 
     /// Takes in an event; `sequence` is 0 for one that is about to be appended. What makes no sense changes nothing: the journal may hold what a later release
-    /// understands.
-    fn event(&mut self, kept: Projection<'_>, sequence: u64, event: &Event) -> Result<(), Unfit>;
+    /// understands. `machine` is the one that recorded it, where it came from a remote.
+    fn event(&mut self, kept: Projection<'_>, sequence: u64, event: &Event, machine: Option<&str>) -> Result<(), Unfit>;
 
     /// Puts what differs from what is kept into the index.
     fn keep(&self, kept: Projection<'_>, keys: &mut Keys<'_>) -> Result<()>;
@@ -197,11 +197,11 @@ impl Fold for NoFold {
         Box::new(*self)
     }
 
-    fn commit(&mut self, _: Projection<'_>, _: u64, _: &Record) -> Result<()> {
+    fn commit(&mut self, _: Projection<'_>, _: u64, _: &Record, _: Option<&str>) -> Result<()> {
         Ok(())
     }
 
-    fn event(&mut self, _: Projection<'_>, _: u64, _: &Event) -> Result<(), Unfit> {
+    fn event(&mut self, _: Projection<'_>, _: u64, _: &Event, _: Option<&str>) -> Result<(), Unfit> {
         Ok(())
     }
 

@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 pub use self::entry::{Entry, Head, JournalRecord, Raw};
 pub(crate) use self::{
     around::{Around, Gap, damaged},
-    entry::encode_entry,
+    entry::{encode_entry, read_event},
     write::Writer,
 };
 use self::{

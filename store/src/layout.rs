@@ -127,6 +127,11 @@ impl Layout {
         self.root.join("mounts")
     }
 
+    /// What this machine keeps of the store's remote: its place there, its key, and what was sent and taken in.
+    pub fn remote(&self) -> PathBuf {
+        self.root.join("remote")
+    }
+
     /// The file that gc may release on a full disk.
     pub fn ballast(&self) -> PathBuf {
         self.root.join("ballast")

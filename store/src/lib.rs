@@ -52,6 +52,7 @@
 //! | `place` `maker` | which folder a workspace is: known again after it was moved, missed where its disk is not mounted; who makes a checkpoint |
 //! | `secrets` | files that never enter a store; its caller says which |
 //! | `json` | fields of reports in JSON: types that other programs see derive `Serialize` and `JsonSchema` where they are declared |
+//! | `exchange/` | what other stores of a team need of this one, and taking in what they have |
 //! | `create/` `restore/` `diff/` `check/` `gc/` `archive/` | the verbs |
 //! | `store` | opening a store and reading one object: nothing else |
 
@@ -76,6 +77,7 @@ pub mod disk;
 pub mod errno;
 pub mod error;
 pub mod event;
+pub mod exchange;
 pub mod files;
 pub mod filesystem;
 pub mod fold;

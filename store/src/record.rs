@@ -255,6 +255,8 @@ pub struct Checkpoint {
     pub digest: RecordId,
     /// The record as it was sealed: JSON, byte for byte.
     pub sealed: String,
+    /// The machine that made it, where that is another one. The session of its record bears the machine's name then.
+    pub machine: Option<String>,
 }
 
 /// A committed checkpoint whose record this release cannot read. It exists, and nothing of it is shown but this.
@@ -276,7 +278,8 @@ impl Unreadable {
     }
 
     /// The id that a record tells, whatever else is in it.
-    pub(crate) fn told_id(sealed: &str) -> Option<Ulid> {
+    pub(crate) fn told_id(stored: &str) -> Option<Ulid> {
+        let (_, sealed) = origin(stored);
         #[derive(Deserialize)]
         struct IdField {
             id: Ulid,
@@ -299,19 +302,55 @@ fn is_complete(omitted: Option<&OmissionCounts>, has_failed_part: bool) -> bool 
     !has_failed_part && omitted.is_none_or(|o| o.unreadable == 0 && o.changing == 0 && o.attributes == 0)
 }
 
+/// The machine that made a checkpoint, where it came from a remote, and its sealed record: the line `@MACHINE` stands before such a record in the
+/// journal and in the index.
+pub(crate) fn origin(stored: &str) -> (Option<&str>, &str) {
+    match stored.strip_prefix('@').and_then(|told| told.split_once('\n')) {
+        Some((machine, sealed)) => (Some(machine), sealed),
+        None => (None, stored),
+    }
+}
+
+/// A sealed record as it is stored of another machine's checkpoint.
+pub(crate) fn of_machine(machine: &str, sealed: &str) -> String {
+    format!("@{machine}\n{sealed}")
+}
+
+/// The name here of another machine's session: no session that is made here can have it.
+pub fn session_of_machine(session: &str, machine: &str) -> String {
+    format!("{session}+{}", machine.get(..8).unwrap_or(machine))
+}
+
 impl Record {
-    /// Reads a record as it was sealed. Fails with the JSON parser's words.
-    pub fn decode(sealed: &str) -> Result<Self, serde_json::Error> {
+    /// Reads a record as it is stored. Fails with the JSON parser's words.
+    pub fn decode(stored: &str) -> Result<Self, serde_json::Error> {
+        let (machine, sealed) = origin(stored);
         check_schema(sealed.as_bytes())?;
-        serde_json::from_str(sealed)
+        let mut record: Record = serde_json::from_str(sealed)?;
+        if let Some(machine) = machine {
+            record.session = session_of_machine(&record.session, machine);
+        }
+        Ok(record)
     }
 }
 
 impl Checkpoint {
-    /// Reads a sealed record. Fails with the JSON parser's words.
-    pub fn decode(sequence: u64, sealed: String, ids: &Ids) -> Result<Self, serde_json::Error> {
-        let record = Record::decode(&sealed)?;
-        Ok(Checkpoint { sequence, record, digest: ids.record(sealed.as_bytes()), sealed })
+    /// Reads a record as it is stored. Fails with the JSON parser's words.
+    pub fn decode(sequence: u64, stored: String, ids: &Ids) -> Result<Self, serde_json::Error> {
+        let record = Record::decode(&stored)?;
+        let (machine, sealed) = match origin(&stored) {
+            (Some(machine), sealed) => (Some(machine.to_owned()), sealed.to_owned()),
+            (None, _) => (None, stored),
+        };
+        Ok(Checkpoint { sequence, record, digest: ids.record(sealed.as_bytes()), sealed, machine })
+    }
+
+    /// The record as it is stored.
+    pub(crate) fn stored(&self) -> std::borrow::Cow<'_, str> {
+        match &self.machine {
+            Some(machine) => of_machine(machine, &self.sealed).into(),
+            None => self.sealed.as_str().into(),
+        }
     }
 
     /// The checkpoint's id as text.

@@ -199,8 +199,10 @@ impl TestStore {
             draft.pin.leave();
             return Err(Error::Overtaken { tries: 1 });
         }
-        let settled =
-            self.store.append(&lock, &[Entry::Commit { op: draft.pin.op, record: draft.record, packs: draft.packs }])?;
+        let settled = self.store.append(
+            &lock,
+            &[Entry::Commit { op: draft.pin.op, record: draft.record, packs: draft.packs, machine: None, is_own: false }],
+        )?;
         if self.store.refresh()?.wants_absorbing() {
             view::absorb(self.store.layout(), &Default::default(), &settled)?;
             self.store.reopen()?;

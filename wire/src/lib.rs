@@ -132,6 +132,10 @@ pub enum Line {
     Notification(Box<notification::Notification>),
     /// Something that is to be delivered, or could not be.
     Delivery(Box<notification::Delivery>),
+    /// A machine that writes to a remote.
+    RemoteMachine(summary::remote::RemoteMachine),
+    /// A slot that opens an encrypted remote.
+    KeySlot(summary::remote::KeySlot),
     /// A phase checkpoint, as its file has it.
     #[serde(rename = "phase_checkpoint")]
     Phase(Box<phase::Phase>),

@@ -29,6 +29,8 @@ pub struct Session {
     pub name: String,
     /// Its folder.
     pub workspace: Option<Place>,
+    /// Id of the machine that it is on, where that is another one, of which a remote has told.
+    pub machine: Option<String>,
     /// Recorded status: starting, active, paused, error, ended.
     #[schemars(with = "String", extend("enum" = ["starting", "active", "paused", "error", "ended"]))]
     pub status: Status,
@@ -119,6 +121,7 @@ impl Session {
             id: session.id.clone(),
             name: session.name.clone(),
             workspace: session.workspace.clone(),
+            machine: session.machine.clone(),
             status: session.status,
             status_reason: session.status_reason.clone(),
             wanted: overview.wanted,

@@ -33,8 +33,8 @@ const MULTIPLEXERS: [&str; 6] = ["tmux: server", "screen", "SCREEN", "zellij", "
 const CLIENTS: [&str; 1] = ["tmux: client"];
 /// The arguments that start the process which does a hook's work.
 const HOOK_WORK: &str = " hook --work";
-/// The words of our own process that delivers notifications.
-const DELIVERY: [&str; 3] = ["outbox", "deliver", "--detached"];
+/// The words of our own processes that deliver notifications, and push to a remote.
+const DELIVERIES: [[&str; 3]; 2] = [["outbox", "deliver", "--detached"], ["remote", "push", "--detached"]];
 
 /// The recorded processes from which everything of a run descends, and those that are certainly others'.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -252,10 +252,10 @@ impl Process {
         self.is_hook_work() || self.is_delivery()
     }
 
-    /// True for our own process that delivers notifications. Its words may stand behind long paths, and any program can be given them.
+    /// True for our own process that delivers notifications, or pushes. Its words may stand behind long paths, and any program can be given them.
     fn is_delivery(&self) -> bool {
         let process = self.identity.process;
-        is_own_program(process) && command_of(process).ends_with(&DELIVERY.map(OsString::from))
+        is_own_program(process) && DELIVERIES.iter().any(|words| command_of(process).ends_with(&words.map(OsString::from)))
     }
 
     /// True of a process that changes no file of its own accord: a multiplexer, whose panes are processes themselves, or one of this very program, such as

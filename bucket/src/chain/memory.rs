@@ -71,33 +71,12 @@ pub struct CommitAgain {
 /// The upload of a pack that no segment names yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PackUpload {
-    /// The pack; in JSON as it is encoded in segments, in hex.
-    #[serde(with = "pack_as_hex")]
+    /// The pack.
     pub pack: PackRef,
     /// The parts so far; absent of an upload in one request.
     pub upload: Option<Upload>,
     /// True if all of it is there.
     pub is_whole: bool,
-}
-
-mod pack_as_hex {
-    use serde::{Deserialize, Deserializer, Serializer, de::Error};
-
-    use crate::{
-        codec::{Decoder, Encoder, hex, unhex_any},
-        pack::PackRef,
-    };
-
-    pub fn serialize<S: Serializer>(pack: &PackRef, to: S) -> Result<S::Ok, S::Error> {
-        let mut bytes = Encoder::default();
-        pack.encode(&mut bytes);
-        to.serialize_str(&hex(&bytes.finish()))
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PackRef, D::Error> {
-        let bytes = unhex_any(&String::deserialize(from)?).ok_or_else(|| D::Error::custom("not hex"))?;
-        PackRef::decode(&mut Decoder::of(&bytes)).map_err(|_| D::Error::custom("not a pack"))
-    }
 }
 
 /// Where a machine keeps its state. Both functions block for as long as a disk takes.

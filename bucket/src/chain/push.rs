@@ -13,8 +13,8 @@ use crate::{
     codec::{hex, unhex_any},
     error::{Error, Result},
     gc::Ledger,
-    layout::{self, PackKey},
-    pack::{PackSource, WantedPack},
+    layout::{self, MachineId, PackKey},
+    pack::{PackRef, PackSource, WantedPack},
     remote::PutOutcome,
     view::View,
 };
@@ -36,6 +36,8 @@ pub enum Entry {
     },
     /// An event: the local journal's record of it.
     Event(Vec<u8>),
+    /// What follows was recorded by a machine that had taken in other chains up to here.
+    Seen(Vec<(MachineId, u64)>),
     /// A checkpoint was deleted.
     Deletion {
         /// The checkpoint.
@@ -46,7 +48,7 @@ pub enum Entry {
 }
 
 /// Report of a push: everything up to the cursor is in the bucket for good.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pushed {
     /// Number of the last segment.
     pub number: u64,
@@ -56,6 +58,8 @@ pub struct Pushed {
     pub segments: u64,
     /// Packs that it uploaded.
     pub packs: u64,
+    /// Packs that are named in what it wrote, and are in the bucket.
+    pub named: Vec<PackRef>,
 }
 
 /// A machine with its chain in a bucket. One process at a time has it: the caller holds a lock on its memory.
@@ -114,7 +118,7 @@ impl<'a> Machine<'a> {
     /// Fails with [`Error::NotKnown`] where a segment was put and no answer came: it may be in the bucket, and the next push settles it first.
     /// The entries must then be given again, from the cursor of [`Machine::state`] on, after a push without entries.
     pub async fn push(&mut self, entries: &[Entry], cursor: u64, source: &dyn PackSource) -> Result<Pushed> {
-        let mut report = Pushed { number: 0, cursor: 0, segments: 0, packs: 0 };
+        let mut report = Pushed::default();
         let was_pending = self.state.pending.is_some();
         // A lost commit may be among the entries, if those are going to be written.
         self.finish(if was_pending { &[] } else { entries }, source, &mut report).await?;
@@ -156,7 +160,7 @@ impl<'a> Machine<'a> {
             given.iter().any(|entry| match entry {
                 Entry::Commit { id, .. } => id == lost,
                 Entry::Deletion { commit, .. } => commit == lost,
-                Entry::Event(_) => false,
+                Entry::Event(_) | Entry::Seen(_) => false,
             })
         };
         match self.state.again.iter().find(|again| !is_given(&again.id)) {
@@ -227,6 +231,7 @@ impl<'a> Machine<'a> {
                     Record::Commit(Commit { id: *id, body: body.clone(), packs })
                 }
                 Entry::Event(body) => Record::Event(body.clone()),
+                Entry::Seen(heads) => Record::Seen(heads.clone()),
                 Entry::Deletion { commit, at_ms } => Record::Deletion { commit: *commit, at_ms: *at_ms },
             });
         }
@@ -273,6 +278,7 @@ impl<'a> Machine<'a> {
                 // The segment names its packs now: their uploads are over.
                 let named: BTreeSet<PackKey> = commits(&segment).flat_map(|commit| &commit.packs).map(|pack| pack.key).collect();
                 self.state.uploads.retain(|_, upload| !named.contains(&upload.pack.key));
+                report.named.extend(commits(&segment).flat_map(|commit| commit.packs.iter().cloned()));
                 (self.state.next, self.state.hash) = (number + 1, hash);
                 (self.state.pending, self.state.continues) = (None, None);
                 self.state.cursor = self.state.cursor.max(cursor);

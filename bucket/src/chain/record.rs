@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     codec::{Decoder, Encoder, Malformed, as_hex, hex},
+    layout::MachineId,
     pack::PackRef,
 };
 
@@ -44,6 +45,8 @@ pub enum Record {
         /// Time of the deletion, in milliseconds since 1970. gc waits by it for readers; nothing else goes by it.
         at_ms: u64,
     },
+    /// What follows in this chain was recorded by a machine that had taken in other chains up to here: their records come before it.
+    Seen(Vec<(MachineId, u64)>),
     /// A kind that this release does not know and need not know.
     Other {
         /// Its number, at least 128.
@@ -56,8 +59,9 @@ pub enum Record {
 const COMMIT: u8 = 1;
 const EVENT: u8 = 2;
 const DELETION: u8 = 3;
-/// Kinds from here on may be passed over by who does not know them.
-const OPTIONAL: u8 = 128;
+/// The first of the kinds that may be passed over by who does not know them.
+const SEEN: u8 = 128;
+const OPTIONAL: u8 = SEEN + 1;
 
 /// A record that does not decode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +95,13 @@ impl Record {
                 body.raw(&commit.0).u64(*at_ms);
                 DELETION
             }
+            Record::Seen(heads) => {
+                body.count(heads.len());
+                for (machine, number) in heads {
+                    body.raw(&machine.0).u64(*number);
+                }
+                SEEN
+            }
             Record::Other { kind, body: other } => {
                 body.raw(other);
                 *kind
@@ -109,6 +120,7 @@ impl Record {
             }
             EVENT => return Ok(Record::Event(body.to_vec())),
             DELETION => Record::Deletion { commit: CommitId(fields.array()?), at_ms: fields.u64()? },
+            SEEN => Record::Seen(fields.list(|fields| Ok((MachineId(fields.array()?), fields.u64()?)))?),
             OPTIONAL.. => return Ok(Record::Other { kind, body: body.to_vec() }),
             _ => return Err(RecordFault::Unknown(kind)),
         };

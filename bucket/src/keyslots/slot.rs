@@ -66,6 +66,11 @@ impl PrivateKey {
         PrivateKey(key)
     }
 
+    /// Its 32 bytes, for whoever keeps it.
+    pub fn bytes(&self) -> Zeroizing<[u8; 32]> {
+        Zeroizing::new(self.0.to_bytes())
+    }
+
     /// Its public half.
     pub fn public(&self) -> PublicKey {
         PublicKey(*x25519_dalek::PublicKey::from(&self.0).as_bytes())

@@ -7,8 +7,10 @@ pub use self::{
     fetch::{fetch_range, fetch_whole},
     upload::{PART_BYTES, Upload, upload},
 };
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+
 use crate::{
-    codec::{Decoder, Encoder, Malformed},
+    codec::{Decoder, Encoder, Malformed, hex, unhex_any},
     error::Result,
     layout::PackKey,
     seal::{Cipher, Content, Sealing},
@@ -51,6 +53,22 @@ impl PackRef {
             return Err(Malformed);
         }
         Ok(PackRef { key, sealing, content_bytes, digest, label })
+    }
+}
+
+/// In JSON, as it is encoded in segments, in hex.
+impl Serialize for PackRef {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut bytes = Encoder::default();
+        self.encode(&mut bytes);
+        to.serialize_str(&hex(&bytes.finish()))
+    }
+}
+
+impl<'de> Deserialize<'de> for PackRef {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let bytes = unhex_any(&String::deserialize(from)?).ok_or_else(|| D::Error::custom("not hex"))?;
+        PackRef::decode(&mut Decoder::of(&bytes)).map_err(|_| D::Error::custom("not a pack"))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The client of a remote.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, str::FromStr, sync::Arc, time::Duration};
 
 use object_store::{
     BackoffConfig, ClientOptions, ObjectStore, RetryConfig, aws::AmazonS3Builder, azure::MicrosoftAzureBuilder,
@@ -15,6 +15,40 @@ use crate::error::{Error, Result, without_queries};
 
 /// Time for a connection.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+
+/// Variables with credentials for S3, and with the region, which names none.
+const S3_CREDENTIALS: [&str; 11] = [
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "AWS_REGION",
+    "AWS_DEFAULT_REGION",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+    "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AWS_ROLE_ARN",
+    "AWS_ROLE_SESSION_NAME",
+];
+/// Variables with credentials for Google Cloud Storage.
+const GCS_CREDENTIALS: [&str; 5] = [
+    "GOOGLE_SERVICE_ACCOUNT",
+    "GOOGLE_SERVICE_ACCOUNT_PATH",
+    "GOOGLE_SERVICE_ACCOUNT_KEY",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+    "GOOGLE_BEARER_TOKEN",
+];
+/// Variables with credentials for Azure.
+const AZURE_CREDENTIALS: [&str; 8] = [
+    "AZURE_STORAGE_ACCOUNT_KEY",
+    "AZURE_STORAGE_ACCESS_KEY",
+    "AZURE_STORAGE_SAS_KEY",
+    "AZURE_STORAGE_TOKEN",
+    "AZURE_CLIENT_ID",
+    "AZURE_CLIENT_SECRET",
+    "AZURE_TENANT_ID",
+    "AZURE_FEDERATED_TOKEN_FILE",
+];
 
 /// Options of a connection.
 #[derive(Clone, Debug, Default)]
@@ -50,7 +84,9 @@ impl Client {
         let client = client_options(allow_http);
         match &url.provider {
             Provider::S3 { bucket, region, endpoint } => {
-                let mut builder = AmazonS3Builder::from_env().with_bucket_name(bucket);
+                let builder = AmazonS3Builder::new().with_bucket_name(bucket);
+                let mut builder =
+                    credentials(&S3_CREDENTIALS).fold(builder, |builder, (key, value)| builder.with_config(key, value));
                 if let Some(region) = region {
                     builder = builder.with_region(region);
                 }
@@ -68,7 +104,9 @@ impl Client {
                 Err(Error::Invalid("cannot use credential_command: it serves s3:// alone".into()))
             }
             Provider::Gcs { bucket, endpoint } => {
-                let mut builder = GoogleCloudStorageBuilder::from_env().with_bucket_name(bucket);
+                let builder = GoogleCloudStorageBuilder::new().with_bucket_name(bucket);
+                let mut builder =
+                    credentials(&GCS_CREDENTIALS).fold(builder, |builder, (key, value)| builder.with_config(key, value));
                 if let Some(endpoint) = endpoint {
                     builder = builder.with_base_url(endpoint);
                 }
@@ -76,7 +114,9 @@ impl Client {
                 Ok(Self::with_parts(Arc::new(builder.build().map_err(failed)?), &url.prefix))
             }
             Provider::Azure { account, container, endpoint } => {
-                let mut builder = MicrosoftAzureBuilder::from_env().with_account(account).with_container_name(container);
+                let builder = MicrosoftAzureBuilder::new().with_account(account).with_container_name(container);
+                let mut builder =
+                    credentials(&AZURE_CREDENTIALS).fold(builder, |builder, (key, value)| builder.with_config(key, value));
                 if let Some(endpoint) = endpoint {
                     builder = builder.with_endpoint(endpoint.clone());
                 }
@@ -115,6 +155,11 @@ impl Client {
         let rest = path.as_ref().strip_prefix(&self.prefix)?;
         Some(if self.prefix.is_empty() { rest } else { rest.strip_prefix('/')? }.to_owned())
     }
+}
+
+/// What the environment says of credentials, and of nothing else: where requests go is for the URL alone to say, and not for whoever sets variables.
+fn credentials<K: FromStr>(names: &'static [&'static str]) -> impl Iterator<Item = (K, String)> {
+    names.iter().filter_map(|name| Some((name.to_ascii_lowercase().parse().ok()?, std::env::var(name).ok()?)))
 }
 
 /// Options of connections. Each request has its own deadline, by its size: the client's one for all would end a large pack on a slow line.

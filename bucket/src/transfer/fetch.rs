@@ -1,6 +1,6 @@
 //! Taking in what a bucket has: a clone, or what is new since the last time.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, VecDeque};
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 
@@ -11,11 +11,13 @@ use crate::{
     error::{Error, Result},
     layout::MachineId,
     pack::{PackRef, fetch_whole},
-    view::{PlacedCommit, View},
+    view::View,
 };
 
 /// Packs that are fetched at the same time. Each is held in memory.
 const FETCHES: usize = 4;
+/// Longest pack that is fetched, in bytes: twice what a local store writes.
+const PACK_BYTES_MAX: u64 = 128 << 20;
 /// Times that gc may remove a pack in front of a fetch before it gives up.
 const TRIES_MAX: u32 = 5;
 
@@ -32,6 +34,11 @@ pub enum Extent {
 pub trait Target: Send {
     /// Of each machine, the number of the last segment that was taken in.
     fn heads(&self) -> Result<BTreeMap<MachineId, u64>>;
+    /// True if the packs of a checkpoint must be looked for: they need not where the store has had the checkpoint whole, whatever its own gc has moved
+    /// since.
+    fn needs_packs_of(&self, _commit: &CommitId) -> Result<bool> {
+        Ok(true)
+    }
     /// True if the store has a pack, whole.
     fn has_pack(&self, pack: &PackRef) -> Result<bool>;
     /// Takes a pack in, durably. Its content is what its writer had, byte for byte.
@@ -60,6 +67,7 @@ pub struct FetchReport {
 struct Met {
     machine: MachineId,
     number: u64,
+    index: usize,
     record: Record,
 }
 
@@ -72,15 +80,12 @@ pub async fn fetch(bucket: &Bucket, target: &mut dyn Target, extent: Extent, obs
     let (mut view, mut met) = (View::default(), Vec::new());
     for _ in 0..TRIES_MAX {
         let mut see = |seen: crate::view::Seen| {
-            let Record::Commit(_) = seen.record else {
-                met.push(Met { machine: seen.machine, number: seen.number, record: seen.record.clone() });
-                return;
-            };
+            met.push(Met { machine: seen.machine, number: seen.number, index: seen.index, record: seen.record.clone() });
         };
         view.refresh(bucket, &mut see).await?;
         refuse_older(&heads, &view.heads())?;
         if extent == Extent::Records || take_packs(bucket, &view, target, &mut report, observer).await? {
-            take_records(&view, &heads, &met, target, &mut report)?;
+            Order::of(&view, &heads, &met).take(target, &mut report)?;
             target.note(&view.heads())?;
             return Ok(report);
         }
@@ -110,8 +115,15 @@ async fn take_packs(
     observer: &dyn Observer,
 ) -> Result<bool> {
     let mut wanted: BTreeMap<_, PackRef> = BTreeMap::new();
-    for placed in view.checkpoints().values() {
+    for (id, placed) in view.checkpoints() {
+        if !target.needs_packs_of(&id)? {
+            continue;
+        }
         for pack in &placed.commit.packs {
+            if pack.content_bytes > PACK_BYTES_MAX {
+                let cause = format!("it has {} bytes, and at most {PACK_BYTES_MAX} are fetched", pack.content_bytes);
+                return Err(Error::damaged(pack.key.object(), cause));
+            }
             if !wanted.contains_key(&pack.key) && !target.has_pack(pack)? {
                 wanted.insert(pack.key, pack.clone());
             }
@@ -137,26 +149,51 @@ async fn take_packs(
     }
 }
 
-/// Takes in the records that are new: in the order of each chain, commits where they count.
-fn take_records(
-    view: &View,
-    heads: &BTreeMap<MachineId, u64>,
-    met: &[Met],
-    target: &mut dyn Target,
-    report: &mut FetchReport,
-) -> Result<()> {
-    let is_new = |machine: &MachineId, number: u64| number > heads.get(machine).copied().unwrap_or(0);
-    // Commits come first: events speak of them.
-    let mut taken: BTreeSet<CommitId> = BTreeSet::new();
-    for (id, PlacedCommit { machine, number, commit, .. }) in view.checkpoints() {
-        if is_new(machine, *number) && taken.insert(id) {
-            target.take_record(*machine, &Record::Commit(commit.clone()))?;
-            report.commits += 1;
+/// The order in which new records are taken in: each chain in its order, and what a machine had taken in before what it recorded then.
+struct Order<'a> {
+    chains: BTreeMap<MachineId, VecDeque<&'a Met>>,
+    /// Where the commits are that count.
+    counted: BTreeMap<CommitId, (MachineId, u64, usize)>,
+}
+
+impl<'a> Order<'a> {
+    fn of(view: &View, heads: &BTreeMap<MachineId, u64>, met: &'a [Met]) -> Self {
+        let mut chains: BTreeMap<MachineId, VecDeque<&Met>> = BTreeMap::new();
+        for met in met.iter().filter(|met| met.number > heads.get(&met.machine).copied().unwrap_or(0)) {
+            chains.entry(met.machine).or_default().push_back(met);
         }
+        let counted = view.checkpoints();
+        let counted = counted.into_iter().map(|(id, placed)| (id, (placed.machine, placed.number, placed.index))).collect();
+        Order { chains, counted }
     }
-    for Met { machine, record, .. } in met.iter().filter(|met| is_new(&met.machine, met.number)) {
-        target.take_record(*machine, record)?;
-        report.events += 1;
+
+    fn take(mut self, target: &mut dyn Target, report: &mut FetchReport) -> Result<()> {
+        let machines: Vec<MachineId> = self.chains.keys().copied().collect();
+        machines.into_iter().try_for_each(|machine| self.take_up_to(machine, u64::MAX, target, report))
     }
-    Ok(())
+
+    /// Takes in a chain up to a segment. Each record is taken off its chain first, so that this ends whatever chains say of each other.
+    fn take_up_to(&mut self, machine: MachineId, number: u64, target: &mut dyn Target, report: &mut FetchReport) -> Result<()> {
+        let mut waiting = vec![(machine, number)];
+        while let Some((machine, number)) = waiting.last().copied() {
+            let next = self.chains.get_mut(&machine).and_then(|chain| chain.pop_front_if(|met| met.number <= number));
+            let Some(Met { number, index, record, .. }) = next else {
+                waiting.pop();
+                continue;
+            };
+            match record {
+                Record::Seen(heads) => waiting.extend(heads.iter().filter(|(other, _)| *other != machine)),
+                Record::Commit(commit) if self.counted.get(&commit.id) != Some(&(machine, *number, *index)) => {}
+                Record::Commit(_) => {
+                    target.take_record(machine, record)?;
+                    report.commits += 1;
+                }
+                _ => {
+                    target.take_record(machine, record)?;
+                    report.events += 1;
+                }
+            }
+        }
+        Ok(())
+    }
 }

@@ -352,7 +352,7 @@ async fn a_segment_that_was_emptied_is_known_as_ones_own() {
 }
 
 /// A machine whose first commit is to be written again, with the segment that it is in.
-async fn to_be_written_again<'a>(bucket: &Bucket, disk: &'a Disk) -> (MachineId, Segment) {
+async fn to_be_written_again(bucket: &Bucket, disk: &Disk) -> (MachineId, Segment) {
     let mut machine = Machine::open(bucket, disk).await.unwrap();
     machine.push(&[commit(1)], 1, &Packs).await.unwrap();
     machine.push(&[Entry::Event(vec![1])], 2, &Packs).await.unwrap();

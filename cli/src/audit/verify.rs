@@ -50,8 +50,15 @@ fn lines(verified: &AuditReport, noted: Option<&str>) -> Vec<String> {
         (Some(true), Some(noted)) => lines.push(format!("{noted} is in the chain.")),
         _ => {}
     }
+    if verified.remote_events > 0 && verified.breaks.is_empty() {
+        lines.push(format!(
+            "{} of {}, each machine's in one chain; their signatures are verified there.",
+            human::count(verified.remote_events, "event"),
+            human::count(verified.machines, "other machine")
+        ));
+    }
     let Some(last) = verified.last.as_ref().filter(|_| verified.breaks.is_empty()) else {
-        if verified.events == 0 {
+        if verified.events == 0 && verified.remote_events == 0 {
             lines.push("There are no events yet.".into());
         }
         return lines;

@@ -45,7 +45,7 @@ pub struct Args {
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let store = context.open()?;
     let view = store.view();
-    let mut sessions = view.sessions()?;
+    let mut sessions = view.all_sessions()?;
     sessions.retain(|session| !args.open || session.status != Status::Ended);
     sessions.retain(|session| args.since.is_none_or(|since| session.changed_at >= since));
     sessions.retain(|session| args.label.as_ref().is_none_or(|selector| selector.matches(session)));

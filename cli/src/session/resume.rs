@@ -136,6 +136,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let Some(name) = args.session.as_ref().filter(|_| !args.all) else { return all::run(context, args) };
     let store = context.open()?;
     outbox::after::watch(context);
+    crate::remote::after::watch(context);
     if let Some(prompt) = &args.prompt {
         parhelia_life::prompt::check(prompt)?;
     }

@@ -69,6 +69,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let folder = workspace(args.agent_folder.as_ref().unwrap_or(&args.workspace))?;
     let store = context.open_or_make()?;
     outbox::after::watch(context);
+    crate::remote::after::watch(context);
     let host = context.host()?;
     let request = LaunchRequest {
         name: args.name.clone(),

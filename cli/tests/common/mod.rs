@@ -336,6 +336,6 @@ impl Builder {
         file.sync_all().unwrap();
         let journal = Journal::of(self.store.layout());
         let tail = journal.read(&Position::start()).unwrap();
-        journal.append(&tail, &[Entry::Commit { op, record, packs: vec![info] }]).unwrap();
+        journal.append(&tail, &[Entry::Commit { op, record, packs: vec![info], machine: None, is_own: false }]).unwrap();
     }
 }

@@ -5,7 +5,7 @@ use parhelia_store::{
     Error, Result,
     event::Event,
     fold::{Projection, Unfit},
-    record::{Record, Trigger},
+    record::{Record, Trigger, session_of_machine},
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -36,9 +36,19 @@ fn field<T: DeserializeOwned>(event: &Event, name: &str) -> Result<T, Unfit> {
 }
 
 impl Ledger {
-    pub(super) fn take_commit(&mut self, kept: Projection<'_>, sequence: u64, record: &Record) -> Result<()> {
+    pub(super) fn take_commit(
+        &mut self,
+        kept: Projection<'_>,
+        sequence: u64,
+        record: &Record,
+        machine: Option<&str>,
+    ) -> Result<()> {
         let at = record.created_at;
-        let mut session = self.session(kept, &record.session)?.unwrap_or_else(|| Session::new(&record.session, at));
+        let mut session = self.session(kept, &record.session)?.unwrap_or_else(|| Session::new(&record.session, at, machine));
+        // Names of machines are shortened in names of sessions: whoever has one that looks like another's changes nothing.
+        if session.machine.as_deref() != machine {
+            return Ok(());
+        }
         if !record.fenced {
             session.head = Some(record.id);
             session.epoch = session.epoch.max(record.epoch);
@@ -60,10 +70,19 @@ impl Ledger {
         Ok(())
     }
 
-    pub(super) fn take_event(&mut self, kept: Projection<'_>, sequence: u64, event: &Event) -> Result<(), Unfit> {
+    pub(super) fn take_event(
+        &mut self,
+        kept: Projection<'_>,
+        sequence: u64,
+        event: &Event,
+        machine: Option<&str>,
+    ) -> Result<(), Unfit> {
+        let here = machine.map(|machine| as_told_by(event, machine));
+        let event = here.as_ref().unwrap_or(event);
+        self.ensure_own(kept, event, machine)?;
         match event.kind.as_str() {
             kind::SESSION_CREATED | kind::SESSION_CHANGED | kind::SESSION_ATTENTION => {
-                self.session_fields(kept, sequence, event)?
+                self.session_fields(kept, sequence, event, machine)?
             }
             kind::SESSION_STATUS => {
                 let (status, reason): (Status, Option<String>) = (field(event, "status")?, field(event, "reason")?);
@@ -110,6 +129,26 @@ impl Ledger {
         Ok(())
     }
 
+    /// Fails where an event is about a session or a run that is not its machine's: what another machine tells of this one's, or of a third one's,
+    /// changes nothing. What this machine records of its own sessions is not looked at.
+    fn ensure_own(&self, kept: Projection<'_>, event: &Event, machine: Option<&str>) -> Result<(), Unfit> {
+        let Some(machine) = machine else { return Ok(()) };
+        let of_run = match event.kind.split_once('.') {
+            Some(("run", _)) => self.run(kept, &event.subject)?.map(|run| run.session),
+            _ => None,
+        };
+        let of_event = match event.kind.split_once('.') {
+            Some(("session", _)) => Some(event.subject.clone()),
+            _ => event.data.get("session").and_then(Value::as_str).map(str::to_owned),
+        };
+        for id in of_run.into_iter().chain(of_event) {
+            if self.session(kept, &id)?.is_some_and(|session| session.machine.as_deref() != Some(machine)) {
+                return unfit("it is about a session of another machine");
+            }
+        }
+        Ok(())
+    }
+
     fn put_session(&mut self, mut session: Session, (sequence, at): (u64, Timestamp)) {
         (session.changed_at, session.changed_sequence) = (at, sequence);
         self.sessions.insert(session.id.clone(), session);
@@ -128,11 +167,11 @@ impl Ledger {
         Ok(())
     }
 
-    fn session_fields(&mut self, kept: Projection<'_>, sequence: u64, event: &Event) -> Result<(), Unfit> {
+    fn session_fields(&mut self, kept: Projection<'_>, sequence: u64, event: &Event, machine: Option<&str>) -> Result<(), Unfit> {
         let before = match self.session(kept, &event.subject)? {
             Some(session) => session,
             None if event.subject.is_empty() => return unfit("a session's id must not be empty"),
-            None if event.kind == kind::SESSION_CREATED => Session::new(&event.subject, event.at),
+            None if event.kind == kind::SESSION_CREATED => Session::new(&event.subject, event.at, machine),
             None => return no_session(&event.subject),
         };
         let session = merged(&before, &event.data, &session::FIXED)?;
@@ -212,6 +251,18 @@ impl Ledger {
         }
         Ok(())
     }
+}
+
+/// An event of another machine, with its session under the name that this has here.
+fn as_told_by(event: &Event, machine: &str) -> Event {
+    let mut event = event.clone();
+    if event.kind.starts_with("session.") {
+        event.subject = session_of_machine(&event.subject, machine);
+    }
+    if let Some(Value::String(session)) = event.data.get_mut("session") {
+        *session = session_of_machine(session, machine);
+    }
+    event
 }
 
 /// Notes whether an agent has made a tag; a person's word for the same one makes it the person's.

@@ -159,12 +159,12 @@ impl Fold for Ledger {
         Box::new(self.clone())
     }
 
-    fn commit(&mut self, kept: Projection<'_>, sequence: u64, record: &Record) -> Result<()> {
-        self.take_commit(kept, sequence, record)
+    fn commit(&mut self, kept: Projection<'_>, sequence: u64, record: &Record, machine: Option<&str>) -> Result<()> {
+        self.take_commit(kept, sequence, record, machine)
     }
 
-    fn event(&mut self, kept: Projection<'_>, sequence: u64, event: &Event) -> Result<(), Unfit> {
-        self.take_event(kept, sequence, event)
+    fn event(&mut self, kept: Projection<'_>, sequence: u64, event: &Event, machine: Option<&str>) -> Result<(), Unfit> {
+        self.take_event(kept, sequence, event, machine)
     }
 
     fn keep(&self, kept: Projection<'_>, keys: &mut Keys<'_>) -> Result<()> {

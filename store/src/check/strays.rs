@@ -98,9 +98,9 @@ fn lacking(layout: &Layout, packs: &[PackInfo], progress: &dyn Progress) -> Resu
     Ok(lacking)
 }
 
-fn commits(tail: &Tail) -> impl Iterator<Item = &String> {
+fn commits(tail: &Tail) -> impl Iterator<Item = &str> {
     tail.records.iter().filter_map(|logged| match &logged.entry {
-        Entry::Commit { record, .. } => Some(record),
+        Entry::Commit { record, .. } => Some(crate::record::origin(record).1),
         _ => None,
     })
 }
@@ -172,7 +172,7 @@ fn dropped(entry: &Entry) -> &[PackId] {
 }
 
 fn commit(op: OpId, checkpoint: &Checkpoint) -> Entry {
-    Entry::Commit { op, record: checkpoint.sealed.clone(), packs: Vec::new() }
+    Entry::Commit { op, record: checkpoint.sealed.clone(), packs: Vec::new(), machine: None, is_own: false }
 }
 
 /// The time of the first checkpoint that was committed behind a record.

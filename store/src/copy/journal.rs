@@ -138,7 +138,7 @@ fn is_upkeep(entry: &Entry) -> bool {
     match entry {
         Entry::Event(event) => [kind::CHECKPOINT_VERIFIED, kind::STORE_CHECKED].contains(&event.kind.as_str()),
         Entry::Condemn { .. } | Entry::Dropped { .. } => true,
-        Entry::Commit { .. } | Entry::Unknown(_) => false,
+        Entry::Commit { .. } | Entry::RemoteEvent { .. } | Entry::Fetched { .. } | Entry::Unknown(_) => false,
     }
 }
 

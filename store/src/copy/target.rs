@@ -27,8 +27,8 @@ const PARTIAL: &str = "store.json.copying";
 pub(super) const UNDER_WAY: &str = ".copying";
 /// Folders of a store that are not copied as they are: packs and the journal are copied in order, and the others are this machine's, or can be
 /// derived.
-const NOT_BESIDE: [&str; 10] =
-    ["packs", "journal", "view", "pins", "cache", "leases", "mounts", "turns", "outbox", files::LOST_AND_FOUND];
+const NOT_BESIDE: [&str; 11] =
+    ["packs", "journal", "view", "pins", "cache", "leases", "mounts", "turns", "outbox", "remote", files::LOST_AND_FOUND];
 /// Folders beside packs and journal nest no deeper.
 const DEPTH_MAX: u32 = 8;
 /// Longer than `store.json`, or a document beside packs and journal, may be.

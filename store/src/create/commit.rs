@@ -130,7 +130,7 @@ fn try_commit(
     }
     let stored_bytes = infos.iter().map(|info| info.bytes).sum();
     let mut entries = events(&current, &record, maker, &tail, progress)?;
-    entries.push(Entry::Commit { op: pin.op, record: sealed.clone(), packs: infos });
+    entries.push(Entry::Commit { op: pin.op, record: sealed.clone(), packs: infos, machine: None, is_own: false });
     let end = Journal::of(layout).append(&tail, &entries)?;
     store.memory.appended(&end);
     let lock_held_ms = began.elapsed().as_millis() as u64;

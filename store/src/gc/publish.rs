@@ -96,19 +96,15 @@ fn catch_up(store: &Store, survey: &mut Survey<'_>, progress: &dyn Progress) -> 
         return Err(Error::Overtaken { tries: 1 });
     }
     for logged in tail.records {
-        match logged.entry {
-            Entry::Commit { record, packs, .. } => {
-                let checkpoint = Checkpoint::decode(logged.sequence, record, store.ids()).map_err(|e| Error::Corrupt {
-                    what: format!("commit {}", logged.sequence),
-                    place: store.layout().journal(),
-                    reason: e.to_string(),
-                })?;
-                survey.marker.checkpoint(&checkpoint, progress)?;
-                for pack in packs {
-                    take_in_pack(store, survey, pack.id)?;
-                }
-            }
-            Entry::Condemn { .. } | Entry::Dropped { .. } | Entry::Event(_) | Entry::Unknown(_) => {}
+        let Entry::Commit { record, packs, .. } = logged.entry else { continue };
+        let checkpoint = Checkpoint::decode(logged.sequence, record, store.ids()).map_err(|e| Error::Corrupt {
+            what: format!("commit {}", logged.sequence),
+            place: store.layout().journal(),
+            reason: e.to_string(),
+        })?;
+        survey.marker.checkpoint(&checkpoint, progress)?;
+        for pack in packs {
+            take_in_pack(store, survey, pack.id)?;
         }
     }
     survey.end = tail.end;

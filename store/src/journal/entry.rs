@@ -1,6 +1,6 @@
 //! Entries of the journal.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -27,10 +27,16 @@ pub enum Entry {
     Commit {
         /// The operation that wrote its packs.
         op: OpId,
-        /// The sealed record, byte for byte.
+        /// The sealed record, byte for byte; behind a line `@MACHINE` where another machine has made it.
         record: String,
         /// The packs that the operation added.
         packs: Vec<PackInfo>,
+        /// The machine that made it, where it came from a remote.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        machine: Option<String>,
+        /// True if this machine is that one in a later life: what it made is its own.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_own: bool,
     },
     /// Something happened that is worth keeping: a deletion, a tag, a decision.
     Event(Box<Event>),
@@ -49,6 +55,29 @@ pub enum Entry {
     Dropped {
         /// Ids of the packs whose files were removed.
         packs: Vec<PackId>,
+    },
+    /// An event of another machine came from a remote. It is no link of this journal's chain of events.
+    RemoteEvent {
+        /// The machine that recorded it.
+        machine: String,
+        /// The body of that machine's journal record, byte for byte.
+        event: String,
+        /// True if this machine is that one in a later life: what it recorded is its own.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_own: bool,
+        /// True if it is about what that machine has not made: it changes nothing here.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_void: bool,
+    },
+    /// Everything that a remote had was taken in, up to here.
+    Fetched {
+        /// Id of the remote's store, in hex.
+        remote: String,
+        /// Of each machine, the number of the last segment that was taken in.
+        heads: BTreeMap<String, u64>,
+        /// Packs that were taken in under another name, because gc had used up the one that they have there.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        renamed: BTreeMap<PackId, PackId>,
     },
     /// A kind of record that this release does not know.
     #[serde(skip)]
@@ -113,13 +142,55 @@ impl<'a> Raw<'a> {
 fn unknown(body: &[u8], error: serde_json::Error) -> Result<Entry, serde_json::Error> {
     let fields: Map<String, Value> = serde_json::from_slice(body)?;
     match fields.get("type").and_then(Value::as_str) {
-        None | Some("commit" | "condemn" | "dropped") => Err(error),
+        None | Some("commit" | "condemn" | "dropped" | "remote_event" | "fetched") => Err(error),
         Some("event") if fields.get("schema").and_then(Value::as_u64).is_none_or(|schema| schema == u64::from(EVENT_SCHEMA)) => {
             Err(error)
         }
         Some(SNAPSHOT) => Err(serde::de::Error::custom("a snapshot, which needs a newer parhelia")),
         Some(_) => Ok(Entry::Unknown(Value::Object(fields))),
     }
+}
+
+impl Entry {
+    /// The event of this entry, and the machine that recorded it, where that is another one. None of what is no event, or one that this release
+    /// cannot read.
+    pub fn any_event(&self) -> Option<(Cow<'_, Event>, Option<&str>)> {
+        match self {
+            Entry::Event(event) => Some((Cow::Borrowed(event), None)),
+            Entry::RemoteEvent { event, .. } => Some((Cow::Owned(read_event(event.as_bytes())?), self.machine())),
+            _ => None,
+        }
+    }
+
+    /// The event of this entry, where it changes anything, as [`Entry::any_event`] gives it.
+    pub fn told_event(&self) -> Option<(Cow<'_, Event>, Option<&str>)> {
+        self.any_event().filter(|_| !matches!(self, Entry::RemoteEvent { is_void: true, .. }))
+    }
+
+    /// Of another machine's event, the hash by which that machine's next event names it.
+    pub fn remote_hash(&self, ids: &Ids) -> Option<String> {
+        match self {
+            Entry::RemoteEvent { event, .. } => Some(ids.event(event.as_bytes())),
+            _ => None,
+        }
+    }
+
+    /// The machine that made or recorded it, where that is another one.
+    pub fn machine(&self) -> Option<&str> {
+        match self {
+            Entry::Commit { machine, is_own: false, .. } => machine.as_deref(),
+            Entry::RemoteEvent { machine, is_own: false, .. } => Some(machine),
+            _ => None,
+        }
+    }
+}
+
+/// The event in the body of a journal record; none where it is none of this release's schema.
+pub(crate) fn read_event(body: &[u8]) -> Option<Event> {
+    let mut event: Event = serde_json::from_slice(body).ok().filter(|event: &Event| event.schema == EVENT_SCHEMA)?;
+    event.extra.remove("type");
+    event.extra.remove("joined");
+    Some(event)
 }
 
 /// An entry of a type that this release knows.

@@ -62,9 +62,16 @@ pub struct Outline {
 
 impl Outline {
     /// Reads it from a sealed record.
-    pub fn decode(sequence: u64, sealed: &[u8]) -> Result<Self, serde_json::Error> {
-        check_schema(sealed)?;
-        Ok(Outline { sequence, ..serde_json::from_slice(sealed)? })
+    pub fn decode(sequence: u64, stored: &[u8]) -> Result<Self, serde_json::Error> {
+        if stored.first() == Some(&b'@') {
+            let stored = str::from_utf8(stored).map_err(serde::de::Error::custom)?;
+            let (machine, sealed) = super::origin(stored);
+            let outline = Self::decode(sequence, sealed.as_bytes())?;
+            let session = machine.map(|machine| super::session_of_machine(&outline.session, machine));
+            return Ok(Outline { session: session.unwrap_or_default(), ..outline });
+        }
+        check_schema(stored)?;
+        Ok(Outline { sequence, ..serde_json::from_slice(stored)? })
     }
 
     /// Its cause, as [`Record::cause`](super::Record::cause) has it.

@@ -171,7 +171,7 @@ fn put_packs(db: &Db, changes: &Changes, batch: &mut Batch) -> Result<()> {
 /// Enters checkpoints and takes out the deleted ones, those that cannot be read included.
 fn put_checkpoints(layout: &Layout, db: &Db, changes: &Changes, batch: &mut Batch) -> Result<()> {
     for (sequence, checkpoint) in changes.checkpoints.iter().filter(|(_, c)| !changes.deleted.contains(&c.record.id)) {
-        batch.put(Family::Checkpoints, sequence.to_be_bytes(), checkpoint.sealed.as_bytes());
+        batch.put(Family::Checkpoints, sequence.to_be_bytes(), checkpoint.stored().as_bytes());
         batch.put(Family::Projections, sequence_key(checkpoint.record.id), sequence.to_be_bytes());
         let brief = Brief::from(checkpoint).encode();
         batch.put(Family::Projections, checkpoint_key(db, &checkpoint.record.session, *sequence), brief);

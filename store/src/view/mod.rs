@@ -28,7 +28,7 @@ use crate::{
     error::{Error, Result},
     fold::{Fold, Unfit},
     id::{ObjectId, ObjectKey, PackId},
-    journal::{self, Entry, Gap, Journal, Position, Tail},
+    journal::{self, Gap, Journal, Position, Tail},
     keys::Ids,
     layout::Layout,
     name::NameExt as _,
@@ -189,10 +189,10 @@ impl View {
         for logged in &tail.records {
             changes.apply(logged, &layout.keys.ids);
             if let Some(committed) = changes.checkpoints.get(&logged.sequence) {
-                fold.commit(kept, logged.sequence, &committed.record)?;
+                fold.commit(kept, logged.sequence, &committed.record, logged.entry.machine())?;
             }
-            if let Entry::Event(event) = &logged.entry
-                && let Err(Unfit::Store(error)) = fold.event(kept, logged.sequence, event)
+            if let Some((event, machine)) = logged.entry.told_event()
+                && let Err(Unfit::Store(error)) = fold.event(kept, logged.sequence, &event, machine)
             {
                 return Err(error);
             }

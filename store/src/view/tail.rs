@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::PackState;
 use crate::{
-    event::kind,
+    event::{Event, kind},
     id::{OpId, PackId, Ulid},
     journal::{Entry, JournalRecord},
     keys::Ids,
@@ -40,11 +40,10 @@ impl Changes {
                     Err(_) => _ = self.unreadable.insert(logged.sequence, record.clone()),
                 }
             }
-            Entry::Event(event) if event.kind == kind::CHECKPOINT_DELETED => {
-                if let Ok(id) = event.subject.parse() {
-                    self.deleted.insert(id);
-                    let origin = event.data.get("parent").and_then(|parent| parent.as_str()?.parse().ok());
-                    self.origins.extend(origin.map(|origin| (id, origin)));
+            Entry::Event(event) => self.note(event),
+            Entry::RemoteEvent { .. } => {
+                if let Some((event, _)) = logged.entry.told_event() {
+                    self.note(&event);
                 }
             }
             Entry::Condemn { added, condemned, waits_for, .. } => {
@@ -52,7 +51,17 @@ impl Changes {
                 self.condemned.extend(condemned.iter().map(|id| (*id, waits_for.clone())));
             }
             Entry::Dropped { packs } => self.dropped.extend(packs),
-            Entry::Event(_) | Entry::Unknown(_) => {}
+            Entry::Fetched { .. } | Entry::Unknown(_) => {}
+        }
+    }
+
+    fn note(&mut self, event: &Event) {
+        if event.kind == kind::CHECKPOINT_DELETED
+            && let Ok(id) = event.subject.parse()
+        {
+            self.deleted.insert(id);
+            let origin = event.data.get("parent").and_then(|parent| parent.as_str()?.parse().ok());
+            self.origins.extend(origin.map(|origin| (id, origin)));
         }
     }
 

@@ -4,11 +4,12 @@ mod checkpoint;
 pub mod hooks;
 pub mod marks;
 pub mod memory;
+pub mod remote;
 mod repository;
 mod session;
 
 use parhelia_oversight::review::audit::AuditReport;
-use parhelia_store::stats::Stats;
+use parhelia_store::{exchange::TakenIn, stats::Stats};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -464,6 +465,62 @@ pub enum Summary {
         store: String,
         /// True if it was made.
         created: bool,
+    },
+    /// A remote that was joined.
+    #[serde(rename = "remote add")]
+    RemoteAdd(remote::JoinedRemote),
+    /// A remote, and what it does not have yet.
+    #[serde(rename = "remote status")]
+    RemoteStatus(remote::RemoteStatus),
+    /// The number of machines that write to a remote.
+    #[serde(rename = "remote list")]
+    RemoteList {
+        /// Number of machines that are listed.
+        machines: u64,
+    },
+    /// Numbers of what was sent.
+    #[serde(rename = "remote push")]
+    RemotePush(remote::PushOutcome),
+    /// Numbers of what was taken in.
+    #[serde(rename = "remote fetch")]
+    RemoteFetch(TakenIn),
+    /// A store that has everything of a remote.
+    #[serde(rename = "remote clone")]
+    RemoteClone(remote::CloneOutcome),
+    /// Numbers of a garbage collection in a remote.
+    #[serde(rename = "remote gc")]
+    RemoteGc(remote::RemoteCollection),
+    /// A remote that was left.
+    #[serde(rename = "remote remove")]
+    RemoteRemove {
+        /// URL of the bucket.
+        url: String,
+    },
+    /// The number of slots that open a remote.
+    #[serde(rename = "remote key list")]
+    RemoteKeyList {
+        /// Number of slots that are listed.
+        slots: u64,
+    },
+    /// A slot that was added.
+    #[serde(rename = "remote key add")]
+    RemoteKeyAdd {
+        /// Name of the slot.
+        slot: String,
+        /// The recovery phrase, where it is one's. It is kept nowhere.
+        recovery_phrase: Option<String>,
+    },
+    /// A slot that was removed.
+    #[serde(rename = "remote key remove")]
+    RemoteKeyRemove {
+        /// Name of the slot.
+        slot: String,
+    },
+    /// Keys that were renewed.
+    #[serde(rename = "remote key rotate")]
+    RemoteKeyRotate {
+        /// The generation of keys with which everything is written from now on.
+        generation: u32,
     },
     /// A store that was copied.
     #[serde(rename = "copy-store")]

@@ -42,7 +42,7 @@ pub use integrations::Integrations;
 pub use notifications::{Budget, Notifications};
 pub use options::OPTIONS;
 use options::{Level, Opt};
-pub use sections::{Briefing, Capture, Context, Environment, Inject, Mode, OnFinding, Retention, Secrets, Service};
+pub use sections::{Briefing, Capture, Context, Environment, Inject, Mode, OnFinding, Remote, Retention, Secrets, Service};
 pub use servers::Mcp;
 pub use summary::Summary;
 pub use value::size;
@@ -85,6 +85,8 @@ pub struct Config {
     pub budget: Budget,
     /// Issue trackers.
     pub integrations: Integrations,
+    /// The remote.
+    pub remote: Remote,
     /// Options of the service.
     pub service: Service,
     /// Kinds of agents beside those that are built in.

@@ -54,7 +54,7 @@ macro_rules! option {
 
 /// Every option, by section.
 #[rustfmt::skip]
-pub static OPTIONS: [Opt; 101] = [
+pub static OPTIONS: [Opt; 107] = [
     option!("store", Kind::Path, null, ["PARHELIA_STORE"], User,
         "The store's folder. Default: $XDG_DATA_HOME/parhelia, or ~/.local/share/parhelia."),
     option!("lock_timeout_seconds", Kind::Seconds, 60.0, ["PARHELIA_LOCK_TIMEOUT"], User,
@@ -262,6 +262,19 @@ pub static OPTIONS: [Opt; 101] = [
         "The same, while its session waits for a review."),
     option!("integrations.states.done", Kind::Text, "Done", [], User,
         "The same, once its session's result is approved."),
+
+    option!("remote.url", Kind::Text, null, ["PARHELIA_REMOTE_URL"], User,
+        "The bucket that has all of your checkpoints: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://ACCOUNT/CONTAINER/PREFIX or\nfile:///FOLDER, with `?endpoint=URL` and `&region=NAME` where needed. A store joins it by itself (docs/remote.md)."),
+    option!("remote.encrypt", Kind::Bool, true, [], User On,
+        "Encrypt a bucket that is made there."),
+    option!("remote.push", Kind::Bool, true, ["PARHELIA_REMOTE_PUSH"], User,
+        "Push after each verb that records something, in the background."),
+    option!("remote.passphrase_file", Kind::Path, null, ["PARHELIA_REMOTE_PASSPHRASE_FILE"], User,
+        "The file whose first line is the passphrase of an encrypted bucket; it is needed once, to join."),
+    option!("remote.passphrase_command", Kind::List, [], ["PARHELIA_REMOTE_PASSPHRASE_COMMAND"], User,
+        "The program, and its arguments, that prints it."),
+    option!("remote.credential_command", Kind::List, [], [], User,
+        "The program, and its arguments, that prints credentials for S3, as `aws configure export-credentials --format process`\ndoes. Without one, the provider's own places are looked at: environment, container, machine."),
 
     option!("service.max_lifetime_hours", Kind::Number, 24.0, ["PARHELIA_MAX_LIFETIME_HOURS"], User,
         "The age at which your platform ends a container. Ten minutes before, the service in it makes checkpoints of its\nsessions, tells of them (session.handover) and ends their agents; the service of the next container resumes them.\nIt means nothing outside of containers. 0: never."),

@@ -1,6 +1,6 @@
 //! Sections of the configuration that are plain options.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use parhelia_store::record::Rules;
 use serde::{Deserialize, Serialize};
@@ -58,6 +58,23 @@ pub struct Service {
     pub check_percent: u64,
     /// Names of variables that agents which the service begins get besides the usual ones; `*` stands for anything.
     pub agent_variables: Vec<String>,
+}
+
+/// Options of the remote.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Remote {
+    /// Its URL; absent for none, or the one that the store has joined.
+    pub url: Option<String>,
+    /// True if what is made there is encrypted.
+    pub encrypt: bool,
+    /// True to push after each verb that records something.
+    pub push: bool,
+    /// The file with the passphrase in its first line.
+    pub passphrase_file: Option<PathBuf>,
+    /// Program and arguments that print the passphrase.
+    pub passphrase_command: Vec<String>,
+    /// Program and arguments that print credentials for S3.
+    pub credential_command: Vec<String>,
 }
 
 /// Options of capturing the environment.

@@ -50,7 +50,7 @@ pub fn forget_deleted(store: &Store, observer: &dyn Observer) -> Result<()> {
         names => names.at("list", &store.path().join(folder::FOLDER))?,
     };
     store.refresh()?;
-    let known = store.view().sessions()?;
+    let known = store.view().all_sessions()?;
     for session in &known {
         if names.iter().any(|name| name == session_file(&session.id).as_bytes()) {
             renew(store, &session.id, observer);

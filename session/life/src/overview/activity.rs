@@ -35,6 +35,10 @@ pub(super) struct Activity {
 
 pub(super) fn observed(store: &Store, session: &Session, run: Option<&Run>) -> Result<Activity> {
     let without = |observed, why| Activity { observed, why, agent: None };
+    if !session.is_ours() {
+        let host = run.and_then(|run| run.host.as_deref()).unwrap_or("another machine");
+        return Ok(without(AgentState::Elsewhere, Some(format!("on {host}, as its remote told last"))));
+    }
     let Some(run) = run else { return Ok(without(AgentState::None, None)) };
     // One whose session was ended while it lived is still there to be seen.
     let life = run::left_alive(run).map_or_else(|| run::life(run), Life::Agent);

@@ -24,6 +24,8 @@ pub(super) struct KeepSet<'v> {
     rolled_back: HashSet<Ulid>,
     /// The checkpoints that live processes read.
     used: HashSet<Ulid>,
+    /// Sessions of other machines.
+    elsewhere: HashSet<String>,
     /// Sessions that an agent has worked in.
     pub(super) of_agents: HashSet<String>,
     /// Reads the marks of a checkpoint.
@@ -35,7 +37,7 @@ pub(super) struct KeepSet<'v> {
 impl<'v> KeepSet<'v> {
     /// The held ones of these checkpoints, which are in order of commit: those of the store, or of one session.
     pub(super) fn of(store: &Store, view: &'v View, briefs: &[Brief]) -> Result<Self> {
-        let sessions = view.sessions()?;
+        let sessions = view.all_sessions()?;
         let runs = view.runs()?;
         let failed = Rc::new(RefCell::new(None));
         let failing = failed.clone();
@@ -76,6 +78,7 @@ impl<'v> KeepSet<'v> {
         }
         let is_agents = |session: &&Session| !session.runs.is_empty() || !session.conversations.is_empty();
         KeepSet {
+            elsewhere: sessions.iter().filter(|session| !session.is_ours()).map(|session| session.id.clone()).collect(),
             latest: heads.into_iter().chain(newest.into_values()).collect(),
             parents,
             resumed: HashSet::new(),
@@ -91,6 +94,7 @@ impl<'v> KeepSet<'v> {
         let id = brief.id;
         About {
             brief,
+            is_elsewhere: self.elsewhere.contains(&*brief.session),
             is_latest: self.latest.contains(&id),
             is_parent: self.parents.contains(&id),
             is_resumed: self.resumed.contains(&id),

@@ -24,6 +24,8 @@ pub enum KeepReason {
     Parent,
     /// A person has approved it.
     Approved,
+    /// Its session is another machine's, whose retention decides.
+    Elsewhere,
     /// It has a tag.
     Tagged,
     /// It is linked to an issue.
@@ -69,6 +71,7 @@ impl KeepReason {
             KeepReason::Latest => "the latest of its session",
             KeepReason::Parent => "the one before the latest of its session",
             KeepReason::Approved => "approved",
+            KeepReason::Elsewhere => "of another machine",
             KeepReason::Tagged => "tagged",
             KeepReason::Linked => "linked to an issue",
             KeepReason::ResumedFrom => "a run was resumed from it",
@@ -116,6 +119,7 @@ impl RemovalReason {
 /// A checkpoint, and what matters about it here.
 pub(super) struct About<'a> {
     pub(super) brief: &'a Brief,
+    pub(super) is_elsewhere: bool,
     pub(super) is_latest: bool,
     pub(super) is_parent: bool,
     pub(super) is_resumed: bool,
@@ -141,6 +145,7 @@ impl About<'_> {
         // An import is asked for by a person, whatever the trigger was where it comes from.
         let is_asked_for = brief.trigger == Some(Trigger::Manual) || brief.is_imported;
         let reasons = [
+            (self.is_elsewhere, KeepReason::Elsewhere),
             (self.is_latest && !brief.is_safety, KeepReason::Latest),
             // The newest one of a session stays, whatever its age.
             (self.is_latest, KeepReason::Safety),

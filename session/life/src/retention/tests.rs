@@ -50,6 +50,7 @@ fn judged(policy: &Policy, is_agents: bool, checkpoints: &[Checkpoint], minute: 
             thinning.judge(&keep::About {
                 brief,
                 marked: &|_| None,
+                is_elsewhere: false,
                 is_latest: i == 0,
                 is_parent: false,
                 is_resumed: false,

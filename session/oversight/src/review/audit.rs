@@ -206,10 +206,13 @@ pub fn entries(store: &Store, filter: &Filter, wanted: Option<usize>) -> Result<
         for logged in records {
             match (logged.entry, logged.event_hash) {
                 (JournalEntry::Commit { record, .. }, _) => sessions.committed(logged.sequence, record),
-                (JournalEntry::Event(event), Some(hash)) => {
+                (entry @ (JournalEntry::Event(_) | JournalEntry::RemoteEvent { .. }), hash) => {
+                    let hash = hash.or_else(|| entry.remote_hash(store.ids()));
+                    let (Some((event, _)), Some(hash)) = (entry.any_event(), hash) else { continue };
+                    let event = event.into_owned();
                     let Some(action) = action(&event) else { continue };
                     let session = sessions.of(&event)?;
-                    found.push(Entry::of(logged.sequence, *event, hash, action, session));
+                    found.push(Entry::of(logged.sequence, event, hash, action, session));
                 }
                 _ => {}
             }
@@ -308,6 +311,10 @@ pub struct AuditReport {
     pub events: u64,
     /// Entries of the audit among them.
     pub entries: u64,
+    /// Events of other machines, of which a remote has told, each in its machine's own chain.
+    pub remote_events: u64,
+    /// Number of those machines.
+    pub machines: u64,
     /// Time of the first event.
     pub first_at: Option<Timestamp>,
     /// Time of the last event.
@@ -352,12 +359,20 @@ pub fn verify(store: &Store, noted: Option<&str>, allowed: Option<&Path>) -> Res
     let (records, statements) = Default::default();
     let seen = Evidence { store: store.config().id.to_string(), allowed, records, statements };
     let verified = AuditReport { found_noted: noted.map(|_| false), ..AuditReport::default() };
-    let mut verification = Verification { store, noted, seen, verified, chain: Chain::default() };
+    let mut verification =
+        Verification { store, noted, seen, verified, chain: Chain::default(), others: BTreeMap::new(), hashes: HashSet::new() };
     let tail = Journal::of(store.layout()).look_through(&Position::start(), |raw| verification.look(raw))?;
-    let Verification { verified, chain, .. } = verification;
+    let Verification { verified, mut chain, others, hashes, .. } = verification;
+    let machines = others.len() as u64;
+    // A machine that takes a new id, as a copy of it does, goes on behind what it recorded under the old one; and chains come in no order.
+    for (sequence, names) in others.into_values().flatten() {
+        if let Some(names) = names.filter(|names| !hashes.contains(names)) {
+            chain.breaks.push(Break { sequence, names: Some(names), expected: None });
+        }
+    }
     let lost_for_good: u64 = tail.lost.iter().map(|(first, last)| last - first + 1).sum();
     let lost_before = verified.lost_before + lost_for_good;
-    Ok(AuditReport { lost: tail.missing, lost_before, last: chain.last, breaks: chain.breaks, ..verified })
+    Ok(AuditReport { lost: tail.missing, lost_before, last: chain.last, breaks: chain.breaks, machines, ..verified })
 }
 
 /// A verification on its way through the journal.
@@ -367,6 +382,10 @@ struct Verification<'a> {
     seen: Evidence<'a>,
     verified: AuditReport,
     chain: Chain,
+    /// What machines of which a remote has told say of the event before each of theirs.
+    others: BTreeMap<String, Vec<(u64, Option<String>)>>,
+    /// Hashes of all events.
+    hashes: HashSet<String>,
 }
 
 impl Verification<'_> {
@@ -391,12 +410,29 @@ impl Verification<'_> {
                 event.previous.as_deref()
             }
             JournalEntry::Unknown(value) => value.get("previous").and_then(Value::as_str),
+            JournalEntry::RemoteEvent { machine, .. } => {
+                self.told_elsewhere(logged.sequence, machine, &logged.entry);
+                None
+            }
             _ => None,
         };
         if let Some(hash) = logged.event_hash {
             self.linked(logged.sequence, previous, hash);
         }
         Ok(())
+    }
+
+    /// Takes in the next event of another machine's chain. Whether a signature in it holds is asked in that machine's store.
+    fn told_elsewhere(&mut self, sequence: u64, machine: &str, entry: &JournalEntry) {
+        let Some(hash) = entry.remote_hash(self.store.ids()) else { return };
+        if self.noted.is_some_and(|noted| hash.starts_with(noted)) {
+            self.verified.found_noted = Some(true);
+        }
+        self.verified.remote_events += 1;
+        // One of a later schema is a link as well.
+        let names = entry.any_event().and_then(|(event, _)| event.previous.clone());
+        self.others.entry(machine.to_owned()).or_default().push((sequence, names));
+        self.hashes.insert(hash);
     }
 
     fn timed(&mut self, at: Timestamp) {
@@ -425,6 +461,7 @@ impl Verification<'_> {
             self.verified.found_noted = Some(true);
         }
         self.verified.events += 1;
+        self.hashes.insert(hash.clone());
         self.chain.goes_on(sequence, previous, hash);
     }
 }

@@ -115,8 +115,11 @@ fn since(store: &Store, view: &View, known: &str) -> Option<JournalDelta> {
                     since.committed.push(checkpoint.record.id);
                 }
             }
-            Entry::Event(event) => since.note(&event),
-            _ => {}
+            entry => {
+                if let Some((event, _)) = entry.any_event() {
+                    since.note(&event);
+                }
+            }
         }
     }
     Some(since)

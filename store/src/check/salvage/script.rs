@@ -38,6 +38,8 @@ enum Line {
 #[derive(Debug, Default)]
 pub(super) struct Script {
     lines: Vec<Line>,
+    /// Of checkpoints that came from a remote, the machines that made them.
+    machines: HashMap<ObjectId, (String, bool)>,
     /// Every checkpoint that is committed.
     pub(super) checkpoints: BTreeMap<ObjectId, Checkpoint>,
     /// Records of which the journal told nothing.
@@ -85,7 +87,7 @@ impl Memory {
                     condemned.iter().for_each(|id| _ = packs.remove(id));
                 }
                 Entry::Dropped { packs: dropped } => dropped.iter().for_each(|id| _ = packs.remove(id)),
-                Entry::Event(_) | Entry::Unknown(_) => {}
+                Entry::Event(_) | Entry::RemoteEvent { .. } | Entry::Fetched { .. } | Entry::Unknown(_) => {}
             }
         }
         packs
@@ -113,11 +115,16 @@ impl Script {
         let mut told: HashSet<Ulid> = HashSet::new();
         for (_, _, entry) in &memory.records {
             match entry {
-                Entry::Event(event) if event.kind == kind::CHECKPOINT_DELETED => deleted.extend(event.subject.parse::<Ulid>()),
-                Entry::Commit { record, .. } => {
+                Entry::Event(_) | Entry::RemoteEvent { .. } => {
+                    let deletion = entry.told_event().filter(|(event, _)| event.kind == kind::CHECKPOINT_DELETED);
+                    deleted.extend(deletion.and_then(|(event, _)| event.subject.parse::<Ulid>().ok()));
+                }
+                Entry::Commit { record, machine, is_own, .. } => {
                     // What packs have lost of it is found out later.
                     if let Ok(checkpoint) = Checkpoint::decode(0, record.clone(), ids) {
                         told.insert(checkpoint.record.id);
+                        let machine = machine.clone().map(|machine| (machine, *is_own));
+                        script.machines.extend(machine.map(|machine| (checkpoint.digest.object(), machine)));
                         found.insert(checkpoint.digest.object(), checkpoint);
                     }
                 }
@@ -136,12 +143,12 @@ impl Script {
             is_behind_gap |= *sequence != expected;
             expected = sequence + 1;
             let Entry::Commit { record, .. } = entry else {
-                if matches!(entry, Entry::Event(_) | Entry::Unknown(_)) {
+                if !matches!(entry, Entry::Condemn { .. } | Entry::Dropped { .. }) {
                     script.lines.push(Line::AsItIs(body.clone()));
                 }
                 continue;
             };
-            let id = ids.record(record.as_bytes()).object();
+            let id = ids.record(crate::record::origin(record).1.as_bytes()).object();
             let Some(checkpoint) = found.get(&id) else { continue };
             while let Some(older) =
                 unknown.pop_if(|id| is_behind_gap && found[&*id].record.created_at <= checkpoint.record.created_at)
@@ -173,7 +180,9 @@ impl Script {
                 Line::AsItIs(body) => writer.add(body.clone())?,
                 Line::Commit(id) => {
                     let Some(checkpoint) = self.checkpoints.get(id) else { continue };
-                    let commit = Entry::Commit { op, record: checkpoint.sealed.clone(), packs: Vec::new() };
+                    let (machine, is_own) = self.machines.get(id).cloned().unzip();
+                    let (record, packs, is_own) = (checkpoint.stored().into_owned(), Vec::new(), is_own.unwrap_or(false));
+                    let commit = Entry::Commit { op, record, packs, machine, is_own };
                     writer.add(encode_entry(&commit, 0)?)?;
                 }
             }

@@ -18,6 +18,7 @@ fn goes(policy: &Policy, checkpoints: &[Checkpoint], marked: &[bool], are_marks:
     for (i, brief) in briefs.iter().enumerate().rev() {
         let about = About {
             brief,
+            is_elsewhere: false,
             is_latest: i + 1 == briefs.len(),
             is_parent: false,
             is_resumed: false,
