@@ -133,6 +133,18 @@ fn a_checkpoint_is_sent_in_the_background() {
     }
     let other = Machine::of(Home::without_store(), bucket.path());
     assert_eq!(other.last(&["remote", "clone", &other.url()])["checkpoints"], 1);
+
+    // A run sends what was made in it, its last checkpoint as well.
+    let mut run = machine.command(&["session", "run", "-w", "work", "--", "sh", "-c", "echo two > file"]);
+    Run::of(run.env("PARHELIA_REMOTE_PUSH", "true").output().unwrap()).expect(0);
+    let made = || machine.run(&["list", "--json"]).expect(0).json().pop().unwrap()["checkpoints"].as_u64().unwrap();
+    let sent = || machine.last(&["remote", "status"])["waiting_checkpoints"].as_u64().unwrap();
+    assert!(made() > 1);
+    let began = Instant::now();
+    while sent() > 0 {
+        assert!(began.elapsed() < Duration::from_secs(60), "{:?}", machine.run(&["remote", "status"]));
+        std::thread::sleep(Duration::from_millis(100));
+    }
 }
 
 #[test]
@@ -153,7 +165,18 @@ fn what_cannot_be_joined_is_refused_and_nothing_is_made() {
         let run = machine.run(&["remote", verb]).expect(10);
         assert!(run.err.contains("no remote") && run.err.contains("parhelia remote add"), "{verb}: {run:?}");
     }
+    // Nobody was there to be told why the configured one could not be joined.
     let missing = machine.home.folder.path().join("missing/folder");
+    let url = format!("file://{}", missing.display());
+    let mut create = machine.command(&["create", "-w", "work"]);
+    create.env("PARHELIA_REMOTE_PUSH", "true").env("PARHELIA_REMOTE_URL", &url);
+    Run::of(create.output().unwrap()).expect(0);
+    let began = Instant::now();
+    let status = || Run::of(machine.command(&["remote", "status"]).env("PARHELIA_REMOTE_URL", &url).output().unwrap()).expect(10);
+    while !status().err.contains("could not be joined: ") {
+        assert!(began.elapsed() < Duration::from_secs(60), "{:?}", status());
+        std::thread::sleep(Duration::from_millis(100));
+    }
     let run = machine.run(&["remote", "add", &format!("file://{}", missing.display())]);
     assert!(run.code != 0 && !missing.exists(), "{run:?}");
     let short = Machine { passphrase: "short", ..Machine::new(bucket.path()) };

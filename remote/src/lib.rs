@@ -2,7 +2,7 @@
 //!
 //! The local store stays whole and first: nothing here is in the way of a commit. [`push`] sends what this machine has recorded, oldest first;
 //! [`fetch`] takes in what other machines have; [`gc`] frees what no machine needs. The machine's place in the bucket, its key and what was sent lie in
-//! the store's folder `remote/` ([`folder`]); losing that folder costs uploads, and no checkpoint.
+//! the store's folder `remote/`; losing that folder costs uploads, and no checkpoint.
 //!
 //! | | |
 //! |---|---|

@@ -136,6 +136,7 @@ pub fn unless_closed(printed: Result<()>) -> Result<()> {
 pub fn exit_as_agent(context: &mut Context, code: u8, summary: Result<Summary>) -> ! {
     let printed = summary.and_then(|summary| context.out.summary(summary)).and_then(|()| context.out.flush());
     outbox::after::hand_over(context);
+    crate::remote::after::hand_over(context);
     if let Err(failure) = unless_closed(printed) {
         tell!("parhelia: {failure}");
         std::process::exit(if code == 0 { Code::Partly as i32 } else { code.into() });
