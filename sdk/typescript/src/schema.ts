@@ -621,6 +621,8 @@ export interface components {
             name: string;
             /** @description Its folder. */
             workspace: components["schemas"]["Place"] | null;
+            /** @description Id of the machine that it is on, where that is another one, of which a remote has told. */
+            machine: string | null;
             /**
              * @description Recorded status: starting, active, paused, error, ended.
              * @enum {string}
