@@ -26,6 +26,7 @@ use crate::{
     elsewhere,
     exit::{Code, Result},
     output::Style,
+    remote,
     session::list::{state, warnings},
     workspace::workspace,
 };
@@ -122,6 +123,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         told.extend(warnings(&one.session, &one.overview));
     }
     told.extend(damage(&store));
+    told.extend(remote::status::warning(&store));
     for text in &told {
         tell!("parhelia: {text}");
     }

@@ -134,6 +134,18 @@ fn a_checkpoint_is_sent_in_the_background() {
     let other = Machine::of(Home::without_store(), bucket.path());
     assert_eq!(other.last(&["remote", "clone", &other.url()])["checkpoints"], 1);
 
+    // Whoever must know waits.
+    fs::write(machine.home.folder.path().join("work/file"), "waited\n").unwrap();
+    machine.run(&["create", "-w", "work", "--wait-remote"]).expect(0);
+    assert_eq!(machine.last(&["remote", "status"])["waiting_checkpoints"], 0);
+    let away = bucket.path().with_extension("away");
+    fs::rename(bucket.path(), &away).unwrap();
+    let run = machine.run(&["create", "-w", "work", "--wait-remote"]).expect(3);
+    assert!(run.out.contains("created") && run.err.contains("the remote does not have it"), "{run:?}");
+    assert!(machine.run(&["status", "-w", "work"]).expect(0).err.contains("1 checkpoint not sent"));
+    let _ = fs::remove_dir_all(bucket.path());
+    fs::rename(&away, bucket.path()).unwrap();
+
     // A run sends what was made in it, its last checkpoint as well.
     let mut run = machine.command(&["session", "run", "-w", "work", "--", "sh", "-c", "echo two > file"]);
     Run::of(run.env("PARHELIA_REMOTE_PUSH", "true").output().unwrap()).expect(0);

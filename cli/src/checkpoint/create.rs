@@ -25,6 +25,7 @@ use crate::{
     changed, complete,
     context::Context,
     exit::{Code, Failure, Result},
+    remote,
 };
 
 /// Flags of `checkpoint create`.
@@ -52,6 +53,9 @@ pub struct Args {
     /// With --files-from: the list's paths end in NUL bytes, as those of `find -print0` do, and may hold any other byte
     #[arg(short = '0', long, requires = "files_from")]
     null: bool,
+    /// Wait until the remote has it; exit code 3 if it has not, or nobody knows
+    #[arg(long, conflicts_with = "dry_run")]
+    wait_remote: bool,
     /// Read every file, also those whose times say that they did not change
     #[arg(long)]
     thorough: bool,
@@ -124,8 +128,25 @@ impl RuleArgs {
 /// Captures each folder, and prints the outcomes. A folder that fails keeps none of the others from being captured.
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let subjects = subjects(&args.named, args.workspace.as_deref())?;
-    let [only] = &subjects[..] else { return each(context, args, &subjects) };
-    one(context, args, only)
+    let made = match &subjects[..] {
+        [only] => one(context, args, only),
+        _ => each(context, args, &subjects),
+    };
+    if args.wait_remote && made.is_ok() { Ok(in_remote(context)?.unwrap_or(made?)) } else { made }
+}
+
+/// Waits until the remote has what was made. What it is like is worth a word, and an exit code: the checkpoint exists in any case.
+fn in_remote(context: &Context) -> Result<Option<Code>> {
+    let store = context.open()?;
+    match remote::push::pushed(context, &store, store.lock_timeout()) {
+        Ok(pushed) if pushed.damaged.is_empty() => return Ok(None),
+        Ok(_) => tell!("parhelia: the remote has it, without parts that are damaged here: run `parhelia check`"),
+        Err(Failure::Remote(e)) if e.is_not_known() => {
+            tell!("parhelia: it is not known whether the remote has it: {e}");
+        }
+        Err(failure) => tell!("parhelia: the remote does not have it: {failure}"),
+    }
+    Ok(Some(Code::Partly))
 }
 
 fn subjects(words: &[OsString], folder: Option<&Path>) -> Result<Vec<Subject>> {

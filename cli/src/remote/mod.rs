@@ -9,7 +9,7 @@ mod key;
 mod list;
 pub mod push;
 mod secret;
-mod status;
+pub mod status;
 
 use clap::Subcommand;
 use parhelia_oversight::review::acts;

@@ -2,13 +2,22 @@
 
 use parhelia_remote::RemoteFolder;
 use parhelia_screen::human;
-use parhelia_store::clock;
+use parhelia_store::{Store, clock};
 use parhelia_wire::{Summary, summary::remote::RemoteStatus};
 
 use crate::{
     context::Context,
     exit::{Code, Failure, Result},
 };
+
+/// The sentence that warns of a remote to which nothing could be sent lately; none where all is well, and of a store that has no remote.
+pub fn warning(store: &Store) -> Option<String> {
+    let last = RemoteFolder::of(store.layout()).last_attempt().ok().flatten()?;
+    let (error, since) = (last.error?, human::ago(last.failing_since?, clock::timestamp()));
+    let waiting = parhelia_remote::backlog(store).ok()?.checkpoints;
+    let waiting = human::count(waiting, "checkpoint");
+    Some(format!("the remote could not be reached, or refused, since {since}, and {waiting} not sent: {error}"))
+}
 
 /// Prints it.
 pub fn run(context: &mut Context) -> Result<Code> {

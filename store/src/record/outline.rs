@@ -63,15 +63,18 @@ pub struct Outline {
 impl Outline {
     /// Reads it from a sealed record.
     pub fn decode(sequence: u64, stored: &[u8]) -> Result<Self, serde_json::Error> {
-        if stored.first() == Some(&b'@') {
-            let stored = str::from_utf8(stored).map_err(serde::de::Error::custom)?;
-            let (machine, sealed) = super::origin(stored);
-            let outline = Self::decode(sequence, sealed.as_bytes())?;
-            let session = machine.map(|machine| super::session_of_machine(&outline.session, machine));
-            return Ok(Outline { session: session.unwrap_or_default(), ..outline });
-        }
-        check_schema(stored)?;
-        Ok(Outline { sequence, ..serde_json::from_slice(stored)? })
+        let machine_and_sealed = stored.first().filter(|byte| **byte == b'@').and_then(|_| {
+            let (machine, sealed) = super::origin(str::from_utf8(stored).ok()?);
+            Some((machine?, sealed.as_bytes()))
+        });
+        let (machine, sealed) = machine_and_sealed.map_or((None, stored), |(machine, sealed)| (Some(machine), sealed));
+        check_schema(sealed)?;
+        let outline: Outline = serde_json::from_slice(sealed)?;
+        let session = match machine {
+            Some(machine) => super::session_of_machine(&outline.session, machine),
+            None => outline.session,
+        };
+        Ok(Outline { sequence, session, ..outline })
     }
 
     /// Its cause, as [`Record::cause`](super::Record::cause) has it.

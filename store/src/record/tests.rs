@@ -51,3 +51,20 @@ fn outlines_are_the_same_from_the_journal_and_from_the_view() {
     delete_checkpoints(&test.store, &ids[1..2], None, &()).unwrap();
     assert_eq!(shown(&test.store), [from_journal[0].clone(), from_journal[2].clone()]);
 }
+
+#[test]
+fn a_record_of_another_machine_is_read_as_its_own_and_its_session_bears_the_machine() {
+    let test = TestStore::new();
+    let own = test.get(test.checkpoint(&files(1, 2)));
+    let stored = super::of_machine("0123456789abcdef", &own.sealed);
+    let read = Checkpoint::decode(1, stored.clone(), &crate::testing::ids()).unwrap();
+    assert_eq!((&read.sealed, read.digest, read.machine.as_deref()), (&own.sealed, own.digest, Some("0123456789abcdef")));
+    assert_eq!((read.record.session.clone(), &*read.stored()), (format!("{}+01234567", own.record.session), stored.as_str()));
+    assert_eq!(Outline::decode(1, stored.as_bytes()).unwrap().session, read.record.session);
+    let nested = "@a\n".repeat(100_000) + &own.sealed;
+    for bad in ["@", "@no line", "@\n", "@a\n@b\n{}", "@é", nested.as_str()] {
+        assert!(Record::decode(bad).is_err() && Outline::decode(1, bad.as_bytes()).is_err());
+        assert!(Checkpoint::decode(1, bad.to_owned(), &crate::testing::ids()).is_err());
+    }
+    assert!(Outline::decode(1, b"@\xff\n{}").is_err());
+}
