@@ -268,6 +268,7 @@ impl<'a> Incoming<'a> {
         }
         let (infos, renamed) = self.place_packs()?;
         let mut entries = std::mem::take(&mut self.entries);
+        // Packs are named by the first checkpoint: nothing before it needs them.
         let commit = entries.iter_mut().find_map(|entry| match entry {
             Entry::Commit { packs, .. } => Some(packs),
             _ => None,
@@ -279,12 +280,6 @@ impl<'a> Incoming<'a> {
                 let (op, condemned, waits_for) = (self.pin.op, Vec::new(), Vec::new());
                 entries.insert(0, Entry::Condemn { op, added: infos, condemned, waits_for });
             }
-        }
-        // Packs are named before what needs them.
-        let first = entries.iter().position(|entry| matches!(entry, Entry::Commit { packs, .. } if !packs.is_empty()));
-        if let Some(first) = first.filter(|first| *first > 0) {
-            let commit = entries.remove(first);
-            entries.insert(0, commit);
         }
         entries.push(Entry::Fetched { remote, heads: heads.clone(), renamed: renamed.clone() });
         let mut end = view.end().clone();
