@@ -131,7 +131,7 @@ impl View {
         }
     }
 
-    /// What gc's chain says of a commit.
+    /// The state of a commit, by gc's chain.
     pub fn status(&self, placed: &PlacedCommit) -> CommitStatus {
         self.ledger.commit(placed.machine, placed.number, placed.epoch, &placed.commit)
     }

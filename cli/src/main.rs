@@ -21,6 +21,7 @@ mod completions;
 mod config;
 mod context;
 mod copy_store;
+mod detached;
 mod elsewhere;
 mod env;
 mod exit;

@@ -2,8 +2,9 @@
 
 use std::{
     fs,
+    io::Write as _,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Stdio},
     time::{Duration, Instant},
 };
 
@@ -211,6 +212,16 @@ fn keys_are_listed_added_and_removed() {
     let kinds: Vec<&str> = slots.iter().filter_map(|slot| slot["kind"].as_str()).collect();
     assert_eq!(kinds, ["passphrase", "recovery phrase", "key"]);
     machine.run(&["remote", "key", "add", "paper", "--recovery-phrase"]).expect(0);
+    // A passphrase of a script's, which another machine's command prints.
+    let mut add = machine.command(&["remote", "key", "add", "team"]);
+    let mut adding = add.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    adding.stdin.take().unwrap().write_all(b"another passphrase\n").unwrap();
+    assert!(adding.wait().unwrap().success());
+    let home = Home::without_store();
+    let mut clone = home.command(&["remote", "clone", &machine.url()]);
+    clone.env("PARHELIA_REMOTE_PASSPHRASE_COMMAND", "echo,another passphrase");
+    Run::of(clone.output().unwrap()).expect(0);
+    machine.run(&["remote", "key", "remove", "team"]).expect(0);
     machine.run(&["remote", "key", "remove", "first"]).expect(0);
     machine.run(&["remote", "key", "remove", "nobody"]).expect(2);
     machine.run(&["remote", "key", "rotate"]).expect(0);

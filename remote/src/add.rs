@@ -76,15 +76,15 @@ pub fn add(store: &Store, url: &RemoteUrl, options: &AddOptions<'_>) -> Result<A
     let (runtime, random) = (Runtime::new()?, Arc::new(OsRandom::new()));
     let probed = runtime.wait(remote::probe(&client, &*random))?;
     let found = runtime.wait(Settings::read(&client, &Effort::PROBE))?;
-    let is_new = found.is_none();
+    let (is_new, is_encrypted) = (found.is_none(), found.map(|settings| settings.encrypted));
     if is_new && !options.makes {
         return Err(Error::NoBucket { url: url.to_string() });
     }
-    if options.encrypts && found.is_some_and(|settings| !settings.encrypted) {
+    if options.encrypts && is_encrypted == Some(false) {
         return Err(Error::Plain { url: url.to_string() });
     }
     // One that is encrypted is opened as it is.
-    let encrypted = options.encrypts || runtime.wait(Settings::read(&client, &Effort::PROBE))?.is_some_and(|now| now.encrypted);
+    let encrypted = is_encrypted.unwrap_or(options.encrypts);
     let mut added =
         Joining { client, runtime, random, machine: &options.machine, folder: &folder, shows_phrase: options.shows_phrase };
     let (bucket, recovery, slot) = match encrypted {

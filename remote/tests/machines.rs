@@ -302,6 +302,27 @@ fn a_store_that_was_set_back_sends_what_the_bucket_lacks() {
 }
 
 #[test]
+fn a_bucket_that_was_set_back_is_taken_only_where_that_is_said() {
+    let bucket = tempfile::tempdir().unwrap();
+    let (machine, other) = (Machine::new(), Machine::new());
+    machine.join_with(bucket.path(), "", false).unwrap();
+    other.join_with(bucket.path(), "", false).unwrap();
+    machine.checkpoint("s", "one");
+    machine.push();
+    machine.checkpoint("s", "two");
+    machine.push();
+    assert_eq!(other.fetch().checkpoints, 2);
+    let newest = objects(&bucket.path().join("journal")).into_iter().max().unwrap();
+    fs::remove_file(newest).unwrap();
+    let refused = fetch(&other.store, &FetchOptions::default(), &()).unwrap_err();
+    assert!(refused.to_string().contains("older copy"), "{refused}");
+    let options = FetchOptions { accepts_older: true, ..FetchOptions::default() };
+    assert_eq!(fetch(&other.store, &options, &()).unwrap().checkpoints, 0);
+    assert_eq!((other.ids().len(), other.fetch().checkpoints), (2, 0));
+    other.assert_whole();
+}
+
+#[test]
 fn a_bucket_without_encryption_is_joined_only_where_that_is_meant() {
     let bucket = tempfile::tempdir().unwrap();
     Machine::new().join_with(bucket.path(), "", false).unwrap();

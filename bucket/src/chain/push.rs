@@ -36,7 +36,7 @@ pub enum Entry {
     },
     /// An event: the local journal's record of it.
     Event(Vec<u8>),
-    /// What follows was recorded by a machine that had taken in other chains up to here.
+    /// The heads of other chains that this machine had taken in before it recorded what follows.
     Seen(Vec<(MachineId, u64)>),
     /// A checkpoint was deleted.
     Deletion {

@@ -45,7 +45,7 @@ pub enum Record {
         /// Time of the deletion, in milliseconds since 1970. gc waits by it for readers; nothing else goes by it.
         at_ms: u64,
     },
-    /// What follows in this chain was recorded by a machine that had taken in other chains up to here: their records come before it.
+    /// The heads of other chains that the machine had taken in before it recorded what follows in this one: their records come first.
     Seen(Vec<(MachineId, u64)>),
     /// A kind that this release does not know and need not know.
     Other {

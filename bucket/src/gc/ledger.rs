@@ -13,7 +13,7 @@ use crate::{
     remote::PutOutcome,
 };
 
-/// What gc's chain says of a pack.
+/// The state of a pack, by gc's chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PackStatus {
     /// Commits may rely on it.
@@ -24,7 +24,7 @@ pub enum PackStatus {
     Deleted,
 }
 
-/// What gc's chain says of a commit.
+/// The state of a commit, by gc's chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommitStatus {
     /// All its packs are there.

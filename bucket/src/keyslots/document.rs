@@ -159,7 +159,7 @@ impl Document {
         }
     }
 
-    /// What is wrong with the document as a whole, before any secret is tried.
+    /// A fault of the document as a whole, found before any secret is tried.
     fn fault(&self) -> Option<String> {
         if self.slots.len() > ITEMS_MAX || self.generations.len() > ITEMS_MAX {
             return Some(format!("there are more than {ITEMS_MAX} slots or generations"));
@@ -289,7 +289,7 @@ fn json(document: &Document) -> Result<Vec<u8>> {
 
 #[cfg(test)]
 impl Document {
-    /// What the owner of a bucket can do: wrap a key of his own for all slots.
+    /// An attack by the bucket's owner: a key of his own, wrapped for all slots.
     pub(super) fn replace_first_generation(&mut self, own: &Document, own_keys: &Keyring, random: &dyn Random) {
         self.generations = own.generations.clone();
         for slot in &mut self.slots {
@@ -298,7 +298,7 @@ impl Document {
         }
     }
 
-    /// What the owner of a bucket can do: wrap one more key for all slots.
+    /// An attack by the bucket's owner: one more key, wrapped for all slots.
     pub(super) fn inject(&mut self, generation: u32, own: &MasterKey, random: &dyn Random) {
         for slot in &mut self.slots {
             slot.wrap(&self.store, generation, own, random).unwrap();
@@ -317,7 +317,7 @@ impl Document {
         self.generations.last_mut().unwrap().vouch[0] ^= 1;
     }
 
-    /// What the owner of a bucket can do: put a first generation of his own before the ones that machines know.
+    /// An attack by the bucket's owner: a first generation of his own before the ones that machines know.
     pub(super) fn forge_first_of_two(&mut self, own: &MasterKey, random: &dyn Random) {
         let second = self.generations[1].clone();
         let (first, mac) = (&mut self.generations[0], vouch_mac(own, &self.store, 2, &second.fingerprint));

@@ -157,7 +157,7 @@ impl Client {
     }
 }
 
-/// What the environment says of credentials, and of nothing else: where requests go is for the URL alone to say, and not for whoever sets variables.
+/// Credentials from the environment. Endpoints and proxies are not read from it: the URL alone decides where requests go.
 fn credentials<K: FromStr>(names: &'static [&'static str]) -> impl Iterator<Item = (K, String)> {
     names.iter().filter_map(|name| Some((name.to_ascii_lowercase().parse().ok()?, std::env::var(name).ok()?)))
 }

@@ -21,7 +21,7 @@ const PACK_BYTES_MAX: u64 = 128 << 20;
 /// Times that gc may remove a pack in front of a fetch before it gives up.
 const TRIES_MAX: u32 = 5;
 
-/// How much is taken in.
+/// Extent of a fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
     /// Records alone: checkpoints are listed, and read from the bucket.
@@ -152,7 +152,7 @@ async fn take_packs(
 /// The order in which new records are taken in: each chain in its order, and what a machine had taken in before what it recorded then.
 struct Order<'a> {
     chains: BTreeMap<MachineId, VecDeque<&'a Met>>,
-    /// Where the commits are that count.
+    /// Places of the commits that count.
     counted: BTreeMap<CommitId, (MachineId, u64, usize)>,
 }
 

@@ -11,7 +11,7 @@ pub use self::{
 };
 use crate::{chain::Pushed, pack::PackRef};
 
-/// Who watches a transfer. Nothing is done by default.
+/// An observer of a transfer. Its methods do nothing by default.
 pub trait Observer: Sync {
     /// A batch is in the bucket for good.
     fn pushed(&self, _pushed: &Pushed) {}

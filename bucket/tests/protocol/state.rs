@@ -43,7 +43,7 @@ pub const ALL: Rules = Rules {
     numbers_stay: true,
 };
 
-/// What a search may do.
+/// Limits of a search.
 #[derive(Clone, Copy)]
 pub struct Bounds {
     pub condemnations: usize,
@@ -121,11 +121,11 @@ pub struct State {
     gc_chain: Vec<GcEvent>,
     writers: [Writer; W],
     gcs: [Gc; G],
-    /// What a put that may land again puts.
+    /// The content of a put that may land again.
     first: [Vec<Slot>; W],
 }
 
-/// What gc's chain says of a pack.
+/// The state of a pack, by gc's chain.
 #[derive(Clone, Copy, PartialEq)]
 enum Pack {
     Usable,
@@ -228,7 +228,7 @@ impl State {
         found.into_iter()
     }
 
-    /// What is wrong, if anything is.
+    /// The fault, if there is one.
     pub fn violation(&self, rules: &Rules) -> Option<String> {
         for (index, writer) in self.writers.iter().enumerate() {
             let live: Vec<u8> = self.live(rules, &self.gc_chain, index, usize::MAX).collect();

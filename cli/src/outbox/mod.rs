@@ -59,7 +59,7 @@ fn retry(context: &mut Context, chosen: &DeliveryArgs) -> Result<Code> {
     let retried = outbox(context, &store, &host)?.retry(&chosen.ids)?;
     context.out.remark(format!("{} will be tried again.", human::count(retried, "delivery")))?;
     context.out.summary(Summary::OutboxRetry { deliveries: retried })?;
-    after::start(context, store.path())?;
+    after::start(context, store.path());
     Ok(Code::Done)
 }
 
