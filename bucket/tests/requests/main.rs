@@ -2,6 +2,7 @@
 
 #![allow(clippy::disallowed_methods, clippy::expect_used, clippy::unwrap_used)]
 
+mod local;
 mod server;
 
 use std::{
@@ -10,6 +11,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use local::{Disk, OnePack, Packs, commit};
 use parhelia_bucket::{
     Bucket, Error, Result,
     chain::{Body, CommitAgain, CommitId, Entry, Machine, MachineMemory, MachineState, Record, Segment},
@@ -117,7 +119,7 @@ impl Content for Bytes100k {
     }
 }
 
-fn noise() -> Vec<u8> {
+pub(crate) fn noise() -> Vec<u8> {
     let mut bytes = vec![0; 100_000];
     blake3::Hasher::new().finalize_xof().fill(&mut bytes);
     bytes
@@ -180,63 +182,6 @@ async fn an_upload_goes_on_in_another_process() {
     upload(&bucket, &pack, &Bytes100k, &mut state, &mut |_| Ok(())).await.unwrap();
     assert_eq!(server.parts.load(Ordering::Relaxed), 7, "no part went up twice");
     assert!(fetch_whole(&bucket.client, &bucket.keys, &pack, &QUICK).await.unwrap() == noise());
-}
-
-#[derive(Default)]
-struct Disk(Mutex<Option<MachineState>>);
-
-impl MachineMemory for Disk {
-    fn load(&self) -> Result<Option<MachineState>> {
-        Ok(self.0.lock().unwrap().clone())
-    }
-
-    fn save(&self, state: &MachineState) -> Result<()> {
-        *self.0.lock().unwrap() = Some(state.clone());
-        Ok(())
-    }
-}
-
-struct Packs;
-
-impl PackSource for Packs {
-    fn open(&self, _: &[u8]) -> Result<Box<dyn Content + Send + Sync>> {
-        Ok(Box::new(Bytes100k))
-    }
-
-    fn replace(&self, lost: &PackRef) -> Result<Vec<WantedPack>> {
-        Ok(vec![WantedPack { label: lost.label.clone(), digest: lost.digest, content_bytes: lost.content_bytes, there: None }])
-    }
-}
-
-fn commit(id: u8) -> Entry {
-    let digest = *blake3::hash(&noise()).as_bytes();
-    let packs = vec![WantedPack { label: vec![id], digest, content_bytes: 100_000, there: None }];
-    Entry::Commit { id: CommitId([id; 16]), body: vec![id], packs }
-}
-
-/// A local store with one pack, which may change.
-struct OnePack(Vec<u8>);
-
-impl PackSource for OnePack {
-    fn open(&self, _: &[u8]) -> Result<Box<dyn Content + Send + Sync>> {
-        Ok(Box::new(Held(self.0.clone())))
-    }
-
-    fn replace(&self, _: &PackRef) -> Result<Vec<WantedPack>> {
-        Ok(Vec::new())
-    }
-}
-
-struct Held(Vec<u8>);
-
-impl Content for Held {
-    fn bytes(&self) -> u64 {
-        self.0.len() as u64
-    }
-
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        self.0[..].read_at(offset, buffer)
-    }
 }
 
 /// A disk that fails when an upload has two parts.
